@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::communicator::Communicator;
-use tutti_core::giant::{self, Held, Lane};
+use tutti_core::lanes::{self, Lane, LaneGuard};
 use tutti_core::tool::events;
 use tutti_core::{process, progress, trace};
 
@@ -22,7 +22,7 @@ pub use crate::function::{At, Function};
 #[derive(Debug)]
 pub struct Call {
     /// The token that core asks for.
-    pub held: Held,
+    pub held: LaneGuard,
     /// The function that the user called.
     pub function: &'static Function,
     /// Whose error handler gets an error; an implementation changes it where an error belongs to an object
@@ -37,11 +37,11 @@ pub struct Call {
 impl Call {
     #[inline(always)]
     fn enter(function: &'static Function, at: At, lane: Lane) -> Call {
-        let held = if giant::threads_allowed() {
+        let held = if lanes::threads_allowed() {
             enter_among_threads(lane)
         } else {
             phase::call_begins();
-            giant::enter_alone()
+            lanes::enter_alone()
         };
         Call { held, function, at, counted: lane, since_ns: trace::since() }
     }
@@ -53,7 +53,7 @@ impl Call {
         if self.since_ns != 0 {
             trace::call(self.function.name, self.since_ns);
         }
-        if giant::threads_allowed() {
+        if lanes::threads_allowed() {
             leave_among_threads(&self.held, self.counted);
         } else {
             phase::call_ends();
@@ -80,15 +80,15 @@ impl Call {
 
 /// Enters a lane where several threads may be.
 #[inline(never)]
-fn enter_among_threads(lane: Lane) -> Held {
-    let held = giant::enter_lane(lane);
+fn enter_among_threads(lane: Lane) -> LaneGuard {
+    let held = lanes::enter_lane(lane);
     phase::call_begins_in(lane);
     held
 }
 
 /// What this call has completed may be what another thread of the process sleeps for.
 #[inline(never)]
-fn leave_among_threads(held: &Held, counted: Lane) {
+fn leave_among_threads(held: &LaneGuard, counted: Lane) {
     if let Some(process) = process::process() {
         progress::tell_threads(held, process);
     }
@@ -97,7 +97,7 @@ fn leave_among_threads(held: &Held, counted: Lane) {
 
 /// At the end of a call: what other calls have left to be done when none is under way.
 #[cold]
-fn tidy_up(held: &Held) {
+fn tidy_up(held: &LaneGuard) {
     if held.lane().is_first() && phase::is_quiet() {
         if events::any_waiting() {
             listeners::tell(held);

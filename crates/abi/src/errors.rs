@@ -10,8 +10,8 @@ use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass};
 use tutti_core::error_handler::{ErrorHandler, OF_FILES, Outcome};
-use tutti_core::giant;
 use tutti_core::host;
+use tutti_core::lanes;
 use tutti_core::names::ObjectName;
 use tutti_core::process::by_context;
 use tutti_core::process::process;
@@ -66,16 +66,16 @@ pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
 /// The file or the communicator that a request names by its context, if the program still has it.
 fn known(at: At) -> At {
     let At::Context(context) = at else { return at };
-    if let Some(handle) = handle_of_context(&giant::enter(), context) {
+    if let Some(handle) = handle_of_context(&lanes::enter(), context) {
         return At::File(Raw::from_bits(handle));
     }
-    let comm = by_context(&giant::enter(), context).filter(|comm| comm.handle() != 0);
+    let comm = by_context(&lanes::enter(), context).filter(|comm| comm.handle() != 0);
     comm.map_or(At::World, |comm| At::Comm(Raw::from_bits(comm.handle())))
 }
 
 /// The handler that is responsible, and the handle that a user's function gets.
 fn handler_of(at: At) -> (ErrorHandler, usize) {
-    let held = giant::enter();
+    let held = lanes::enter();
     if let At::Comm(raw) = at {
         // SAFETY: used only below, under the lock.
         if let Ok(comm) = unsafe { handles::resolve(raw, "comm") } {
@@ -143,19 +143,19 @@ fn name_of(at: At) -> Option<String> {
     match at {
         At::World | At::Context(_) | At::Tool | At::Given(_) => None,
         At::Comm(raw) => {
-            let held = giant::enter();
+            let held = lanes::enter();
             // SAFETY: used only below, under the lock.
             let comm = unsafe { handles::resolve(raw, "comm") }.ok()?;
             Some(named(&comm.name.borrow(&held), "a communicator"))
         }
         At::Win(raw) => {
-            let held = giant::enter();
+            let held = lanes::enter();
             // SAFETY: used only below, under the lock.
             let window = unsafe { handles::resolve(raw, "win") }.ok()?;
             Some(named(&window.name.borrow(&held), "a window"))
         }
         At::File(raw) => {
-            let _held = giant::enter();
+            let _held = lanes::enter();
             // SAFETY: used only below, under the lock.
             let file = unsafe { handles::resolve(raw, "fh") };
             Some(file.map_or_else(|_| "a file".to_string(), |file| file.name()))

@@ -1,4 +1,4 @@
-//! In which lane a call enters the library, found before any lock is taken (see `tutti_core::giant`).
+//! In which lane a call enters the library, found before any lock is taken (see `tutti_core::lanes`).
 //!
 //! A request's handle names its lane. For a communicator the entry can only guess, as looking the object up
 //! is safe only inside: the guess is what the last call with this handle found, and `Call::go_to_lane_of`
@@ -13,7 +13,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tutti_core::communicator::Communicator;
-use tutti_core::giant::{self, Lane};
+use tutti_core::lanes::{self, Lane};
 use tutti_core::request::RequestId;
 
 use crate::handles::FIRST_INT;
@@ -27,7 +27,7 @@ static GUESSED: [AtomicU8; GUESSES] = [const { AtomicU8::new(0) }; GUESSES];
 /// The guess for a communicator.
 #[inline(always)]
 pub fn of_comm(comm: MPI_Comm) -> Lane {
-    if giant::threads_allowed() { guess(comm.bits()) } else { Lane::FIRST }
+    if lanes::threads_allowed() { guess(comm.bits()) } else { Lane::FIRST }
 }
 
 /// The lane of a request.
@@ -36,7 +36,7 @@ pub fn of_comm(comm: MPI_Comm) -> Lane {
 /// The pointer is null or that of a handle.
 #[inline(always)]
 pub unsafe fn of_request(request: *const MPI_Request) -> Lane {
-    if giant::threads_allowed() {
+    if lanes::threads_allowed() {
         // SAFETY: the caller's promise.
         unsafe { common(1, request) }
     } else {
@@ -50,7 +50,7 @@ pub unsafe fn of_request(request: *const MPI_Request) -> Lane {
 /// The pointer is null or that of so many handles.
 #[inline(always)]
 pub unsafe fn of_requests(count: c_int, requests: *const MPI_Request) -> Lane {
-    if giant::threads_allowed() {
+    if lanes::threads_allowed() {
         // SAFETY: the caller's promise.
         unsafe { common(count, requests) }
     } else {

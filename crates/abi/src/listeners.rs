@@ -11,8 +11,8 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tutti_core::giant::{GiantCell, Held};
 use tutti_core::info::Info as Entries;
+use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::tool::events;
 
 use crate::generated::constants::*;
@@ -57,7 +57,7 @@ pub struct Callback {
 }
 
 /// All registrations.
-pub static LISTENERS: GiantCell<Slots<Registration>> = GiantCell::new(Slots::new(4));
+pub static LISTENERS: FirstLaneCell<Slots<Registration>> = FirstLaneCell::new(Slots::new(4));
 
 /// The event whose callbacks run, as an address; 0 if none.
 pub static CURRENT: AtomicUsize = AtomicUsize::new(0);
@@ -71,7 +71,7 @@ pub fn listen(listeners: &mut Slots<Registration>) {
 
 /// Tells of what has happened. No borrow is alive.
 #[cold]
-pub fn tell(held: &Held) {
+pub fn tell(held: &LaneGuard) {
     // What happens in callbacks is told when the next call is over.
     if TELLING.swap(true, Ordering::Relaxed) {
         return;
@@ -119,7 +119,7 @@ pub fn tell(held: &Held) {
     TELLING.store(false, Ordering::Relaxed);
 }
 
-fn hearers(held: &Held, kind: usize) -> Vec<usize> {
+fn hearers(held: &LaneGuard, kind: usize) -> Vec<usize> {
     let mut listeners = LISTENERS.borrow_mut(held);
     let all = listeners.all();
     all.into_iter().filter(|bits| listeners.get(*bits).is_some_and(|one| one.kind == kind)).collect()
@@ -127,7 +127,7 @@ fn hearers(held: &Held, kind: usize) -> Vec<usize> {
 
 type Heard = (c_int, Callback, Option<Dropped>);
 
-fn callback_of(held: &Held, bits: usize) -> Option<Heard> {
+fn callback_of(held: &LaneGuard, bits: usize) -> Option<Heard> {
     let mut listeners = LISTENERS.borrow_mut(held);
     let one = listeners.get(bits)?;
     let (level, callback) = LEVELS

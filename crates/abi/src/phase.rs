@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering, compiler_fence, fence};
 
 use tutti_base::config::MAX_LANES;
-use tutti_core::giant::Lane;
+use tutti_core::lanes::Lane;
 
 const BEFORE: u8 = 0;
 const RUNNING: u8 = 1;

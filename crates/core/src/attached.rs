@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::request_id::RequestId;
 
 /// What a message costs beyond its bytes. The constant `MPI_BSEND_OVERHEAD` is 512 in the standard ABI, and less in others: programs
@@ -17,48 +17,48 @@ pub const OVERHEAD_BYTES: u64 = 96;
 pub struct Attached {
     pub(crate) address: usize,
     pub(crate) limit: Option<u64>,
-    pub(crate) pending: GiantCell<Vec<(RequestId, u64)>>,
+    pub(crate) pending: FirstLaneCell<Vec<(RequestId, u64)>>,
 }
 
 /// Where a buffer may be attached: one at a time.
 #[derive(Debug, Default)]
-pub struct Place(pub(crate) GiantCell<Option<Arc<Attached>>>);
+pub struct Place(pub(crate) FirstLaneCell<Option<Arc<Attached>>>);
 
 /// The place of the process, for MPI_Buffer_attach.
-pub static OF_PROCESS: Place = Place(GiantCell::new(None));
+pub static OF_PROCESS: Place = Place(FirstLaneCell::new(None));
 
 /// The places of the open sessions. A communicator does not know the session it comes from: it uses the first of
 /// these that has a buffer. Nothing can be lost by that, as copies do not live in attached memory.
-pub static OF_SESSIONS: GiantCell<Vec<Arc<Place>>> = GiantCell::new(Vec::new());
+pub static OF_SESSIONS: FirstLaneCell<Vec<Arc<Place>>> = FirstLaneCell::new(Vec::new());
 
 impl Place {
     /// Nothing is attached.
     pub const fn new() -> Place {
-        Place(GiantCell::new(None))
+        Place(FirstLaneCell::new(None))
     }
 
     /// Attaches memory at `address` of `bytes`; `None` for `MPI_BUFFER_AUTOMATIC`.
     ///
     /// # Errors
     /// `Buffer` when something is attached already.
-    pub fn attach(&self, held: &Held, address: usize, bytes: Option<u64>) -> Result<()> {
+    pub fn attach(&self, held: &LaneGuard, address: usize, bytes: Option<u64>) -> Result<()> {
         let mut place = self.0.borrow_mut(held);
         if place.is_some() {
             return Err(Error::new(ErrorClass::Buffer, "a buffer is attached already; detach it first"));
         }
-        *place = Some(Arc::new(Attached { address, limit: bytes, pending: GiantCell::default() }));
+        *place = Some(Arc::new(Attached { address, limit: bytes, pending: FirstLaneCell::default() }));
         Ok(())
     }
 
     /// What is attached here.
-    pub fn current(&self, held: &Held) -> Option<Arc<Attached>> {
+    pub fn current(&self, held: &LaneGuard) -> Option<Arc<Attached>> {
         self.0.borrow(held).clone()
     }
 }
 
 impl Attached {
     /// Notes the send that empties the buffer of a message.
-    pub fn note(&self, held: &Held, sending: RequestId, bytes: u64) {
+    pub fn note(&self, held: &LaneGuard, sending: RequestId, bytes: u64) {
         self.pending.borrow_mut(held).push((sending, bytes));
     }
 }
@@ -67,7 +67,7 @@ impl Attached {
 ///
 /// # Errors
 /// `Buffer` when none is attached.
-pub fn attached(held: &Held, of_communicator: &Place) -> Result<Arc<Attached>> {
+pub fn attached(held: &LaneGuard, of_communicator: &Place) -> Result<Arc<Attached>> {
     of_communicator
         .current(held)
         .or_else(|| OF_PROCESS.current(held))

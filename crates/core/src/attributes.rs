@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 
 use tutti_base::{Error, ErrorClass, Result};
 
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 
 /// The objects that have attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,11 @@ pub struct Keyvals {
 }
 
 /// The keys of this process.
-pub static KEYVALS: GiantCell<Keyvals> = GiantCell::new(Keyvals::new());
+pub static KEYVALS: FirstLaneCell<Keyvals> = FirstLaneCell::new(Keyvals::new());
 
 /// The attributes of one object, in the order in which they were set.
 #[derive(Debug, Default)]
-pub struct Attributes(GiantCell<Vec<Attribute>>);
+pub struct Attributes(FirstLaneCell<Vec<Attribute>>);
 
 #[derive(Debug)]
 enum Entry {
@@ -192,11 +192,11 @@ impl Attribute {
 impl Attributes {
     /// No attributes.
     pub const fn new() -> Attributes {
-        Attributes(GiantCell::new(Vec::new()))
+        Attributes(FirstLaneCell::new(Vec::new()))
     }
 
     /// The value of an attribute, if it is set.
-    pub fn get(&self, held: &Held, keyval: &Keyval) -> Option<usize> {
+    pub fn get(&self, held: &LaneGuard, keyval: &Keyval) -> Option<usize> {
         self.find(held, keyval).map(|attribute| attribute.value)
     }
 
@@ -205,7 +205,7 @@ impl Attributes {
     ///
     /// # Errors
     /// The code of the delete function of the value that is there, which then stays.
-    pub fn set(&self, held: &Held, handle: usize, keyval: &Arc<Keyval>, value: usize) -> Result<()> {
+    pub fn set(&self, held: &LaneGuard, handle: usize, keyval: &Arc<Keyval>, value: usize) -> Result<()> {
         if let Some(present) = self.find(held, keyval) {
             present.delete(handle)?;
         }
@@ -222,7 +222,7 @@ impl Attributes {
     ///
     /// # Errors
     /// `Keyval` if it is not set; the code of its delete function, and then it stays.
-    pub fn delete(&self, held: &Held, handle: usize, keyval: &Keyval) -> Result<()> {
+    pub fn delete(&self, held: &LaneGuard, handle: usize, keyval: &Keyval) -> Result<()> {
         let attribute = self.find(held, keyval).ok_or_else(|| {
             let reason = format!("the object has no attribute of key {}", keyval.number);
             Error::new(ErrorClass::Keyval, reason)
@@ -236,7 +236,7 @@ impl Attributes {
     ///
     /// # Errors
     /// The code of the first delete function that fails; its attribute and those set before it stay.
-    pub fn delete_all(&self, held: &Held, handle: usize) -> Result<()> {
+    pub fn delete_all(&self, held: &LaneGuard, handle: usize) -> Result<()> {
         let attributes = self.0.borrow(held).clone();
         for attribute in attributes.iter().rev() {
             // An earlier callback may have deleted it.
@@ -252,7 +252,7 @@ impl Attributes {
     ///
     /// # Errors
     /// The code of the first copy function that fails; what was copied until then is deleted.
-    pub fn duplicate(&self, held: &Held, handle: usize) -> Result<Attributes> {
+    pub fn duplicate(&self, held: &LaneGuard, handle: usize) -> Result<Attributes> {
         let attributes = self.0.borrow(held).clone();
         let copies = Attributes::new();
         for attribute in &attributes {
@@ -269,16 +269,16 @@ impl Attributes {
     }
 
     /// Takes all attributes over from `other`, the fresh attributes of a duplicate.
-    pub fn adopt(&self, held: &Held, other: Attributes) {
+    pub fn adopt(&self, held: &LaneGuard, other: Attributes) {
         let taken = std::mem::take(&mut *other.0.borrow_mut(held));
         self.0.borrow_mut(held).extend(taken);
     }
 
-    fn find(&self, held: &Held, keyval: &Keyval) -> Option<Attribute> {
+    fn find(&self, held: &LaneGuard, keyval: &Keyval) -> Option<Attribute> {
         self.0.borrow(held).iter().find(|attribute| std::ptr::eq(&*attribute.keyval, keyval)).cloned()
     }
 
-    fn remove(&self, held: &Held, gone: &Attribute) {
+    fn remove(&self, held: &LaneGuard, gone: &Attribute) {
         self.0.borrow_mut(held).retain(|attribute| !Arc::ptr_eq(&attribute.keyval, &gone.keyval));
     }
 }
@@ -297,7 +297,7 @@ fn no_keyval(number: i32, kind: ObjectKind) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::giant::enter;
+    use crate::lanes::enter;
     use std::sync::Mutex;
 
     type Log = Arc<Mutex<Vec<String>>>;

@@ -47,7 +47,7 @@ enum Layout {
 }
 
 // SAFETY: a buffer is an address with a promise about it (see the module's Safety section), valid in every
-// thread of the process; it is used only under the giant lock.
+// thread of the process; it is used only under the lock of the first lane.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}

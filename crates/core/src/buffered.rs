@@ -9,7 +9,7 @@ use tutti_base::{Error, ErrorClass, Result};
 pub use crate::attached::{Attached, OF_PROCESS, OF_SESSIONS, OVERHEAD_BYTES, Place, attached};
 use crate::buffer::Buffer;
 use crate::completion;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::messenger::{Activity, Messenger};
 use crate::progress;
 use crate::request::{Request, RequestId, Status, Work};
@@ -17,13 +17,13 @@ use crate::request::{Request, RequestId, Status, Work};
 impl Place {
     /// Waits until all messages in the buffer are sent, then detaches it: its address and size as attached
     /// (size `None`: automatic), or nothing if none was attached.
-    pub fn detach(&self, held: &mut Held, messenger: &Messenger) -> Option<(usize, Option<u64>)> {
+    pub fn detach(&self, held: &mut LaneGuard, messenger: &Messenger) -> Option<(usize, Option<u64>)> {
         self.flush(held, messenger);
         self.0.borrow_mut(held).take().map(|attached| (attached.address, attached.limit))
     }
 
     /// Waits until all messages in the buffer are sent.
-    pub fn flush(&self, held: &mut Held, messenger: &Messenger) {
+    pub fn flush(&self, held: &mut LaneGuard, messenger: &Messenger) {
         let Some(attached) = self.current(held) else { return };
         progress::wait_until(held, messenger, &|| "a flush of the attached buffer".to_string(), |held| {
             attached.is_empty(held, messenger)
@@ -31,7 +31,7 @@ impl Place {
     }
 
     /// A request that is over when all messages that are in the buffer now are sent.
-    pub fn start_flush(&self, held: &Held, messenger: &Messenger) -> RequestId {
+    pub fn start_flush(&self, held: &LaneGuard, messenger: &Messenger) -> RequestId {
         let attached = self.current(held).filter(|attached| !attached.is_empty(held, messenger));
         let messages = &messenger.messages;
         let Some(attached) = attached else {
@@ -49,7 +49,7 @@ impl Attached {
     ///
     /// # Errors
     /// `Buffer` when it does not fit beside the messages that are not sent yet.
-    pub fn take_in(&self, held: &Held, messenger: &Messenger, message: &Buffer) -> Result<Buffer> {
+    pub fn take_in(&self, held: &LaneGuard, messenger: &Messenger, message: &Buffer) -> Result<Buffer> {
         progress::progress(held, messenger);
         self.is_empty(held, messenger);
         let used: u64 = self.pending.borrow(held).iter().map(|(_, bytes)| bytes + OVERHEAD_BYTES).sum();
@@ -65,7 +65,7 @@ impl Attached {
         Ok(Buffer::owned(copy))
     }
 
-    fn is_empty(&self, held: &Held, messenger: &Messenger) -> bool {
+    fn is_empty(&self, held: &LaneGuard, messenger: &Messenger) -> bool {
         let mut pending = self.pending.borrow_mut(held);
         pending.retain(|(id, _)| completion::is_known(held, messenger, *id));
         pending.is_empty()
@@ -82,7 +82,7 @@ struct Flush {
 impl Activity for Flush {
     fn advance(
         mut self: Box<Self>,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         _: bool,
     ) -> Option<Box<dyn Activity>> {
@@ -92,7 +92,7 @@ impl Activity for Flush {
 
 impl Flush {
     /// Whether it is over.
-    fn go_on(&mut self, held: &Held, messenger: &Messenger) -> bool {
+    fn go_on(&mut self, held: &LaneGuard, messenger: &Messenger) -> bool {
         self.pending.retain(|id| completion::is_known(held, messenger, *id));
         if self.pending.is_empty() {
             messenger.messages.borrow_mut(held).state.requests.complete(self.request, None);

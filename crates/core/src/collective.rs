@@ -46,8 +46,8 @@ use tutti_transport::banks::Banks;
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
 use crate::events;
-use crate::giant::Held;
 use crate::info::Info;
+use crate::lanes::LaneGuard;
 pub use crate::messenger::Activity;
 use crate::messenger::Messenger;
 use crate::p2p::agreement::LANE_BITS;
@@ -96,7 +96,7 @@ pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulat
 /// # Errors
 /// What went wrong with a message.
 pub fn perform(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
@@ -114,7 +114,7 @@ pub fn perform(
 ///
 /// # Errors
 /// What went wrong with a message of operations that had to begin first.
-pub fn set_info(held: &mut Held, process: &Process, comm: &Communicator, mut info: Info) -> Result<()> {
+pub fn set_info(held: &mut LaneGuard, process: &Process, comm: &Communicator, mut info: Info) -> Result<()> {
     if matches!(comm.collectives.channel, Channel::Own) && comm.inter().is_none() {
         deferred::settle_all(held, process, comm)?;
     }
@@ -128,7 +128,12 @@ pub fn set_info(held: &mut Held, process: &Process, comm: &Communicator, mut inf
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn run(held: &mut Held, process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Result<()> {
+pub fn run(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+) -> Result<()> {
     agree(held, process, comm)?;
     offloaded::agree(held, process, comm)?;
     match offloaded::run(held, process, comm, operation) {
@@ -140,7 +145,7 @@ pub fn run(held: &mut Held, process: &Process, comm: &Communicator, operation: &
 /// As [`run`], not in the kernel, and by these means, the same at all members; a person who asks where this rank
 /// waits is told `prefix` and the operation. Who is through may end: nobody has to ask it for what was lost.
 fn run_by(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -162,7 +167,7 @@ fn run_by(
 
 /// Members on several hosts agree on what their hosts have to offer, before their first blocking operation.
 #[inline]
-fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let its = &comm.collectives;
     if !matches!(its.channel, Channel::Own) || comm.inter().is_some() {
         return Ok(());
@@ -177,7 +182,7 @@ fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> 
 
 /// Runs to the end.
 fn finish(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     mut run: Run,
@@ -189,7 +194,7 @@ fn finish(
     if matches!(result, Ok(Status::Pending)) {
         let gives_way =
             waits_for_all(run.execution.plan().shape.collective) && messenger.gives_way(comm.size());
-        let mut done = |held: &Held| {
+        let mut done = |held: &LaneGuard| {
             if matches!(result, Ok(Status::Pending)) {
                 result = advance(held, messenger, comm, node, &mut run, &mut ticket, false);
             }
@@ -219,7 +224,7 @@ fn fast_path(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32
     let Some(room) = run.room.filter(|_| run.execution.is_compiled()) else {
         return Some(ticket(tag, number, banks, run));
     };
-    let mut turn = BankTurn::take(banks, room, run.said.accord);
+    let mut turn = BankTurn::take(banks, room, run.said.agreed);
     let agreement = OperationAgreement::begin(banks, number, &run.said, Some(&turn));
     if !agreement.is_lost() && turn.grant(banks) {
         let slot = *turn.slot();
@@ -240,7 +245,7 @@ fn fast_path(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32
 /// Does what can be done now; `node` has the banks of the operation.
 #[inline]
 fn advance(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     node: &Neighbourhood,
@@ -279,15 +284,15 @@ fn advance(
     }
     drop(banks);
     if matches!(result, Ok(Status::Pending)) && ticket.agreement.is_doubtful(doubts) {
-        return doubt(held, messenger, comm, node, run, ticket);
+        return settle_disagreement(held, messenger, comm, node, run, ticket);
     }
     result
 }
 
 /// Ends an operation that waits, if members disagree about it.
 #[cold]
-fn doubt(
-    held: &Held,
+fn settle_disagreement(
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     node: &Neighbourhood,
@@ -321,7 +326,7 @@ fn is_within_node(plan: &Plan) -> bool {
 
 /// An execution of the plan for this operation, bound to its memory and ready to go.
 fn prepare(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -332,7 +337,7 @@ fn prepare(
 
 /// As [`prepare`], by an algorithm that tuning has chosen.
 fn prepare_as(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -376,7 +381,7 @@ fn prepare_as(
 
 /// An execution of a new plan.
 fn prepared(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
@@ -419,7 +424,7 @@ fn prepared(
 
 /// Keeps an execution for the next time.
 #[inline]
-fn rest(held: &Held, comm: &Communicator, run: Run) {
+fn rest(held: &LaneGuard, comm: &Communicator, run: Run) {
     let mut state = comm.collectives.state.borrow_mut(held);
     if let Some(place) = state.rest.iter_mut().find(|place| place.is_none()) {
         *place = Some(run);
@@ -434,7 +439,7 @@ fn rest(held: &Held, comm: &Communicator, run: Run) {
 
 /// What operations of a shape can choose from.
 fn surroundings(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
@@ -475,7 +480,7 @@ fn surroundings(
 
 /// What tuning may choose from.
 fn proposals(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
@@ -491,14 +496,14 @@ fn proposals(
     found
 }
 
-fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {
+fn plan(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {
     let wishes = comm.collectives.state.borrow(held).wishes.clone();
     plan_as(held, process, comm, shape, means, &wishes)
 }
 
 /// The plan where this is asked for.
 fn plan_as(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,

@@ -15,9 +15,9 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use crate::attached::Place;
 use crate::attributes::Attributes;
 use crate::error_handler::ErrorHandler;
-use crate::giant::{GiantCell, Lane};
 use crate::group::{Comparison, Group};
 use crate::info::Info;
+use crate::lanes::{FirstLaneCell, Lane};
 use crate::names::ObjectName;
 use crate::special::{ANY_SOURCE, PROC_NULL};
 use crate::topology::Topology;
@@ -41,11 +41,11 @@ pub struct Communicator {
     /// Attributes.
     pub attributes: Attributes,
     /// The name.
-    pub name: GiantCell<ObjectName>,
+    pub name: FirstLaneCell<ObjectName>,
     /// What happens on errors.
-    pub error_handler: GiantCell<ErrorHandler>,
+    pub error_handler: FirstLaneCell<ErrorHandler>,
     /// Hints.
-    pub info: GiantCell<Info>,
+    pub info: FirstLaneCell<Info>,
     /// The buffer attached for buffered sends (MPI-4.1).
     pub buffer: Place,
     /// Plans and the count of collective operations.
@@ -98,7 +98,7 @@ impl Communicator {
         handler: ErrorHandler,
     ) -> Arc<Communicator> {
         let comm = Communicator::new(Some(context), group, rank, None, handler);
-        let named = Communicator { name: GiantCell::new(ObjectName::new(name.as_bytes())), ..comm };
+        let named = Communicator { name: FirstLaneCell::new(ObjectName::new(name.as_bytes())), ..comm };
         Arc::new(named)
     }
 
@@ -118,9 +118,9 @@ impl Communicator {
             is_first: AtomicBool::new(true),
             handle: AtomicUsize::new(0),
             attributes: Attributes::default(),
-            name: GiantCell::new(ObjectName::EMPTY),
-            error_handler: GiantCell::new(error_handler),
-            info: GiantCell::default(),
+            name: FirstLaneCell::new(ObjectName::EMPTY),
+            error_handler: FirstLaneCell::new(error_handler),
+            info: FirstLaneCell::default(),
             buffer: Place::new(),
             collectives: Collectives::default(),
             topology: OnceLock::new(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tutti_base::{ContextId, Error, Rank, Result, WorldRank};
 
-use crate::giant::{Held, engage};
+use crate::lanes::{LaneGuard, engage};
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
 use crate::process::{by_context, name_of};
@@ -23,20 +23,25 @@ use crate::separation::Counterpart;
 /// # Errors
 /// `Request` for an unknown one.
 #[inline]
-pub fn is_complete(held: &Held, messenger: &Messenger, id: RequestId) -> Result<bool> {
+pub fn is_complete(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<bool> {
     within(held, messenger, id, |held| {
         Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.complete)
     })
 }
 
 /// Whether there is such a request.
-pub fn is_known(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
+pub fn is_known(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
     within(held, messenger, id, |held| messenger.messages.borrow(held).state.requests.get(id).is_some())
 }
 
 /// Does something in the lane of a request.
 #[inline]
-fn within<R>(held: &Held, messenger: &Messenger, id: RequestId, work: impl FnOnce(&Held) -> R) -> R {
+fn within<R>(
+    held: &LaneGuard,
+    messenger: &Messenger,
+    id: RequestId,
+    work: impl FnOnce(&LaneGuard) -> R,
+) -> R {
     messenger.in_lane(held, id.lane().unwrap_or(held.lane()), work)
 }
 
@@ -44,7 +49,7 @@ fn within<R>(held: &Held, messenger: &Messenger, id: RequestId, work: impl FnOnc
 ///
 /// # Errors
 /// `Request` for an unknown one.
-pub fn is_inactive(held: &Held, messenger: &Messenger, id: RequestId) -> Result<bool> {
+pub fn is_inactive(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<bool> {
     within(held, messenger, id, |held| {
         Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
     })
@@ -54,7 +59,7 @@ pub fn is_inactive(held: &Held, messenger: &Messenger, id: RequestId) -> Result<
 ///
 /// # Errors
 /// `Request` for an unknown one.
-pub fn context_of(held: &Held, messenger: &Messenger, id: RequestId) -> Result<u32> {
+pub fn context_of(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<u32> {
     within(held, messenger, id, |held| {
         Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.context)
     })
@@ -62,7 +67,7 @@ pub fn context_of(held: &Held, messenger: &Messenger, id: RequestId) -> Result<u
 
 /// Waits until `id` is over, then finishes it. A person who asks is told what the request is for, after `operation`.
 #[inline]
-pub fn wait(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'static str) -> Finished {
+pub fn wait(held: &mut LaneGuard, messenger: &Messenger, id: RequestId, operation: &'static str) -> Finished {
     if !is_over(held, messenger, id) {
         wait_for(held, messenger, id, operation);
     }
@@ -71,14 +76,14 @@ pub fn wait(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'
 
 /// Whether a request is complete, or gone.
 #[inline]
-fn is_over(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
+fn is_over(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
     within(held, messenger, id, |held| {
         messenger.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
     })
 }
 
 /// Whether a request is a collective operation.
-fn is_collective(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
+fn is_collective(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
     within(held, messenger, id, |held| {
         let messages = messenger.messages.borrow(held);
         messages.state.requests.get(id).is_some_and(|request| matches!(request.work, Work::Collective(..)))
@@ -86,10 +91,10 @@ fn is_collective(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
 }
 
 /// Waits until `id` is over, which it is not yet.
-fn wait_for(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'static str) {
+fn wait_for(held: &mut LaneGuard, messenger: &Messenger, id: RequestId, operation: &'static str) {
     engage(id.lane().unwrap_or(held.lane()));
     progress::advance_alone(held, messenger);
-    let done = |held: &Held| is_over(held, messenger, id);
+    let done = |held: &LaneGuard| is_over(held, messenger, id);
     if done(held) {
         return;
     }
@@ -104,7 +109,7 @@ fn wait_for(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'
 }
 
 /// Whether the one runs whose doing completes a request ([`crate::host::Host::counterpart`]).
-fn counterpart<'a>(held: &Held, messenger: &'a Messenger, id: RequestId) -> Option<Counterpart<'a>> {
+fn counterpart<'a>(held: &LaneGuard, messenger: &'a Messenger, id: RequestId) -> Option<Counterpart<'a>> {
     let messages = messenger.messages.borrow(held);
     let (world, buffer) = match &messages.state.requests.get(id)?.work {
         Work::Send { peer, buffer, .. } => (WorldRank(*peer), buffer),
@@ -119,12 +124,12 @@ fn counterpart<'a>(held: &Held, messenger: &'a Messenger, id: RequestId) -> Opti
 
 /// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.
 #[inline]
-pub fn finish(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
+pub fn finish(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finished {
     within(held, messenger, id, |held| finish_here(held, messenger, id))
 }
 
 #[inline]
-fn finish_here(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
+fn finish_here(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finished {
     let mut messages = messenger.messages.borrow_mut(held);
     let requests = &mut messages.state.requests;
     if let Some(request) = requests.get_mut(id)
@@ -141,7 +146,7 @@ fn finish_here(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
 
 /// Sees off a request of the lane that is held if it is over and has nothing to say but its status, as most. `None` for others.
 #[inline]
-pub fn retire_plain(held: &Held, messenger: &Messenger, id: RequestId) -> Option<Retired> {
+pub fn retire_plain(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Option<Retired> {
     messenger.messages.borrow_mut(held).state.requests.retire_plain(id)
 }
 
@@ -150,7 +155,7 @@ pub fn retire_plain(held: &Held, messenger: &Messenger, id: RequestId) -> Option
 /// # Errors
 /// `Request` for an unknown one.
 #[inline]
-pub fn finish_if_over(held: &Held, messenger: &Messenger, id: RequestId) -> Result<Option<Finished>> {
+pub fn finish_if_over(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Option<Finished>> {
     within(held, messenger, id, |held| {
         let is_over = messenger.messages.borrow_mut(held).state.requests.user(id)?.complete;
         Ok(is_over.then(|| finish_here(held, messenger, id)))
@@ -158,7 +163,7 @@ pub fn finish_if_over(held: &Held, messenger: &Messenger, id: RequestId) -> Resu
 }
 
 /// As [`finish_here`], for persistent and generalised requests, and for what is no request.
-fn finish_special(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
+fn finish_special(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finished {
     let mut messages = messenger.messages.borrow_mut(held);
     let requests = &mut messages.state.requests;
     if let Some(request) = requests.get_mut(id).filter(|request| request.persistent.is_some()) {
@@ -189,7 +194,7 @@ fn finish_special(held: &Held, messenger: &Messenger, id: RequestId) -> Finished
 ///
 /// # Errors
 /// `Request` for an unknown one; what a query callback returned.
-pub fn peek(held: &Held, messenger: &Messenger, id: RequestId) -> Result<Option<Status>> {
+pub fn peek(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Option<Status>> {
     let mut query = None;
     let seen = within(held, messenger, id, |held| {
         let mut messages = messenger.messages.borrow_mut(held);
@@ -213,7 +218,7 @@ pub fn peek(held: &Held, messenger: &Messenger, id: RequestId) -> Result<Option<
 ///
 /// # Errors
 /// `Request` for an unknown one; what a free callback returned.
-pub fn free(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
+pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let callbacks = within(held, messenger, id, |held| {
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
@@ -236,7 +241,7 @@ pub fn free(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
 ///
 /// # Errors
 /// `Request` for an unknown one or one of another kind.
-pub fn complete_generalised(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
+pub fn complete_generalised(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let freed = {
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
@@ -262,7 +267,7 @@ fn query_and_free(callbacks: &Arc<dyn Generalised>) -> Result<Status> {
 
 /// What a request is for, for a person who asks.
 pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
-    let held = crate::giant::enter();
+    let held = crate::lanes::enter();
     within(&held, messenger, id, |held_inside| {
         let messages = messenger.messages.borrow(held_inside);
         let Some(request) = messages.state.requests.get(id) else { return "nothing".to_string() };
@@ -292,7 +297,7 @@ pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
 }
 
 /// In words, for a person who asks where a rank waits.
-pub fn describe(held: &Held, pattern: &Pattern) -> String {
+pub fn describe(held: &LaneGuard, pattern: &Pattern) -> String {
     let source = pattern.source.map_or("any source".to_string(), |source| format!("rank {source}"));
     let tag = pattern.tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));
     let name = name_of(held, ContextId::of_plane(pattern.context).0);

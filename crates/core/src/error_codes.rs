@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tutti_base::{Error, ErrorClass, Result};
 
-use crate::giant::GiantCell;
+use crate::lanes::FirstLaneCell;
 
 /// `MPI_ERR_LASTCODE`: the largest code of the standard ABI; codes of the program follow.
 pub const LAST_CODE: i32 = 16383;
@@ -18,7 +18,7 @@ pub const LAST_CODE: i32 = 16383;
 pub const MAX_STRING_BYTES: usize = 511;
 
 /// The codes of this process.
-pub static CODES: GiantCell<ErrorCodes> = GiantCell::new(ErrorCodes::new());
+pub static CODES: FirstLaneCell<ErrorCodes> = FirstLaneCell::new(ErrorCodes::new());
 
 /// The classes of the tool information interface (MPI-5 section 15.3.10) from `MPI_T_ERR_CANNOT_INIT` on.
 const TOOL_ERRORS: [&str; 18] = [

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tutti_base::config::InitialErrorHandler;
 use tutti_base::{Error, ErrorClass, Result};
 
-use crate::giant::GiantCell;
+use crate::lanes::FirstLaneCell;
 
 /// The error handler of MPI_FILE_NULL: what files have that are opened from now on, and what errors get that are no file's
 /// (MPI-5 section 14.7).
-pub static OF_FILES: GiantCell<ErrorHandler> = GiantCell::new(ErrorHandler::Return);
+pub static OF_FILES: FirstLaneCell<ErrorHandler> = FirstLaneCell::new(ErrorHandler::Return);
 
 /// What kind of object a user's error handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

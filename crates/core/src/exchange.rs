@@ -6,7 +6,7 @@ use tutti_base::{Rank, Result};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
@@ -18,7 +18,7 @@ use crate::point_to_point::{start_receive, start_send};
 /// # Errors
 /// What went wrong with the messages.
 pub fn exchange(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     partner: Rank,
@@ -33,7 +33,7 @@ pub fn exchange(
 
 /// As [`exchange`] where it is known how much comes.
 pub(crate) fn swap(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     partner: Rank,

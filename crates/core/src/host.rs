@@ -14,7 +14,7 @@ use tutti_transport::waiting::{Spin, Waiting};
 use tutti_transport::{Waiter, Watch};
 
 use crate::boot::starter::Starter;
-use crate::giant::{self, Lane};
+use crate::lanes::{self, Lane};
 use crate::separation::Counterpart;
 
 /// Thread levels (MPI-5 section 11.6), in their order.
@@ -103,7 +103,7 @@ impl Host {
     #[inline]
     fn runners(&self) -> u32 {
         let (ranks, guests) = (self.job.header().local_ranks, self.guests.load(Ordering::Relaxed));
-        ranks * (1 + giant::waiting()) + guests
+        ranks * (1 + lanes::waiting()) + guests
     }
 
     /// Whether more want to run on this host than it has processors.
@@ -115,7 +115,7 @@ impl Host {
     /// The looks at the transport with which a wait begins.
     #[inline]
     pub fn spin(&self) -> Spin {
-        let is_crowded = giant::waiting() > 0 && self.is_crowded();
+        let is_crowded = lanes::waiting() > 0 && self.is_crowded();
         Spin::new(self.waiting.message_looks(is_crowded))
     }
 
@@ -136,7 +136,7 @@ impl Host {
     /// processor for itself, or the other one is on another host. With threads nobody knows which of them
     /// runs.
     pub fn counterpart(&self, world: WorldRank) -> Option<Counterpart<'_>> {
-        if !self.is_crowded() || giant::threads_allowed() {
+        if !self.is_crowded() || lanes::threads_allowed() {
             return None;
         }
         let local = self.local_rank(world)?;

@@ -10,7 +10,7 @@ use crate::constructors::create::{agree, agree_by, between, duplicate_bare};
 use crate::dynamic::meeting::{Part, meet};
 use crate::dynamic::ports;
 use crate::exchange::exchange;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::other_jobs::are_several;
 use crate::process::Process;
 
@@ -32,7 +32,7 @@ pub struct Leaders<'a> {
 /// # Errors
 /// `Rank` for a leader that is not there, `Comm` when the groups overlap.
 pub fn create(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     leaders: Leaders<'_>,
@@ -69,7 +69,7 @@ pub fn create(
 
 /// Whether a member of either group has never met one of the other: all members find the same.
 fn have_strangers(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     leaders: Leaders<'_>,
@@ -89,7 +89,7 @@ fn have_strangers(
 
 /// Lets groups meet of which only the leaders can speak to one another: at a port of the leader that `accepts`.
 fn introduce(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     leaders: Leaders<'_>,
@@ -111,7 +111,7 @@ fn introduce(
 /// # Errors
 /// `Comm` for an intracommunicator.
 pub fn merge(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     high: bool,

@@ -1,6 +1,6 @@
 //! MPI semantics: communicators, requests, matching, protocols, progress and the schedule engine.
 //!
-//! Entry points: [`giant::enter`] gives the token that everything here asks for; [`process`] the process.
+//! Entry points: [`lanes::enter`] gives the token that everything here asks for; [`process`] the process.
 //! Deliberately absent: C types, handles, raw user pointers outside [`buffer`].
 //!
 //! # What is where
@@ -10,7 +10,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `giant` | who is inside: a token (`Held`) for a lane, the cells it opens (`GiantCell`: the first lane, `LaneCells`: each its own), the order of the locks; free below MPI_THREAD_MULTIPLE |
+//! | `lanes` | who is inside: a token (`LaneGuard`) for a lane, the cells it opens (`FirstLaneCell`: the first lane, `LaneCells`: each its own), the order of the locks; free below MPI_THREAD_MULTIPLE |
 //! | `host`, `messenger`, `process` | what there is once, in three floors: the process on its host (settings, job, rank, waiting, abort), its messages and what goes on by itself, and with its library of communicators |
 //! | `boot` | who am I: by what our launcher handed down; by another starter (`starter`: `pmix`, and `pmi` whose `wire` and `protocol` are pure), where the ranks of a host find each other (`meeting`) and make the job object themselves (`hosted`) and, under Slurm, leave a process that ends the job when a rank dies (`guardian`); or alone |
 //! | `buffer` | user memory, validated once: the only module with raw user pointers; a `Run` is the usual case in two words |
@@ -70,13 +70,13 @@ pub mod error_handler;
 pub mod events;
 pub mod exchange;
 pub mod flow;
-pub mod giant;
 pub mod group;
 pub mod hardware;
 pub mod host;
 pub mod info;
 pub mod inside;
 pub mod intercommunicator;
+pub mod lanes;
 pub mod lifecycle;
 pub mod matching;
 pub mod messenger;

@@ -12,9 +12,9 @@ use tutti_sys::{crash, debugger, this_process};
 
 use crate::collective::{self, tell_undecided};
 use crate::constructors::split;
-use crate::dynamic::{self, ties};
-use crate::giant::{self, Held};
+use crate::dynamic::{self, connected_jobs};
 use crate::host::ThreadLevel;
+use crate::lanes::{self, LaneGuard};
 use crate::messenger::Above;
 use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, process, started};
 use crate::tool::settings;
@@ -27,7 +27,7 @@ const LAST_REPAIRS: Duration = Duration::from_millis(200);
 const ABOVE: Above = Above {
     answer_calls: serve::answer_calls,
     answer: |held, from, envelope, signature| collective::answer(held, started(), from, envelope, signature),
-    watch_others: |held| ties::watch(held, started()),
+    watch_others: |held| connected_jobs::watch(held, started()),
     is_gone: |held, number| dynamic::is_gone(held, started(), number),
 };
 
@@ -51,7 +51,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
         // Lanes are of one host: what other hosts send comes in the first.
         let header = boot.job.header();
         let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
-        giant::allow_threads(if has_lanes { header.lanes } else { 1 });
+        lanes::allow_threads(if has_lanes { header.lanes } else { 1 });
     }
     if config.collectives.tune.is_on() {
         inside::begin();
@@ -70,7 +70,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 
 /// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
 /// `MPI_COMM_SELF` and run a barrier.
-pub fn finalize(held: &mut Held, process: &'static Process) {
+pub fn finalize(held: &mut LaneGuard, process: &'static Process) {
     progress_thread::stop(held, process);
     progress::drain(held, process);
     if process.config.diagnosis.counters {
@@ -95,7 +95,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
         process.library.learnings.borrow(held).keep(&process.config);
     }
     process.block().set_state(RankState::Finalized);
-    ties::end(held, process);
+    connected_jobs::end(held, process);
     // Whoever waits for room towards this process gets it, and sees that it need not wait again.
     process.messages.borrow_mut(held).progress();
     process.leave_starter(process.job.header().has_other_hosts());
@@ -104,10 +104,10 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
 
 /// The last session is closed before MPI_Init was ever called: completes what is under way and counts as
 /// finalised for the launcher, but a session or MPI_Init may still [`resume`].
-pub fn pause(held: &mut Held, process: &'static Process) {
+pub fn pause(held: &mut LaneGuard, process: &'static Process) {
     progress_thread::stop(held, process);
     progress::send_queued(held, process, "MPI_Session_finalize");
-    ties::end(held, process);
+    connected_jobs::end(held, process);
     process.block().set_state(RankState::Finalized);
 }
 
@@ -116,7 +116,7 @@ extern "C" fn leave_at_exit() {
     if let Some(process) = PROCESS.get().filter(|process| process.block().state() == RankState::Finalized) {
         // What goes to other hosts may have to be sent again.
         if !is_finalized() && process.job.header().has_other_hosts() {
-            let mut held = giant::enter();
+            let mut held = lanes::enter();
             drain_multicasts(&mut held, process);
             progress::drain(&mut held, process);
         }
@@ -126,9 +126,9 @@ extern "C" fn leave_at_exit() {
 
 /// Until those who hear this process's multicasts have all of them, or for a moment if one of them says
 /// nothing any more.
-fn drain_multicasts(held: &mut Held, process: &Process) {
+fn drain_multicasts(held: &mut LaneGuard, process: &Process) {
     let until = Instant::now() + LAST_REPAIRS;
-    let is_over = |held: &Held| {
+    let is_over = |held: &LaneGuard| {
         let mut messages = process.messages.borrow_mut(held);
         messages.link.casting().is_none_or(|casting| casting.is_at_rest())
     };
@@ -143,7 +143,7 @@ fn drain_multicasts(held: &mut Held, process: &Process) {
 pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
     let process = process()?;
     if wanted == ThreadLevel::Multiple {
-        giant::allow_threads(process.messages.lanes().count() as u32);
+        lanes::allow_threads(process.messages.lanes().count() as u32);
     }
     process.block().set_state(RankState::Running);
     Some(process)

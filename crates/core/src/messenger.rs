@@ -17,8 +17,8 @@ use tutti_transport::waiting::Partnership;
 use tutti_transport::{Link, Links, Peer, ShmLink};
 
 use crate::boot::Network;
-use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::host::Host;
+use crate::lanes::{self, FirstLaneCell, Lane, LaneCells, LaneGuard};
 use crate::matching::{Envelope, Signature};
 use crate::offload::Kernel;
 use crate::p2p::{Limits, PointToPoint};
@@ -33,7 +33,7 @@ pub trait Activity: Send + fmt::Debug {
     /// Does what can be done now; itself, unless it is over. With `patient` nobody has anything else to do.
     fn advance(
         self: Box<Self>,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         patient: bool,
     ) -> Option<Box<dyn Activity>>;
@@ -47,13 +47,13 @@ pub trait Activity: Send + fmt::Debug {
 #[derive(Debug)]
 pub struct Above {
     /// Windows have active messages to do.
-    pub answer_calls: fn(&Held, &Messenger),
+    pub answer_calls: fn(&LaneGuard, &Messenger),
     /// A member waits for long in the operation of the envelope, and takes it for what the signature says.
-    pub answer: fn(&Held, WorldRank, Envelope, Signature),
+    pub answer: fn(&LaneGuard, WorldRank, Envelope, Signature),
     /// Before a sleep: looks at one of the processes of other jobs that this one is connected with.
-    pub watch_others: fn(&Held),
+    pub watch_others: fn(&LaneGuard),
     /// Whether a process has left, of whatever job.
-    pub is_gone: fn(&Held, WorldRank) -> bool,
+    pub is_gone: fn(&LaneGuard, WorldRank) -> bool,
 }
 
 /// The messages of a process. It is its host too, for whoever waits.
@@ -66,18 +66,18 @@ pub struct Messenger {
     /// Messages, lane by lane.
     pub messages: LaneCells<PointToPoint<AllLinks>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
-    pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
+    pub activities: FirstLaneCell<Vec<Option<Box<dyn Activity>>>>,
     /// How long waits look at their partner while that runs.
-    pub partnership: GiantCell<Partnership>,
+    pub partnership: FirstLaneCell<Partnership>,
     /// When waits move to another processor.
-    pub separation: GiantCell<Separation>,
+    pub separation: FirstLaneCell<Separation>,
     /// What collectives lend to be read is lent where it is mapped, from so many bytes on; what is shorter
     /// is copied beside a bank.
     pub near_bytes: u64,
     /// Memory that is lent to the other processes of the node.
-    pub exposures: GiantCell<Exposures>,
+    pub exposures: FirstLaneCell<Exposures>,
     /// The kernel's packet program, if there is one.
-    pub kernel: GiantCell<Kernel>,
+    pub kernel: FirstLaneCell<Kernel>,
 }
 
 impl Deref for Messenger {
@@ -111,27 +111,27 @@ impl Messenger {
         let link = Links::new(near, far).with_casting(casting);
         let near_bytes = near_bytes(config, crowded);
         let limits =
-            Limits::new(config, link.max_payload(), u64::from(header.world_size)).shared_by(giant::lanes());
+            Limits::new(config, link.max_payload(), u64::from(header.world_size)).shared_by(lanes::count());
         let reader = Reader::new(config, Arc::clone(job));
         let further =
-            if giant::lanes() > 1 { further_lanes(config, job, host.local, limits)? } else { Vec::new() };
+            if lanes::count() > 1 { further_lanes(config, job, host.local, limits)? } else { Vec::new() };
         let messages = LaneCells::new(PointToPoint::new(link, Peer(host.rank.0), limits, reader), further);
         Ok(Messenger {
             above,
             messages,
-            partnership: GiantCell::new(Partnership::default()),
-            separation: GiantCell::new(Separation::default()),
-            activities: GiantCell::new(Vec::new()),
+            partnership: FirstLaneCell::new(Partnership::default()),
+            separation: FirstLaneCell::new(Separation::default()),
+            activities: FirstLaneCell::new(Vec::new()),
             near_bytes,
-            exposures: GiantCell::new(exposures),
-            kernel: GiantCell::default(),
+            exposures: FirstLaneCell::new(exposures),
+            kernel: FirstLaneCell::default(),
             host,
         })
     }
 
     /// Does something in a lane, for who holds that or the first.
     #[inline(always)]
-    pub fn in_lane<R>(&self, held: &Held, lane: Lane, work: impl FnOnce(&Held) -> R) -> R {
+    pub fn in_lane<R>(&self, held: &LaneGuard, lane: Lane, work: impl FnOnce(&LaneGuard) -> R) -> R {
         let other = held.other_lane(lane);
         let result = work(other.as_ref().unwrap_or(held));
         if let Some(other) = other {
@@ -141,7 +141,7 @@ impl Messenger {
     }
 
     /// Adds an operation that goes on by itself.
-    pub fn add_activity(&self, held: &Held, activity: Box<dyn Activity>) {
+    pub fn add_activity(&self, held: &LaneGuard, activity: Box<dyn Activity>) {
         self.activities.borrow_mut(held).push(Some(activity));
     }
 }
@@ -149,8 +149,8 @@ impl Messenger {
 /// Wakes the threads of this process that sleep, if something has happened since this was last called that
 /// one of them may wait for. Called wherever a thread leaves the library or lets others in.
 #[inline]
-pub fn tell_threads(held: &Held, messenger: &Messenger) {
-    if !giant::threads_allowed() {
+pub fn tell_threads(held: &LaneGuard, messenger: &Messenger) {
+    if !lanes::threads_allowed() {
         return;
     }
     let requests = &mut messenger.messages.borrow_mut(held).state.requests;
@@ -173,7 +173,7 @@ fn further_lanes(
         let messages = PointToPoint::new(Links::new(near, None), Peer(local), limits, reader);
         Ok(Lane::new(number).map(|lane| messages.in_lane(lane)))
     };
-    let lanes = (1..giant::lanes()).filter_map(|number| lane(number).transpose()).collect();
+    let lanes = (1..lanes::count()).filter_map(|number| lane(number).transpose()).collect();
     job.block(local).in_lanes.store(1, Ordering::Release);
     lanes
 }

@@ -7,7 +7,7 @@ use tutti_transport::Peer;
 
 use crate::buffer::{Buffer, signature};
 use crate::communicator::{Communicator, Partner};
-use crate::giant::{Held, engage};
+use crate::lanes::{LaneGuard, engage};
 use crate::matching::{Envelope, Pattern};
 use crate::p2p::partitioned::Partitions;
 use crate::point_to_point;
@@ -55,7 +55,7 @@ fn check_tag(tag: i32) -> Result<()> {
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
 pub fn send_init(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     message: InParts<'_>,
@@ -82,7 +82,7 @@ pub fn send_init(
 /// # Errors
 /// `Rank` or `Tag`, naming the argument: there are no wildcards (MPI-5 section 4.2.1).
 pub fn receive_init(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     message: InParts<'_>,
@@ -113,7 +113,7 @@ pub fn receive_init(
 /// # Errors
 /// As [`crate::p2p::PointToPoint::ready`].
 pub fn ready(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     id: RequestId,
     partitions: impl Iterator<Item = usize> + Clone,
@@ -126,9 +126,9 @@ pub fn ready(
 ///
 /// # Errors
 /// As [`crate::p2p::State::has_arrived`].
-pub fn has_arrived(held: &mut Held, process: &Process, id: RequestId, partition: usize) -> Result<bool> {
+pub fn has_arrived(held: &mut LaneGuard, process: &Process, id: RequestId, partition: usize) -> Result<bool> {
     let lane = id.lane().unwrap_or(held.lane());
-    let arrived = |held: &Held| {
+    let arrived = |held: &LaneGuard| {
         process.in_lane(held, lane, |held| process.messages.borrow_mut(held).state.has_arrived(id, partition))
     };
     if arrived(held)? {

@@ -19,7 +19,7 @@ use crate::buffer::{Buffer, Run, signature};
 use crate::buffered::Attached;
 use crate::communicator::{Communicator, Partner};
 use crate::completion::{self, Finished};
-use crate::giant::{self, GiantCell, Held, Lane, engage};
+use crate::lanes::{self, FirstLaneCell, Lane, LaneGuard, engage};
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::{Activity, AllLinks, Messenger};
 use crate::p2p::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
@@ -43,7 +43,7 @@ pub struct Typed<'a> {
 pub struct Matched {
     context: u32,
     lane: Lane,
-    inner: GiantCell<Option<(Envelope, Message)>>,
+    inner: FirstLaneCell<Option<(Envelope, Message)>>,
 }
 
 impl Matched {
@@ -129,7 +129,7 @@ fn check_of(messenger: &Messenger, datatype: &Datatype) -> Check {
 /// As [`send_spec`].
 #[inline]
 pub fn send(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<SendSpec>,
@@ -151,7 +151,7 @@ pub fn send(
 /// As [`send_spec`].
 #[inline(never)]
 pub fn send_run(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     run: Run,
@@ -168,7 +168,7 @@ pub fn send_run(
 /// MPI_Isend and its like: a request that is already running, or [`RequestId::DONE`] for a message that is on its way.
 #[inline]
 pub fn start_send(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<SendSpec>,
@@ -187,7 +187,7 @@ pub fn start_send(
 
 /// As [`start_send`], for what needs a request.
 fn start_send_later(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<SendSpec>,
@@ -220,7 +220,7 @@ fn begin_send(
 
 /// Lends the buffer of a send to its receiver, where that is a process of the same host and the buffer is mapped, or is from
 /// now on. Threads in lanes of their own do not lend.
-fn lend(held: &Held, messenger: &Messenger, spec: &SendSpec) -> Option<LentMessage> {
+fn lend(held: &LaneGuard, messenger: &Messenger, spec: &SendSpec) -> Option<LentMessage> {
     // Those of other jobs have numbers beyond.
     let is_own = spec.peer.0 < messenger.job.header().world_size && spec.peer != messenger.rank;
     let is_near = is_own && messenger.job.local_rank(spec.peer.0).is_some();
@@ -232,7 +232,7 @@ fn lend(held: &Held, messenger: &Messenger, spec: &SendSpec) -> Option<LentMessa
 /// Starts something with the messages of a communicator's lane.
 #[inline]
 fn inside<R>(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     work: impl FnOnce(&mut PointToPoint<AllLinks>) -> R,
@@ -244,7 +244,7 @@ fn inside<R>(
 /// MPI_Recv.
 #[inline]
 pub fn receive(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<ReceiveSpec>,
@@ -262,7 +262,7 @@ pub fn receive(
 /// A blocking receive whose message arrives within a few looks: the usual case of a short message between
 /// processes that run.
 #[inline]
-fn receive_soon(held: &mut Held, messenger: &Messenger, spec: &ReceiveSpec) -> Option<Finished> {
+fn receive_soon(held: &mut LaneGuard, messenger: &Messenger, spec: &ReceiveSpec) -> Option<Finished> {
     if held.lane().is_first() && !messenger.activities.borrow(held).is_empty() {
         return None;
     }
@@ -285,7 +285,7 @@ fn receive_soon(held: &mut Held, messenger: &Messenger, spec: &ReceiveSpec) -> O
 /// Looks for the message of a blocking receive as long as `spin` goes on, and `while_so`.
 #[inline]
 fn look_for(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     spec: &ReceiveSpec,
     mut spin: Spin,
@@ -314,7 +314,7 @@ fn look_for(
 /// MPI_Irecv.
 #[inline]
 pub fn start_receive(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<ReceiveSpec>,
@@ -332,7 +332,7 @@ pub fn start_receive(
 /// As [`receive_spec`].
 #[inline(never)]
 pub fn start_receive_run(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     run: Run,
@@ -351,7 +351,7 @@ pub fn start_receive_run(
 
 /// MPI_Send_init and MPI_Recv_init: an inactive persistent request. `None` is `MPI_PROC_NULL`.
 pub fn persistent(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     template: Option<Template>,
@@ -371,7 +371,7 @@ pub fn persistent(
 /// # Errors
 /// `Request` when it is not persistent or already active.
 #[inline]
-pub fn start(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
+pub fn start(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let is_here = id.lane() == Some(held.lane());
     if is_here && messenger.messages.borrow_mut(held).state.requests.fast_path(id, held) {
         return Ok(());
@@ -380,7 +380,7 @@ pub fn start(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
 }
 
 /// As [`start`], for what is not over at once.
-fn start_later(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
+fn start_later(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let lane = id.lane().unwrap_or(Lane::FIRST);
     engage(lane);
     let operation =
@@ -393,7 +393,7 @@ fn start_later(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> 
 }
 
 /// Starts a persistent request that has begun and is no collective operation.
-fn start_message(held: &Held, messenger: &Messenger, id: RequestId, lane: Lane) -> Result<()> {
+fn start_message(held: &LaneGuard, messenger: &Messenger, id: RequestId, lane: Lane) -> Result<()> {
     let template = messenger.in_lane(held, lane, |held| {
         let messages = messenger.messages.borrow(held);
         let persistent = messages.state.requests.get(id).and_then(|request| request.persistent.as_ref());
@@ -429,7 +429,7 @@ fn start_message(held: &Held, messenger: &Messenger, id: RequestId, lane: Lane) 
 /// # Errors
 /// `Buffer` when it does not fit.
 pub fn send_buffered(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     lane: Lane,
     attached: &Attached,
@@ -454,7 +454,7 @@ pub fn send_buffered(
 /// MPI_Isendrecv and MPI_Isendrecv_replace: one request for both halves, with the status of the receive. For who holds the
 /// first lane.
 pub fn start_send_receive(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     send: Option<SendSpec>,
@@ -479,7 +479,7 @@ struct SendReceive {
 impl Activity for SendReceive {
     fn advance(
         mut self: Box<Self>,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         _: bool,
     ) -> Option<Box<dyn Activity>> {
@@ -489,7 +489,7 @@ impl Activity for SendReceive {
 
 impl SendReceive {
     /// Whether it is over.
-    fn go_on(&mut self, held: &Held, messenger: &Messenger) -> bool {
+    fn go_on(&mut self, held: &LaneGuard, messenger: &Messenger) -> bool {
         let over = |id| completion::is_complete(held, messenger, id).unwrap_or(true);
         if !over(self.sending) || !over(self.receiving) {
             return false;
@@ -507,7 +507,7 @@ impl SendReceive {
 
 /// MPI_Iprobe: what a receive would get now. Moves messages forward.
 pub fn probe_now(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Option<Pattern>,
@@ -520,14 +520,14 @@ pub fn probe_now(
 
 /// MPI_Probe.
 pub fn probe(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Option<Pattern>,
 ) -> Status {
     let Some(wanted) = pattern else { return Status::PROC_NULL };
     let mut found = None;
-    let what = || format!("a probe {}", completion::describe(&giant::enter(), &wanted));
+    let what = || format!("a probe {}", completion::describe(&lanes::enter(), &wanted));
     engage(comm.lane());
     crate::progress::wait_until(held, messenger, &what, |held| {
         found = inside(held, messenger, comm, |messages| messages.probe(wanted));
@@ -538,7 +538,7 @@ pub fn probe(
 
 /// MPI_Improbe: takes the message that a receive would get now. For who holds the first lane.
 pub fn match_now(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Pattern,
@@ -547,12 +547,12 @@ pub fn match_now(
     crate::progress::poll(held, messenger);
     let (status, message) = inside(held, messenger, comm, |messages| messages.matched_probe(pattern))?;
     let (context, lane) = (comm.context().0, comm.lane());
-    Some((status, Arc::new(Matched { context, lane, inner: GiantCell::new(Some(message)) })))
+    Some((status, Arc::new(Matched { context, lane, inner: FirstLaneCell::new(Some(message)) })))
 }
 
 /// MPI_Mprobe. For who holds the first lane.
 pub fn match_message(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Pattern,
@@ -570,7 +570,7 @@ pub fn match_message(
 /// # Errors
 /// `Request` when the message was received already.
 pub fn start_receive_matched(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     message: &Matched,
     into: Typed<'_>,
@@ -596,7 +596,7 @@ pub fn start_receive_matched(
 ///
 /// # Errors
 /// `Request` for an unknown one; what the user's callback returned.
-pub fn cancel(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
+pub fn cancel(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let generalised = messenger.in_lane(held, id.lane().unwrap_or(held.lane()), |held| {
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;

@@ -18,9 +18,9 @@ use crate::communicator::Communicator;
 use crate::communicator::collectives::choices::Choices;
 use crate::communicator::collectives::learnings::Learnings;
 use crate::context::Contexts;
-use crate::giant::{self, GiantCell, Held};
 use crate::group::Group;
 use crate::host::{Host, ThreadLevel};
+use crate::lanes::{self, FirstLaneCell, LaneGuard};
 use crate::matching::Numbered;
 use crate::messenger::{Above, Messenger};
 use crate::other_jobs::OtherJobs;
@@ -32,7 +32,7 @@ pub const WORLD_CONTEXT: ContextId = ContextId(0);
 pub const SELF_CONTEXT: ContextId = ContextId(1);
 
 /// MPI_Comm_split.
-pub type Split = fn(&mut Held, &Process, &Communicator, i32, i32) -> Result<Option<Arc<Communicator>>>;
+pub type Split = fn(&mut LaneGuard, &Process, &Communicator, i32, i32) -> Result<Option<Arc<Communicator>>>;
 
 /// One process of the job.
 #[derive(Debug)]
@@ -51,15 +51,15 @@ pub struct Library {
     /// `MPI_COMM_SELF`.
     pub myself: Arc<Communicator>,
     /// Every communicator of this process that is not freed, by context.
-    pub communicators: GiantCell<Numbered<u32, Arc<Communicator>>>,
+    pub communicators: FirstLaneCell<Numbered<u32, Arc<Communicator>>>,
     /// Context numbers.
-    pub contexts: GiantCell<Contexts>,
+    pub contexts: FirstLaneCell<Contexts>,
     /// Which algorithms were chosen so far.
-    pub choices: GiantCell<Choices>,
+    pub choices: FirstLaneCell<Choices>,
     /// What tuning has learned in this process.
-    pub learnings: GiantCell<Learnings>,
+    pub learnings: FirstLaneCell<Learnings>,
     /// What is known of other jobs, and what their processes are called here.
-    pub other_jobs: GiantCell<OtherJobs>,
+    pub other_jobs: FirstLaneCell<OtherJobs>,
     /// Splits a communicator, by colour and key: collectives ask that of who is above them.
     pub(crate) split: Split,
 }
@@ -141,28 +141,28 @@ impl Library {
         Library {
             world,
             myself,
-            communicators: GiantCell::new(communicators),
-            contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
-            choices: GiantCell::default(),
-            learnings: GiantCell::default(),
-            other_jobs: GiantCell::new(OtherJobs::new(Arc::clone(&host.job))),
+            communicators: FirstLaneCell::new(communicators),
+            contexts: FirstLaneCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
+            choices: FirstLaneCell::default(),
+            learnings: FirstLaneCell::default(),
+            other_jobs: FirstLaneCell::new(OtherJobs::new(Arc::clone(&host.job))),
             split,
         }
     }
 }
 
 /// The communicator with this context, if it is not freed.
-pub fn by_context(held: &Held, context: u32) -> Option<Arc<Communicator>> {
+pub fn by_context(held: &LaneGuard, context: u32) -> Option<Arc<Communicator>> {
     process()?.library.communicators.borrow(held).get(&context).cloned()
 }
 
 /// Its name, for messages to people. For who holds nothing, or the first lane.
 pub fn name_of_context(context: u32) -> String {
-    name_of(&giant::enter(), context)
+    name_of(&lanes::enter(), context)
 }
 
 /// As [`name_of_context`].
-pub fn name_of(held: &Held, context: u32) -> String {
+pub fn name_of(held: &LaneGuard, context: u32) -> String {
     let unnamed = || format!("the communicator with context {context}");
     match by_context(held, context) {
         Some(comm) => match comm.name.borrow(held).as_bytes() {

@@ -12,8 +12,8 @@ use tutti_sys::job::Sleeper;
 use tutti_transport::waiting::{Contention, Turn};
 use tutti_transport::{Peer, Watch};
 
-use crate::giant::{self, Held, Lane};
 use crate::inside;
+use crate::lanes::{self, Lane, LaneGuard};
 pub use crate::messenger::tell_threads;
 use crate::messenger::{Activity, AllLinks, Messenger};
 use crate::p2p::Notice;
@@ -21,13 +21,13 @@ use crate::separation::{self, Counterpart};
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
 #[inline]
-pub fn progress(held: &Held, messenger: &Messenger) -> bool {
+pub fn progress(held: &LaneGuard, messenger: &Messenger) -> bool {
     move_on(held, messenger, false)
 }
 
 /// As [`progress`]; with `patient` the caller waits, and an operation that is alone may look at its flags for longer.
 #[inline]
-fn move_on(held: &Held, messenger: &Messenger, patient: bool) -> bool {
+fn move_on(held: &LaneGuard, messenger: &Messenger, patient: bool) -> bool {
     let any = take_in(held, messenger);
     let moved = held.lane().is_first()
         && !messenger.activities.borrow(held).is_empty()
@@ -37,7 +37,7 @@ fn move_on(held: &Held, messenger: &Messenger, patient: bool) -> bool {
 
 /// Moves messages.
 #[inline(always)]
-pub(crate) fn take_in(held: &Held, messenger: &Messenger) -> bool {
+pub(crate) fn take_in(held: &LaneGuard, messenger: &Messenger) -> bool {
     let mut messages = messenger.messages.borrow_mut(held);
     let any = messages.progress();
     if let Some(notice) = messages.notice() {
@@ -48,7 +48,7 @@ pub(crate) fn take_in(held: &Held, messenger: &Messenger) -> bool {
 }
 
 #[cold]
-fn heed(held: &Held, messenger: &Messenger, notice: Notice) {
+fn heed(held: &LaneGuard, messenger: &Messenger, notice: Notice) {
     match notice {
         Notice::Fault(fault) => messenger.abort(1, &format!("Tutti: rank {}: {fault}", messenger.rank)),
         Notice::Lost(lost) => give_up(messenger, &lost),
@@ -70,7 +70,7 @@ fn give_up(messenger: &Messenger, why: &str) -> ! {
 }
 
 /// As [`progress`] in the first lane, without anything that calls the program.
-pub fn advance_unattended(held: &Held, messenger: &Messenger) -> bool {
+pub fn advance_unattended(held: &LaneGuard, messenger: &Messenger) -> bool {
     let any = take_in(held, messenger);
     let unattended = |activity: &dyn Activity| activity.is_unattended();
     let moved =
@@ -79,7 +79,11 @@ pub fn advance_unattended(held: &Held, messenger: &Messenger) -> bool {
 }
 
 /// Before who [`advance_unattended`]s sleeps: whether there is something to do first.
-pub(crate) fn before_unattended_sleep(held: &Held, messenger: &Messenger, watch: Option<&Watch<'_>>) -> bool {
+pub(crate) fn before_unattended_sleep(
+    held: &LaneGuard,
+    messenger: &Messenger,
+    watch: Option<&Watch<'_>>,
+) -> bool {
     let found = advance_unattended(held, messenger);
     let mut messages = messenger.messages.borrow_mut(held);
     let pending = messages.pending();
@@ -88,24 +92,24 @@ pub(crate) fn before_unattended_sleep(held: &Held, messenger: &Messenger, watch:
 
 /// Moves the other lanes in which this thread has started something, where nobody else is; whether anything happened.
 #[inline]
-fn help(held: &Held, messenger: &Messenger) -> bool {
-    if !giant::threads_allowed() {
+fn advance_other_lanes(held: &LaneGuard, messenger: &Messenger) -> bool {
+    if !lanes::threads_allowed() {
         return false;
     }
     let mut any = false;
-    for lane in giant::engaged().filter(|lane| *lane != held.lane()) {
-        let Some(other) = giant::try_enter(lane) else { continue };
+    for lane in lanes::engaged().filter(|lane| *lane != held.lane()) {
+        let Some(other) = lanes::try_enter(lane) else { continue };
         any |= move_on(&other, messenger, false);
         tell_threads(&other, messenger);
         if is_at_rest(&other, messenger) {
-            giant::disengage(lane);
+            lanes::disengage(lane);
         }
     }
     any
 }
 
 /// Whether nothing is under way in a lane.
-fn is_at_rest(held: &Held, messenger: &Messenger) -> bool {
+fn is_at_rest(held: &LaneGuard, messenger: &Messenger) -> bool {
     let messages = messenger.messages.borrow(held);
     let is_first = held.lane().is_first();
     messages.state.requests.is_empty()
@@ -115,7 +119,7 @@ fn is_at_rest(held: &Held, messenger: &Messenger) -> bool {
 
 /// Before a wait: moves on an operation that is alone, which may be all that is waited for.
 #[inline]
-pub fn advance_alone(held: &Held, messenger: &Messenger) {
+pub fn advance_alone(held: &LaneGuard, messenger: &Messenger) {
     if !held.lane().is_first() {
         return;
     }
@@ -130,13 +134,13 @@ pub fn advance_alone(held: &Held, messenger: &Messenger) {
 
 /// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
 /// [`tutti_transport::waiting::Polling`].
-pub fn poll(held: &mut Held, messenger: &Messenger) {
+pub fn poll(held: &mut LaneGuard, messenger: &Messenger) {
     let _inside = inside::measure();
     if !inside::test_moves_on() {
         return held.relax();
     }
     let waiting = &messenger.waiting;
-    if progress(held, messenger) | help(held, messenger) {
+    if progress(held, messenger) | advance_other_lanes(held, messenger) {
         waiting.polling.found();
         held.relax();
         return;
@@ -166,29 +170,29 @@ const SAYS_AT: u32 = 3;
 
 /// Progress until `done`, in the lane that is held and in those in which this thread has started something. `what` is what a person is told who asks where this rank waits.
 pub fn wait_until(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     what: &dyn Fn() -> String,
-    done: impl FnMut(&Held) -> bool,
+    done: impl FnMut(&LaneGuard) -> bool,
 ) {
     wait_for(held, messenger, None, what, done);
 }
 
 /// As [`wait_until`], for something that `counterpart` does ([`crate::host::Host::counterpart`]).
 pub fn wait_for(
-    held: &mut Held,
+    held: &mut LaneGuard,
     messenger: &Messenger,
     counterpart: Option<Counterpart<'_>>,
     what: &dyn Fn() -> String,
-    mut done: impl FnMut(&Held) -> bool,
+    mut done: impl FnMut(&LaneGuard) -> bool,
 ) {
     let (lane, _inside) = (held.lane(), inside::measure());
-    giant::engage(lane);
+    lanes::engage(lane);
     if !messenger.waiting.limits.has_network() && is_soon(held, messenger, &mut done) {
         return tell_threads(held, messenger);
     }
     let mut waiter = messenger.waiter();
-    let _waits = giant::wait();
+    let _waits = lanes::wait();
     let (block, watch) = (messenger.block(), messenger.watch());
     if watch.is_none() && messenger.messages.borrow_mut(held).link.bridges().any_far() {
         waiter = waiter.sleeping_shortly();
@@ -208,7 +212,7 @@ pub fn wait_for(
         if over {
             break;
         }
-        any |= help(held, messenger);
+        any |= advance_other_lanes(held, messenger);
         if any {
             waiter.reset();
         }
@@ -234,7 +238,7 @@ pub fn wait_for(
                 if last_looks == SAYS_AT {
                     block.set_waiting(&what());
                 }
-                let held = giant::enter_lane(lane);
+                let held = lanes::enter_lane(lane);
                 last_look(&held, messenger, watch.as_ref(), heard, &mut done)
             })
         });
@@ -249,11 +253,11 @@ pub fn wait_for(
 /// Before a process sleeps: whether there is something to do first. `heard`: so often threads had been told of news when `done` was
 /// asked.
 fn last_look(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     watch: Option<&Watch<'_>>,
     heard: u64,
-    done: &mut impl FnMut(&Held) -> bool,
+    done: &mut impl FnMut(&LaneGuard) -> bool,
 ) -> bool {
     let lane = held.lane();
     if lane.is_first() {
@@ -264,7 +268,7 @@ fn last_look(
     let mut found = messages.state.requests.told != heard;
     let news = std::mem::take(&mut messages.state.requests.news);
     drop(messages);
-    found |= help(held, messenger);
+    found |= advance_other_lanes(held, messenger);
     if lane.is_first() {
         // Operations within the node say what they wait for.
         found |= messenger.before_sleeping(|| {
@@ -286,7 +290,7 @@ fn last_look(
 
 /// Looks a few times; whether it is `done`.
 #[inline]
-fn is_soon(held: &mut Held, messenger: &Messenger, done: &mut impl FnMut(&Held) -> bool) -> bool {
+fn is_soon(held: &mut LaneGuard, messenger: &Messenger, done: &mut impl FnMut(&LaneGuard) -> bool) -> bool {
     let mut spin = messenger.spin();
     for _ in (0..EARLY_LOOKS).take_while(|_| spin.goes_on(&messenger.waiting.limits, clock::now_ns)) {
         move_on(held, messenger, true);
@@ -301,7 +305,11 @@ fn is_soon(held: &mut Held, messenger: &Messenger, done: &mut impl FnMut(&Held) 
 /// Gives the processor away and asks whether it is `done` then, before all else that may have happened. For a
 /// wait that cannot end before others have run here ([`crate::host::Host::gives_way`]): each look delays
 /// them, and with them everybody who waits for them. A yield that met somebody who computes is the last.
-pub fn give_way(held: &mut Held, messenger: &Messenger, mut done: impl FnMut(&Held) -> bool) -> bool {
+pub fn give_way(
+    held: &mut LaneGuard,
+    messenger: &Messenger,
+    mut done: impl FnMut(&LaneGuard) -> bool,
+) -> bool {
     for _ in 0..messenger.waiting.limits.first_yields() {
         let begun_ns = clock::now_ns();
         yield_now(held, messenger);
@@ -321,7 +329,7 @@ pub fn give_way(held: &mut Held, messenger: &Messenger, mut done: impl FnMut(&He
 }
 
 /// Gives the processor to who wants it, out of the lane and where others can see it.
-fn yield_now(held: &mut Held, messenger: &Messenger) {
+fn yield_now(held: &mut LaneGuard, messenger: &Messenger) {
     tell_threads(held, messenger);
     let doorbell = messenger.sleeper(held.lane()).doorbell;
     held.release_while(|| doorbell.yield_now());
@@ -331,8 +339,8 @@ fn yield_now(held: &mut Held, messenger: &Messenger) {
 fn sleepers(messenger: &Messenger, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize], usize) {
     let mut sleepers = [messenger.sleeper(lane); MAX_LANES as usize];
     let mut bells = 1;
-    if giant::threads_allowed() {
-        for other in giant::engaged().filter(|other| *other != lane) {
+    if lanes::threads_allowed() {
+        for other in lanes::engaged().filter(|other| *other != lane) {
             sleepers[bells] = messenger.sleeper(other);
             bells += 1;
         }
@@ -341,7 +349,7 @@ fn sleepers(messenger: &Messenger, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as us
 }
 
 /// Writes down what of the network the next sleep watches; false if there is something to do first.
-fn rest_on(held: &Held, messenger: &Messenger, watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
+fn rest_on(held: &LaneGuard, messenger: &Messenger, watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
     let Some(watch) = watch else {
         // Who cannot watch the network sleeps shortly ([`wait_until`]).
         return links.bridges().is_empty() || links.before_sleep(&mut Vec::new()).0;
@@ -357,18 +365,23 @@ fn rest_on(held: &Held, messenger: &Messenger, watch: Option<&Watch<'_>>, links:
 }
 
 /// Hands what is still queued over to the transport. A peer that has left needs nothing any more.
-pub fn send_queued(held: &mut Held, messenger: &Messenger, what: &str) {
+pub fn send_queued(held: &mut LaneGuard, messenger: &Messenger, what: &str) {
     wait_for_links(held, messenger, what, |_| true);
 }
 
 /// The same, before the process leaves; what the network has of it arrives too. Nothing may be sent or received afterwards.
-pub fn drain(held: &mut Held, messenger: &Messenger) {
+pub fn drain(held: &mut LaneGuard, messenger: &Messenger) {
     wait_for_links(held, messenger, "MPI_Finalize", AllLinks::is_flushed);
 }
 
 /// Waits until nothing is queued, and the links of all lanes are `done` with it.
-fn wait_for_links(held: &mut Held, messenger: &Messenger, what: &str, done: impl Fn(&mut AllLinks) -> bool) {
-    messenger.messages.lanes().for_each(giant::engage);
+fn wait_for_links(
+    held: &mut LaneGuard,
+    messenger: &Messenger,
+    what: &str,
+    done: impl Fn(&mut AllLinks) -> bool,
+) {
+    messenger.messages.lanes().for_each(lanes::engage);
     wait_until(held, messenger, &|| format!("{what}, for messages that are still to be sent"), |held| {
         let gone = |peer: Peer| (messenger.above.is_gone)(held, WorldRank(peer.0));
         messenger.messages.lanes().all(|lane| {
@@ -382,13 +395,13 @@ fn wait_for_links(held: &mut Held, messenger: &Messenger, what: &str, done: impl
 /// Moves each activity forward. They are taken out meanwhile, since they may call users' operators, which may
 /// enter MPI again.
 #[inline]
-fn advance(held: &Held, messenger: &Messenger, patient: bool) -> bool {
+fn advance(held: &LaneGuard, messenger: &Messenger, patient: bool) -> bool {
     advance_some(held, messenger, patient, |_| true)
 }
 
 /// As [`advance`], those for which `which` holds.
 fn advance_some(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     patient: bool,
     which: impl Fn(&dyn Activity) -> bool,

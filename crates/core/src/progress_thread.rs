@@ -27,7 +27,7 @@ use tutti_sys::signal::Mask;
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::waiting::Waiting;
 
-use crate::giant::{self, Held, Lane};
+use crate::lanes::{self, Lane, LaneGuard};
 use crate::process::Process;
 use crate::{progress, repairs};
 
@@ -86,7 +86,7 @@ fn begin(
 }
 
 /// Ends them.
-pub fn stop(held: &mut Held, process: &Process) {
+pub fn stop(held: &mut LaneGuard, process: &Process) {
     let threads =
         [&THREAD, &REPAIRER].map(|thread| thread.lock().unwrap_or_else(PoisonError::into_inner).take());
     if threads.iter().all(Option::is_none) {
@@ -118,12 +118,12 @@ fn take_in_messages(process: &'static Process) {
     let mut waiter = waiting.waiter(false);
     let watch = process.watch();
     while !ends() {
-        if giant::waiting() > 0 {
+        if lanes::waiting() > 0 {
             std::thread::sleep(LEFT_TO_OTHERS);
             continue;
         }
         let any_far = {
-            let held = giant::enter();
+            let held = lanes::enter();
             let any = progress::advance_unattended(&held, process);
             progress::tell_threads(&held, process);
             if any {
@@ -137,7 +137,7 @@ fn take_in_messages(process: &'static Process) {
         }
         waiter.pause_watching(&[process.sleeper(Lane::FIRST)], watch.as_ref(), || {
             ends() || {
-                let held = giant::enter();
+                let held = lanes::enter();
                 let found = progress::before_unattended_sleep(&held, process, watch.as_ref());
                 progress::tell_threads(&held, process);
                 found
@@ -157,10 +157,10 @@ fn repair(process: &'static Process) {
         }
         std::thread::park_timeout(pause);
         // Who waits in MPI does it.
-        if giant::waiting() > 0 {
+        if lanes::waiting() > 0 {
             continue;
         }
-        let Some(held) = giant::try_enter(Lane::FIRST) else { continue };
+        let Some(held) = lanes::try_enter(Lane::FIRST) else { continue };
         let any = progress::advance_unattended(&held, process);
         progress::tell_threads(&held, process);
         if any {

@@ -9,7 +9,7 @@ use tutti_base::{Error, ErrorClass, Result, WorldRank};
 
 use crate::attached::Attached;
 use crate::buffer::Buffer;
-use crate::giant::{Held, Lane};
+use crate::lanes::{Lane, LaneGuard};
 use crate::matching::{Envelope, LANE_BITS, Pattern};
 use crate::request_id::{GENERATIONS, LANE_SHIFT, MOST};
 use crate::specs::{Check, ReceiveSpec, SendSpec};
@@ -76,11 +76,11 @@ pub enum Template {
 /// A persistent collective operation. It knows the process by itself: requests are below it.
 pub trait Restart: Send + Sync + std::fmt::Debug {
     /// Starts it behind `request`.
-    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted;
+    fn restart(self: Arc<Self>, held: &LaneGuard, request: RequestId) -> Restarted;
 
     /// Starts it where its request is, if it can be done at once without messages and without foreign code; whether it is over then.
     /// If not, [`Restart::restart`] follows in the same call, and goes on with what was begun here.
-    fn fast_path(&self, _: &Held) -> bool {
+    fn fast_path(&self, _: &LaneGuard) -> bool {
         false
     }
 }
@@ -376,7 +376,7 @@ impl RequestTable {
     /// Starts a persistent collective operation that can be done at once, where it is; whether it is over. For all others
     /// [`RequestTable::begin`] follows.
     #[inline]
-    pub fn fast_path(&mut self, id: RequestId, held: &Held) -> bool {
+    pub fn fast_path(&mut self, id: RequestId, held: &LaneGuard) -> bool {
         let Ok(request) = self.user(id) else { return false };
         let Some(persistent) = &mut request.persistent else { return false };
         let Template::Collective(Some(operation)) = &persistent.template else { return false };

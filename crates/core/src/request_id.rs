@@ -1,6 +1,6 @@
 //! Names of requests, and what is left of one that is over.
 
-use crate::giant::Lane;
+use crate::lanes::Lane;
 
 /// Names a request of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ use tutti_sys::job::Doorbell;
 use tutti_sys::{clock, cpu};
 use tutti_transport::Paused;
 
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 
 /// So many waits in a row find the other one on the same processor before a rank moves.
 const TOGETHER: u32 = 16;
@@ -102,7 +102,7 @@ impl Counterpart<'_> {
     }
 
     /// Moves to another processor if the two are in each other's way on this one.
-    fn part(&self, held: &Held, (apart, ranks): (&GiantCell<Separation>, u32)) {
+    fn part(&self, held: &LaneGuard, (apart, ranks): (&FirstLaneCell<Separation>, u32)) {
         if !self.moves {
             return;
         }
@@ -121,8 +121,8 @@ impl Counterpart<'_> {
 pub fn after(
     paused: Paused,
     other: &mut Option<Counterpart<'_>>,
-    held: &Held,
-    own: (&GiantCell<Separation>, u32),
+    held: &LaneGuard,
+    own: (&FirstLaneCell<Separation>, u32),
 ) {
     if paused == Paused::Yielded
         && let Some(other) = other.take()

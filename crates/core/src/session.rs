@@ -11,9 +11,9 @@ use tutti_sys::job::RankBlock;
 
 use crate::buffered::{OF_SESSIONS, Place};
 use crate::error_handler::ErrorHandler;
-use crate::giant::{GiantCell, Held};
 use crate::group::Group;
 use crate::info::Info;
+use crate::lanes::{FirstLaneCell, LaneGuard};
 pub use crate::origin::Origin;
 use crate::process::Process;
 
@@ -30,7 +30,7 @@ pub struct Session {
     /// That of its groups.
     pub origin: Origin,
     /// What happens on errors.
-    pub error_handler: GiantCell<ErrorHandler>,
+    pub error_handler: FirstLaneCell<ErrorHandler>,
     /// Hints that the program gave.
     pub info: Info,
     /// Where a buffer for buffered sends is attached.
@@ -42,15 +42,15 @@ static OPENED: AtomicU32 = AtomicU32::new(0);
 
 impl Session {
     /// Opens a session.
-    pub fn open(held: &Held, error_handler: ErrorHandler, info: Info) -> Session {
+    pub fn open(held: &LaneGuard, error_handler: ErrorHandler, info: Info) -> Session {
         let buffer = Arc::new(Place::new());
         OF_SESSIONS.borrow_mut(held).push(Arc::clone(&buffer));
         let origin = Origin::numbered(1 + OPENED.fetch_add(1, Ordering::Relaxed));
-        Session { origin, error_handler: GiantCell::new(error_handler), info, buffer }
+        Session { origin, error_handler: FirstLaneCell::new(error_handler), info, buffer }
     }
 
     /// Closes it: waits for the messages in its buffer.
-    pub fn close(&self, held: &mut Held, process: &Process) {
+    pub fn close(&self, held: &mut LaneGuard, process: &Process) {
         self.buffer.flush(held, process);
         OF_SESSIONS.borrow_mut(held).retain(|place| !Arc::ptr_eq(place, &self.buffer));
     }

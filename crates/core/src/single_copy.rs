@@ -17,7 +17,7 @@ use tutti_transport::{CrossMemoryAttach, Peer};
 
 use crate::buffer::Buffer;
 use crate::matching::Numbered;
-use crate::wire::Offer;
+use crate::wire::RendezvousRequest;
 
 /// Reads messages out of peers' memory.
 #[derive(Debug)]
@@ -68,7 +68,13 @@ impl Reader {
     }
 
     /// Whether the first `wanted` bytes of an offered message are to be read: they are many, or that `pays`; and it is possible.
-    pub fn may_read(&mut self, from: Peer, offer: &Offer, wanted: u64, pays: impl FnOnce() -> bool) -> bool {
+    pub fn may_read(
+        &mut self,
+        from: Peer,
+        offer: &RendezvousRequest,
+        wanted: u64,
+        pays: impl FnOnce() -> bool,
+    ) -> bool {
         let is_wanted = match self.setting {
             Setting::Never => false,
             Setting::Always => true,
@@ -82,7 +88,13 @@ impl Reader {
     ///
     /// # Errors
     /// `Buffer` when its memory is not the processor's to write.
-    pub fn read(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> Result<bool> {
+    pub fn read(
+        &mut self,
+        from: Peer,
+        offer: &RendezvousRequest,
+        buffer: &Buffer,
+        wanted: u64,
+    ) -> Result<bool> {
         let Ok(pid) = self.verdict(from) else { return Ok(false) };
         if let Some(record) = offer.near.as_deref().filter(|record| record.pid() == pid) {
             let unpack = |at: u64, bytes: &[u8]| {

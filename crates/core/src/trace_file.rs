@@ -9,7 +9,7 @@ use tutti_sys::{clock, files};
 
 use crate::collective::broadcast_bytes;
 use crate::exchange::{exchange, swap};
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::trace;
 
@@ -23,7 +23,7 @@ const TAG: i32 = 1;
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn collect(held: &mut Held, process: &Process) -> Result<()> {
+pub fn collect(held: &mut LaneGuard, process: &Process) -> Result<()> {
     if !trace::is_on() {
         return Ok(());
     }
@@ -63,7 +63,7 @@ fn hosts(process: &Process) -> Vec<u32> {
 }
 
 /// By how much this host's clock is ahead of that of rank 0, and when the trace began by the latter.
-fn clocks(held: &mut Held, process: &Process, hosts: &[u32]) -> Result<(i64, u64)> {
+fn clocks(held: &mut LaneGuard, process: &Process, hosts: &[u32]) -> Result<(i64, u64)> {
     let world = &process.library.world;
     let others = hosts.iter().copied().max().unwrap_or(0) + 1;
     let mut offsets = vec![0i64; others as usize];

@@ -6,14 +6,14 @@ use tutti_base::Result;
 use tutti_data::Datatype;
 
 use crate::attributes::Attributes;
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::names::ObjectName;
 
 /// A datatype with its name and attributes.
 #[derive(Debug)]
 pub struct TypeObject {
     data: Datatype,
-    name: GiantCell<ObjectName>,
+    name: FirstLaneCell<ObjectName>,
     attributes: Attributes,
 }
 
@@ -30,7 +30,7 @@ impl TypeObject {
     /// A datatype without attributes; named if it is one of the standard's.
     pub fn new(data: Datatype) -> TypeObject {
         let name = data.name().map_or(ObjectName::EMPTY, |name| ObjectName::new(name.as_bytes()));
-        TypeObject { data, name: GiantCell::new(name), attributes: Attributes::new() }
+        TypeObject { data, name: FirstLaneCell::new(name), attributes: Attributes::new() }
     }
 
     /// The named predefined datatype with this handle of the ABI, in constant time.
@@ -46,12 +46,12 @@ impl TypeObject {
     }
 
     /// The name.
-    pub fn name(&self, held: &Held) -> ObjectName {
+    pub fn name(&self, held: &LaneGuard) -> ObjectName {
         self.name.borrow(held).clone()
     }
 
     /// Gives it another name.
-    pub fn set_name(&self, held: &Held, name: ObjectName) {
+    pub fn set_name(&self, held: &LaneGuard, name: ObjectName) {
         *self.name.borrow_mut(held) = name;
     }
 
@@ -65,7 +65,7 @@ impl TypeObject {
     ///
     /// # Errors
     /// The code of the first copy function that fails.
-    pub fn duplicate(&self, held: &Held, handle: usize) -> Result<TypeObject> {
+    pub fn duplicate(&self, held: &LaneGuard, handle: usize) -> Result<TypeObject> {
         let attributes = self.attributes.duplicate(held, handle)?;
         Ok(TypeObject { attributes, ..TypeObject::new(self.data.create_dup()) })
     }
@@ -74,7 +74,7 @@ impl TypeObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::giant::enter;
+    use crate::lanes::enter;
 
     fn check(object: &TypeObject, name: &str, predefined: bool) {
         assert_eq!(object.name(&enter()).as_bytes(), name.as_bytes());

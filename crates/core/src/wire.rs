@@ -10,7 +10,7 @@
 //!
 //! Refused has the class of the error in the place of the signature, and an envelope. The signature of a message of a
 //! collective operation says which it is. What is asked for has the kind of what wants it in bits 8..12 of word 0, whether any tag
-//! will do in bit 12, and its number in word 2. An offer and an announcement carry [`Offer`] as their payload, a claim and
+//! will do in bit 12, and its number in word 2. An offer and an announcement carry [`RendezvousRequest`] as their payload, a claim and
 //! what is seen [`Claim`], get and put [`Area`]. Headers that do not decode come from a broken or foreign peer: they are an error,
 //! never a guess.
 
@@ -31,8 +31,8 @@ pub enum Packet {
     Eager { envelope: Envelope, signature: Signature, sync: Option<RequestId> },
     /// A whole message follows that went to several; what is kept of it has a bound of its own.
     Multicast { envelope: Envelope, signature: Signature },
-    /// A message waits at its sender; an [`Offer`] follows.
-    Offer { envelope: Envelope, signature: Signature, sender: RequestId },
+    /// A message waits at its sender; a [`RendezvousRequest`] follows.
+    RendezvousRequest { envelope: Envelope, signature: Signature, sender: RequestId },
     /// The receiver asks for the data of an offer.
     ClearToSend { sender: RequestId, receiver: RequestId },
     /// The next piece of a message.
@@ -45,7 +45,7 @@ pub enum Packet {
     Cancelled { sender: RequestId },
     /// The receiver has consumed that many more bytes of eager payload.
     Credit { bytes: u64 },
-    /// A channel for messages in partitions waits at its sender; an [`Offer`] with their length follows.
+    /// A channel for messages in partitions waits at its sender; a [`RendezvousRequest`] with their length follows.
     Announce { envelope: Envelope, signature: Signature, sender: RequestId },
     /// The receiver waits for a message in partitions.
     Open { sender: RequestId, receiver: RequestId },
@@ -95,10 +95,10 @@ pub struct Area {
     pub bytes: u64,
 }
 
-/// Payload of [`Packet::Offer`]: how long the message is, where it lies if in one piece, and whether the link can read it, or
+/// Payload of [`Packet::RendezvousRequest`]: how long the message is, where it lies if in one piece, and whether the link can read it, or
 /// the receiver in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct RendezvousRequest {
     /// Length of the message.
     pub bytes: u64,
     /// Address in the sender's memory; 0 when the message is not contiguous.
@@ -171,7 +171,7 @@ impl Packet {
                 with_envelope(EAGER_SYNC, envelope, signature, sender.to_bits())
             }
             Packet::Multicast { envelope, signature } => with_envelope(MULTICAST, envelope, signature, 0),
-            Packet::Offer { envelope, signature, sender } => {
+            Packet::RendezvousRequest { envelope, signature, sender } => {
                 with_envelope(OFFER, envelope, signature, sender.to_bits())
             }
             Packet::ClearToSend { sender, receiver } => {
@@ -233,7 +233,7 @@ impl Packet {
             EAGER => Ok(Packet::Eager { envelope, signature, sync: None }),
             EAGER_SYNC => Ok(Packet::Eager { envelope, signature, sync: Some(request) }),
             MULTICAST => Ok(Packet::Multicast { envelope, signature }),
-            OFFER => Ok(Packet::Offer { envelope, signature, sender: request }),
+            OFFER => Ok(Packet::RendezvousRequest { envelope, signature, sender: request }),
             CLEAR_TO_SEND => {
                 Ok(Packet::ClearToSend { sender: request, receiver: RequestId::from_bits(second) })
             }
@@ -293,26 +293,26 @@ impl Area {
     }
 }
 
-impl Offer {
+impl RendezvousRequest {
     /// Of a message that nobody may read where it lies.
-    pub fn of_length(bytes: u64) -> Offer {
-        Offer { bytes, address: 0, loan: None, near: None }
+    pub fn of_length(bytes: u64) -> RendezvousRequest {
+        RendezvousRequest { bytes, address: 0, loan: None, near: None }
     }
 
     /// Words on the wire without and with a record.
     const WORDS: usize = 6;
-    const MOST_WORDS: usize = Offer::WORDS + Record::WORDS;
+    const MOST_WORDS: usize = RendezvousRequest::WORDS + Record::WORDS;
 
     /// Bytes on the wire.
     pub fn wire_bytes(&self) -> usize {
-        8 * if self.near.is_some() { Offer::MOST_WORDS } else { Offer::WORDS }
+        8 * if self.near.is_some() { RendezvousRequest::MOST_WORDS } else { RendezvousRequest::WORDS }
     }
 
     /// Hands the payload to `send`.
     pub fn encoded<R>(&self, send: impl FnOnce(&[u8]) -> R) -> R {
         let Loan { name, address, key, runs } = self.loan.unwrap_or(Loan::named(0));
-        let mut words = [0; Offer::MOST_WORDS];
-        let (own, near) = words.split_at_mut(Offer::WORDS);
+        let mut words = [0; RendezvousRequest::MOST_WORDS];
+        let (own, near) = words.split_at_mut(RendezvousRequest::WORDS);
         own.copy_from_slice(&[self.bytes, self.address, name, address, key, runs]);
         if let Some(record) = &self.near {
             near.copy_from_slice(&record.words());
@@ -325,10 +325,10 @@ impl Offer {
     ///
     /// # Errors
     /// `Intern` when the payload has another length, or says what cannot be.
-    pub fn decode(payload: &[u8]) -> Result<Offer> {
+    pub fn decode(payload: &[u8]) -> Result<RendezvousRequest> {
         let (words, rest) = payload.as_chunks::<8>();
         let wrong = || Error::new(ErrorClass::Intern, "an offer arrived that is none");
-        let (own, near) = words.split_first_chunk::<{ Offer::WORDS }>().ok_or_else(wrong)?;
+        let (own, near) = words.split_first_chunk::<{ RendezvousRequest::WORDS }>().ok_or_else(wrong)?;
         let near = match <&[[u8; 8]; Record::WORDS]>::try_from(near) {
             Ok(near) => {
                 let record = Record::from_words(near.map(u64::from_le_bytes)).ok_or_else(wrong)?;
@@ -342,7 +342,7 @@ impl Offer {
         }
         let [bytes, address, name, at, key, runs] = own.map(u64::from_le_bytes);
         let loan = (name != 0).then_some(Loan { name, address: at, key, runs });
-        Ok(Offer { bytes, address, loan, near })
+        Ok(RendezvousRequest { bytes, address, loan, near })
     }
 }
 
@@ -425,7 +425,7 @@ mod tests {
         check(Packet::Eager { envelope, signature: 65535, sync: None });
         check(Packet::Eager { envelope, signature: 0, sync: Some(id) });
         check(Packet::Multicast { envelope, signature: 3 });
-        check(Packet::Offer { envelope, signature: 1, sender: id });
+        check(Packet::RendezvousRequest { envelope, signature: 1, sender: id });
         check(Packet::ClearToSend { sender: id, receiver: RequestId::from_bits(9) });
         check(Packet::Data { receiver: id });
         check(Packet::Done { sender: id });
@@ -463,8 +463,8 @@ mod tests {
             let record = Record::from_words(RECORD);
             assert!(record.is_some());
             for near in [None, record.map(Box::new)] {
-                let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan, near };
-                assert_eq!(offer.encoded(Offer::decode), Ok(offer));
+                let offer = RendezvousRequest { bytes: 1 << 41, address: 0x7fff_0000_1234, loan, near };
+                assert_eq!(offer.encoded(RendezvousRequest::decode), Ok(offer));
             }
         }
     }
@@ -474,7 +474,7 @@ mod tests {
         assert!(Packet::decode(Header([0, 0, 0])).is_err());
         assert!(Packet::decode(Header([200, 1, 2])).is_err());
         for bytes in [0, 15, 49, 56, 152, 168] {
-            assert!(Offer::decode(&vec![0; bytes]).is_err(), "{bytes}");
+            assert!(RendezvousRequest::decode(&vec![0; bytes]).is_err(), "{bytes}");
         }
         for (address, bytes) in [(u64::MAX, 2), (1 << 62, 1 << 62)] {
             assert!(Area::decode(&Area { address, bytes }.encode()).is_err(), "{address} {bytes}");

@@ -11,8 +11,8 @@ use tutti_base::WorldRank;
 use tutti_base::config::Config;
 use tutti_core::buffer::Buffer;
 use tutti_core::completion::{self, is_complete};
-use tutti_core::giant::{self, Held};
 use tutti_core::host::{Host, ThreadLevel};
+use tutti_core::lanes::{self, LaneGuard};
 use tutti_core::matching::{Envelope, Pattern};
 use tutti_core::messenger::{Above, Activity, Messenger};
 use tutti_core::progress::{advance_alone, advance_unattended, progress, send_queued, wait_until};
@@ -46,7 +46,7 @@ fn messengers(count: u32) -> Vec<Messenger> {
     (0..count).map(one).collect()
 }
 
-fn send(held: &Held, from: &Messenger, to: u32, data: Vec<u8>) -> RequestId {
+fn send(held: &LaneGuard, from: &Messenger, to: u32, data: Vec<u8>) -> RequestId {
     let mut messages = from.messages.borrow_mut(held);
     let id = messages.state.insert(Request::new(Work::Other, 0));
     let envelope = Envelope { context: 0, source: from.rank.0, tag: 3 };
@@ -55,7 +55,7 @@ fn send(held: &Held, from: &Messenger, to: u32, data: Vec<u8>) -> RequestId {
     id
 }
 
-fn receive(held: &Held, at: &Messenger, bytes: usize) -> (RequestId, Buffer) {
+fn receive(held: &LaneGuard, at: &Messenger, bytes: usize) -> (RequestId, Buffer) {
     let mut messages = at.messages.borrow_mut(held);
     let id = messages.state.insert(Request::new(Work::Other, 0));
     let buffer = Buffer::owned(vec![0; bytes]);
@@ -89,7 +89,7 @@ impl Counting {
 impl Activity for Counting {
     fn advance(
         mut self: Box<Self>,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         patient: bool,
     ) -> Option<Box<dyn Activity>> {
@@ -116,7 +116,7 @@ fn taken(steps: &Steps) -> String {
 
 #[test]
 fn messages_move_whenever_progress_is_made() {
-    let (held, all) = (giant::enter(), messengers(2));
+    let (held, all) = (lanes::enter(), messengers(2));
     for bytes in [0, 8, 100_000] {
         let data: Vec<u8> = (0..bytes).map(|place| place as u8).collect();
         let sending = send(&held, &all[0], 1, data.clone());
@@ -139,7 +139,7 @@ fn messages_move_whenever_progress_is_made() {
 
 #[test]
 fn activities_go_on_until_they_are_over() {
-    let (held, all, steps) = (giant::enter(), messengers(1), Steps::default());
+    let (held, all, steps) = (lanes::enter(), messengers(1), Steps::default());
     let it = &all[0];
     let last = Counting::new('c', 1, &steps);
     it.add_activity(&held, Counting::new('a', 2, &steps));
@@ -155,7 +155,7 @@ fn activities_go_on_until_they_are_over() {
 
 #[test]
 fn who_is_not_the_program_leaves_alone_what_may_call_it() {
-    let (held, all, steps) = (giant::enter(), messengers(1), Steps::default());
+    let (held, all, steps) = (lanes::enter(), messengers(1), Steps::default());
     let it = &all[0];
     it.add_activity(&held, Counting::new('a', 1, &steps));
     it.add_activity(&held, Box::new(Counting { is_unattended: true, ..*Counting::new('u', 2, &steps) }));
@@ -167,7 +167,7 @@ fn who_is_not_the_program_leaves_alone_what_may_call_it() {
 
 #[test]
 fn only_one_that_is_alone_is_waited_for_patiently() {
-    let (mut held, all, steps) = (giant::enter(), messengers(1), Steps::default());
+    let (mut held, all, steps) = (lanes::enter(), messengers(1), Steps::default());
     let it = &all[0];
     let patient = |steps: &Steps| std::mem::take(&mut *steps.lock().unwrap());
     it.add_activity(&held, Counting::new('a', 3, &steps));
@@ -176,7 +176,7 @@ fn only_one_that_is_alone_is_waited_for_patiently() {
     it.add_activity(&held, Counting::new('b', 1, &steps));
     advance_alone(&held, it);
     assert_eq!(patient(&steps), []);
-    let is_over = |held: &Held| it.activities.borrow(held).is_empty();
+    let is_over = |held: &LaneGuard| it.activities.borrow(held).is_empty();
     wait_until(&mut held, it, &|| String::new(), is_over);
     assert_eq!(patient(&steps), [('a', false), ('b', false), ('a', true)]);
 }
@@ -187,7 +187,7 @@ fn a_wait_sleeps_until_a_message_comes() {
     let (sender, receiver) = (all.pop().unwrap(), all.pop().unwrap());
     let before = WATCHED.load(Ordering::Relaxed);
     let other = thread::spawn(move || {
-        let mut held = giant::enter();
+        let mut held = lanes::enter();
         // Not before the receiver is about to sleep.
         while WATCHED.load(Ordering::Relaxed) == before {
             held.release_while(|| thread::sleep(Duration::from_millis(1)));
@@ -197,7 +197,7 @@ fn a_wait_sleeps_until_a_message_comes() {
         send_queued(&mut held, &sender, "a test");
         completion::finish(&held, &sender, id).result.unwrap();
     });
-    let mut held = giant::enter();
+    let mut held = lanes::enter();
     let (id, buffer) = receive(&held, &receiver, 8);
     wait_until(&mut held, &receiver, &|| "a message".to_string(), |held| {
         is_complete(held, &receiver, id).unwrap()

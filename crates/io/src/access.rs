@@ -8,11 +8,11 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::Buffer;
 use tutti_core::collective;
 use tutti_core::completion::{self, Finished};
-use tutti_core::giant::Held;
+use tutti_core::lanes::LaneGuard;
 use tutti_core::process::Process;
 use tutti_core::request::{Request, RequestId, Status};
 
-use crate::accord::{agree, judge, verdict};
+use crate::agreement::{agree, judge, verdict};
 use crate::background::{self, Flight, Tags};
 use crate::file::{File, sequential};
 use crate::memory::Memory;
@@ -130,7 +130,7 @@ impl Prepared {
 
 impl File {
     /// Refuses what the file was not opened for; else how many etypes are wanted.
-    fn etypes(&self, held: &Held, access: &Access, memory: &Memory) -> Result<i64> {
+    fn etypes(&self, held: &LaneGuard, access: &Access, memory: &Memory) -> Result<i64> {
         if access.write && !self.amode.writes() {
             return Err(Error::new(ErrorClass::ReadOnly, "the file was opened with MPI_MODE_RDONLY"));
         }
@@ -161,7 +161,7 @@ impl File {
     /// Finds the place of an access, moves the pointer on, and converts what is to be written.
     fn prepare(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         access: &Access,
         memory: Memory,
@@ -199,7 +199,7 @@ impl File {
     /// that may not.
     fn ordered(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         etypes: Result<i64>,
     ) -> Result<(i64, Option<i64>)> {
@@ -221,7 +221,7 @@ impl File {
     }
 
     /// Moves the bytes while the program waits.
-    fn transfer(&self, held: &mut Held, process: &'static Process, prepared: &Prepared) -> Moved {
+    fn transfer(&self, held: &mut LaneGuard, process: &'static Process, prepared: &Prepared) -> Moved {
         let transfer = prepared.transfer(self);
         let is_atomic = self.state.borrow(held).atomic;
         let moved = if is_atomic || self.driver.is_stream() {
@@ -239,7 +239,7 @@ impl File {
     /// An access while the program waits: the bytes of memory that were read or written, also where something went wrong.
     pub fn access(
         self: &Arc<Self>,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         access: Access,
         memory: Memory,
@@ -272,7 +272,7 @@ impl File {
     }
 
     /// Members access a stream one after the other.
-    fn in_turn(&self, held: &mut Held, process: &'static Process, prepared: &Prepared) -> Result<Moved> {
+    fn in_turn(&self, held: &mut LaneGuard, process: &'static Process, prepared: &Prepared) -> Result<Moved> {
         let mut moved = Moved::default();
         for rank in 0..self.comm.size() {
             if rank == self.comm.rank().0 {
@@ -289,7 +289,7 @@ impl File {
     /// What is wrong with the arguments, unless all members take part: then the request tells it, at all of them.
     pub fn start(
         self: &Arc<Self>,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         access: Access,
         memory: Memory,
@@ -300,7 +300,7 @@ impl File {
     /// The same; whether the program waits for it at once.
     fn start_or_wait(
         self: &Arc<Self>,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         access: Access,
         memory: Memory,
@@ -344,7 +344,7 @@ impl File {
     }
 
     /// How members exchange data in an access, if they do.
-    fn means(&self, held: &Held, access: &Access) -> Option<Means> {
+    fn means(&self, held: &LaneGuard, access: &Access) -> Option<Means> {
         let state = self.state.borrow(held);
         let wanted = if access.write { &state.exchange_writes } else { &state.exchange_reads };
         wanted.clone().filter(|_| access.collective && !state.atomic && !self.driver.is_stream())
@@ -369,7 +369,7 @@ impl File {
     /// `Other` where another one has begun and not ended.
     pub fn begin(
         self: &Arc<Self>,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         access: Access,
         memory: Memory,
@@ -387,7 +387,7 @@ impl File {
     ///
     /// # Errors
     /// `Other` where no such access has begun; what went wrong with it.
-    pub fn end(&self, held: &mut Held, process: &'static Process, split: Split) -> (u64, Result<()>) {
+    pub fn end(&self, held: &mut LaneGuard, process: &'static Process, split: Split) -> (u64, Result<()>) {
         let begun = self.state.borrow(held).split;
         let Some((_, request)) = begun.filter(|(begun, _)| *begun == split) else {
             let why = match begun {

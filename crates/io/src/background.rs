@@ -7,7 +7,7 @@ use tutti_base::Result;
 use tutti_base::traffic::TRAFFIC;
 use tutti_core::collective::{self, Activity, Gathering, Maximum, files};
 use tutti_core::completion;
-use tutti_core::giant::Held;
+use tutti_core::lanes::LaneGuard;
 use tutti_core::messenger::Messenger;
 use tutti_core::process::{self, Process};
 use tutti_core::request::{Request, RequestId, Work};
@@ -59,7 +59,7 @@ struct Running {
 
 /// Starts it; the request is complete when it is over.
 pub(crate) fn launch(
-    held: &Held,
+    held: &LaneGuard,
     process: &'static Process,
     file: &Arc<File>,
     flight: Flight,
@@ -80,13 +80,18 @@ pub(crate) fn launch(
 }
 
 /// A request for work that a thread does for the library itself.
-pub(crate) fn watch(held: &Held, process: &'static Process, file: &Arc<File>, job: Arc<Job>) -> RequestId {
+pub(crate) fn watch(
+    held: &LaneGuard,
+    process: &'static Process,
+    file: &Arc<File>,
+    job: Arc<Job>,
+) -> RequestId {
     #[derive(Debug)]
     struct Watched(Arc<Job>, RequestId);
     impl Activity for Watched {
         fn advance(
             self: Box<Self>,
-            held: &Held,
+            held: &LaneGuard,
             messenger: &Messenger,
             _: bool,
         ) -> Option<Box<dyn Activity>> {
@@ -106,7 +111,7 @@ pub(crate) fn watch(held: &Held, process: &'static Process, file: &Arc<File>, jo
 
 impl Running {
     /// One step on; itself where it has to wait.
-    fn step(&mut self, held: &Held, process: &Process) -> bool {
+    fn step(&mut self, held: &LaneGuard, process: &Process) -> bool {
         // One that is gone is over.
         let is_over = |request| completion::is_complete(held, process, request).unwrap_or(true);
         let next = match std::mem::replace(&mut self.flight, Flight::Over(Moved::default())) {
@@ -159,7 +164,7 @@ impl Running {
     /// cheaper.
     fn exchange(
         &self,
-        held: &Held,
+        held: &LaneGuard,
         process: &Process,
         means: &Means,
         prepared: Result<Prepared>,
@@ -214,7 +219,12 @@ impl Running {
 }
 
 impl Activity for Running {
-    fn advance(mut self: Box<Self>, held: &Held, _: &Messenger, _patient: bool) -> Option<Box<dyn Activity>> {
+    fn advance(
+        mut self: Box<Self>,
+        held: &LaneGuard,
+        _: &Messenger,
+        _patient: bool,
+    ) -> Option<Box<dyn Activity>> {
         let process = process::started();
         while self.step(held, process) {
             if let Flight::Known(moved) = &mut self.flight {
@@ -235,7 +245,7 @@ impl Activity for Running {
     }
 }
 
-fn complete(held: &Held, messenger: &Messenger, request: RequestId, moved: Moved) {
+fn complete(held: &LaneGuard, messenger: &Messenger, request: RequestId, moved: Moved) {
     let mut messages = messenger.messages.borrow_mut(held);
     if let Some(request) = messages.state.requests.get_mut(request) {
         request.status.bytes = moved.bytes;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tutti_base::Result;
 use tutti_core::buffer::Buffer;
 use tutti_core::communicator::Communicator;
-use tutti_core::giant::{GiantCell, Held};
+use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::process::Process;
 use tutti_core::window::access::Target;
 use tutti_core::window::create::{self, Part};
@@ -32,7 +32,7 @@ const INT64: u32 = 0x258;
 #[derive(Debug)]
 pub enum Common {
     /// One process has the file for itself.
-    Alone(GiantCell<i64>),
+    Alone(FirstLaneCell<i64>),
     /// Several have.
     Shared(Arc<Window>),
 }
@@ -42,9 +42,9 @@ impl Common {
     ///
     /// # Errors
     /// `NoMem` where there is no memory for it, the same at all members.
-    pub fn new(held: &mut Held, process: &'static Process, comm: &Communicator) -> Result<Common> {
+    pub fn new(held: &mut LaneGuard, process: &'static Process, comm: &Communicator) -> Result<Common> {
         if comm.size() == 1 {
-            return Ok(Common::Alone(GiantCell::new(0)));
+            return Ok(Common::Alone(FirstLaneCell::new(0)));
         }
         let bytes = if comm.rank().0 == KEEPER as u32 { POINTER_BYTES } else { 0 };
         // SAFETY: see the module's Safety section.
@@ -58,7 +58,7 @@ impl Common {
     ///
     /// # Errors
     /// What went wrong with a message.
-    pub fn free(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+    pub fn free(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         match self {
             Common::Alone(_) => Ok(()),
             Common::Shared(window) => window.free(held, process),
@@ -69,7 +69,7 @@ impl Common {
     ///
     /// # Errors
     /// What went wrong with a message.
-    pub fn position(&self, held: &mut Held, process: &'static Process) -> Result<i64> {
+    pub fn position(&self, held: &mut LaneGuard, process: &'static Process) -> Result<i64> {
         self.change(held, process, |position| position)
     }
 
@@ -77,7 +77,7 @@ impl Common {
     ///
     /// # Errors
     /// What went wrong with a message.
-    pub fn set_position(&self, held: &mut Held, process: &'static Process, position: i64) -> Result<()> {
+    pub fn set_position(&self, held: &mut LaneGuard, process: &'static Process, position: i64) -> Result<()> {
         self.change(held, process, |_| position).map(drop)
     }
 
@@ -85,12 +85,17 @@ impl Common {
     ///
     /// # Errors
     /// What went wrong with a message.
-    pub fn advance(&self, held: &mut Held, process: &'static Process, etypes: i64) -> Result<i64> {
+    pub fn advance(&self, held: &mut LaneGuard, process: &'static Process, etypes: i64) -> Result<i64> {
         self.change(held, process, |position| position.saturating_add(etypes))
     }
 
     /// Changes the shared pointer, while nobody else does; what it was.
-    fn change(&self, held: &mut Held, process: &'static Process, new: impl Fn(i64) -> i64) -> Result<i64> {
+    fn change(
+        &self,
+        held: &mut LaneGuard,
+        process: &'static Process,
+        new: impl Fn(i64) -> i64,
+    ) -> Result<i64> {
         let window = match self {
             Common::Alone(position) => {
                 let mut position = position.borrow_mut(held);
@@ -125,10 +130,10 @@ impl Common {
     /// What went wrong with a message.
     pub fn locked<R>(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         write: bool,
-        work: impl FnOnce(&mut Held) -> R,
+        work: impl FnOnce(&mut LaneGuard) -> R,
     ) -> Result<R> {
         let Common::Shared(window) = self else { return Ok(work(held)) };
         let kind = if write { LockKind::Exclusive } else { LockKind::Shared };

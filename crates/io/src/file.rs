@@ -9,15 +9,15 @@ use tutti_core::collective;
 use tutti_core::communicator::Communicator;
 use tutti_core::constructors::create;
 use tutti_core::error_handler::{ErrorHandler, OF_FILES};
-use tutti_core::giant::{GiantCell, Held};
 use tutti_core::group::Group;
 use tutti_core::info::Info;
+use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::process::Process;
 use tutti_core::request::RequestId;
 use tutti_data::{Datatype, Tiles};
 
 use crate::access::Split;
-use crate::accord::{agree, agree_same, judge, number_of, verdict};
+use crate::agreement::{agree, agree_same, judge, number_of, verdict};
 use crate::common::Common;
 use crate::place;
 use crate::representation::Representation;
@@ -39,10 +39,10 @@ pub struct File {
     pub(crate) amode: Amode,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) common: Common,
-    pub(crate) state: GiantCell<State>,
+    pub(crate) state: FirstLaneCell<State>,
     handle: AtomicUsize,
     /// What happens on errors.
-    pub error_handler: GiantCell<ErrorHandler>,
+    pub error_handler: FirstLaneCell<ErrorHandler>,
 }
 
 /// What changes.
@@ -73,10 +73,10 @@ pub enum Whence {
 }
 
 /// The files that are open, by the context of their communicators: whose error handler a request has.
-static OPEN: GiantCell<BTreeMap<u32, usize>> = GiantCell::new(BTreeMap::new());
+static OPEN: FirstLaneCell<BTreeMap<u32, usize>> = FirstLaneCell::new(BTreeMap::new());
 
 /// The number by which the program knows the file that has this context.
-pub fn handle_of_context(held: &Held, context: u32) -> Option<usize> {
+pub fn handle_of_context(held: &LaneGuard, context: u32) -> Option<usize> {
     OPEN.borrow(held).get(&context).copied()
 }
 
@@ -101,7 +101,7 @@ impl File {
     /// # Errors
     /// `Comm` for an intercommunicator, `Amode`, `NotSame`, and what the system reports: the same class at all members.
     pub fn open(
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         comm: &Communicator,
         name: &[u8],
@@ -146,9 +146,9 @@ impl File {
             amode: mode,
             driver,
             common,
-            state: GiantCell::new(state),
+            state: FirstLaneCell::new(state),
             handle: AtomicUsize::new(0),
-            error_handler: GiantCell::new(handler),
+            error_handler: FirstLaneCell::new(handler),
         });
         if mode.appends() {
             file.go_to_end(held, process)?;
@@ -157,7 +157,7 @@ impl File {
     }
 
     /// MPI_MODE_APPEND: all pointers begin at the end.
-    fn go_to_end(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+    fn go_to_end(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         let end = self.driver.bytes()? as i64;
         self.state.borrow_mut(held).position = end;
         let set = if self.is_first() { self.common.set_position(held, process, end) } else { Ok(()) };
@@ -168,7 +168,7 @@ impl File {
     ///
     /// # Errors
     /// `Other` while a split access has not ended: then the file stays open; what the system reports where the file is to be deleted.
-    pub fn close(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+    pub fn close(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         let has_split = self.state.borrow(held).split.is_some();
         let idle = match has_split {
             true => Err(Error::new(ErrorClass::Other, "a split collective access has begun and not ended")),
@@ -193,13 +193,13 @@ impl File {
     }
 
     /// Gives it that number.
-    pub fn set_handle(&self, held: &Held, handle: usize) {
+    pub fn set_handle(&self, held: &LaneGuard, handle: usize) {
         self.handle.store(handle, Ordering::Relaxed);
         OPEN.borrow_mut(held).insert(self.comm.context().0, handle);
     }
 
     /// Whether it has not been closed.
-    pub fn is_open(&self, held: &Held) -> bool {
+    pub fn is_open(&self, held: &LaneGuard) -> bool {
         OPEN.borrow(held).contains_key(&self.comm.context().0)
     }
 
@@ -223,7 +223,7 @@ impl File {
     }
 
     /// The view.
-    pub fn view(&self, held: &Held) -> Arc<View> {
+    pub fn view(&self, held: &LaneGuard) -> Arc<View> {
         Arc::clone(&self.state.borrow(held).view)
     }
 
@@ -251,7 +251,7 @@ impl File {
     ///
     /// # Errors
     /// `Arg`, `NotSame`, `ReadOnly`, what the system reports.
-    pub fn resize(&self, held: &mut Held, process: &'static Process, size: i64) -> Result<()> {
+    pub fn resize(&self, held: &mut LaneGuard, process: &'static Process, size: i64) -> Result<()> {
         self.by_first(held, process, size, |bytes| self.driver.resize(bytes))
     }
 
@@ -259,14 +259,14 @@ impl File {
     ///
     /// # Errors
     /// As [`File::resize`]; `NoSpace`.
-    pub fn allocate(&self, held: &mut Held, process: &'static Process, size: i64) -> Result<()> {
+    pub fn allocate(&self, held: &mut LaneGuard, process: &'static Process, size: i64) -> Result<()> {
         self.by_first(held, process, size, |bytes| self.driver.allocate(bytes))
     }
 
     /// Lets the first member do something with a size that all give.
     fn by_first(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         size: i64,
         work: impl FnOnce(u64) -> Result<()>,
@@ -281,7 +281,7 @@ impl File {
     ///
     /// # Errors
     /// What the system reports, now or at an earlier sync.
-    pub fn sync(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+    pub fn sync(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         let result = if self.amode.writes() { held.release_while(|| self.driver.sync()) } else { Ok(()) };
         agree(held, process, &self.comm, result)
     }
@@ -293,7 +293,7 @@ impl File {
     #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
     pub fn set_view(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         displacement: i64,
         etype: &Datatype,
@@ -320,7 +320,7 @@ impl File {
     }
 
     /// Members tell each other their views, if they are to exchange data, and agree on whether all went well.
-    fn exchange_views(&self, held: &mut Held, process: &'static Process, set: Result<()>) -> Result<()> {
+    fn exchange_views(&self, held: &mut LaneGuard, process: &'static Process, set: Result<()>) -> Result<()> {
         let hints = self.hints(held);
         let is_remote = self.driver.is_remote();
         let wish = |choice, write: bool| match self.comm.size() {
@@ -369,7 +369,7 @@ impl File {
     /// The views of all members; the longest description has so many bytes.
     fn gather_views(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         mut seen: Vec<u8>,
         longest: usize,
@@ -385,7 +385,12 @@ impl File {
         agree(held, process, &self.comm, views)
     }
 
-    fn displacement(&self, held: &mut Held, process: &'static Process, displacement: i64) -> Result<i64> {
+    fn displacement(
+        &self,
+        held: &mut LaneGuard,
+        process: &'static Process,
+        displacement: i64,
+    ) -> Result<i64> {
         if displacement != DISPLACEMENT_CURRENT {
             return Ok(displacement);
         }
@@ -396,7 +401,7 @@ impl File {
     }
 
     /// Whether accesses are atomic.
-    pub fn is_atomic(&self, held: &Held) -> bool {
+    pub fn is_atomic(&self, held: &LaneGuard) -> bool {
         self.state.borrow(held).atomic
     }
 
@@ -404,18 +409,18 @@ impl File {
     ///
     /// # Errors
     /// `NotSame`.
-    pub fn set_atomic(&self, held: &mut Held, process: &'static Process, atomic: bool) -> Result<()> {
+    pub fn set_atomic(&self, held: &mut LaneGuard, process: &'static Process, atomic: bool) -> Result<()> {
         agree_same(held, process, &self.comm, Ok(()), [atomic.into()], "argument flag")?;
         self.state.borrow_mut(held).atomic = atomic;
         Ok(())
     }
 
-    pub(crate) fn hints(&self, held: &Held) -> Hints {
+    pub(crate) fn hints(&self, held: &LaneGuard) -> Hints {
         self.state.borrow(held).hints
     }
 
     /// MPI_File_get_info: what is in force.
-    pub fn info(&self, held: &Held) -> Info {
+    pub fn info(&self, held: &LaneGuard) -> Info {
         let mut info = Info::default();
         for (key, value) in self.hints(held).in_force() {
             info.set(key, value).expect("keys and values that the library makes are short");
@@ -427,7 +432,7 @@ impl File {
     ///
     /// # Errors
     /// What went wrong with a message.
-    pub fn set_hints(&self, held: &mut Held, process: &'static Process, info: &Info) -> Result<()> {
+    pub fn set_hints(&self, held: &mut LaneGuard, process: &'static Process, info: &Info) -> Result<()> {
         let mut state = self.state.borrow_mut(held);
         state.hints = state.hints.with(|key| info.text(key));
         drop(state);
@@ -435,7 +440,7 @@ impl File {
     }
 
     /// Where a pointer goes.
-    fn target(&self, held: &Held, offset: i64, whence: Whence, current: i64) -> Result<i64> {
+    fn target(&self, held: &LaneGuard, offset: i64, whence: Whence, current: i64) -> Result<i64> {
         let base = match whence {
             Whence::Start => 0,
             Whence::Current => current,
@@ -452,7 +457,7 @@ impl File {
     ///
     /// # Errors
     /// `Arg` for a place before the beginning.
-    pub fn seek(&self, held: &Held, offset: i64, whence: Whence) -> Result<()> {
+    pub fn seek(&self, held: &LaneGuard, offset: i64, whence: Whence) -> Result<()> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_seek"));
         }
@@ -466,7 +471,7 @@ impl File {
     ///
     /// # Errors
     /// `UnsupportedOperation` for streams.
-    pub fn position(&self, held: &Held) -> Result<i64> {
+    pub fn position(&self, held: &LaneGuard) -> Result<i64> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_get_position"));
         }
@@ -479,7 +484,7 @@ impl File {
     /// As [`File::seek`], `NotSame`.
     pub fn seek_shared(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &'static Process,
         offset: i64,
         whence: Whence,
@@ -501,7 +506,7 @@ impl File {
     ///
     /// # Errors
     /// `UnsupportedOperation` for streams; what went wrong with a message.
-    pub fn shared_position(&self, held: &mut Held, process: &'static Process) -> Result<i64> {
+    pub fn shared_position(&self, held: &mut LaneGuard, process: &'static Process) -> Result<i64> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_get_position_shared"));
         }
@@ -512,7 +517,7 @@ impl File {
     ///
     /// # Errors
     /// `Arg` for an offset that is negative or out of range.
-    pub fn byte_of(&self, held: &Held, offset: i64) -> Result<i64> {
+    pub fn byte_of(&self, held: &LaneGuard, offset: i64) -> Result<i64> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_get_byte_offset"));
         }
@@ -525,14 +530,14 @@ impl File {
     ///
     /// # Errors
     /// What the program's function for lengths returned.
-    pub fn extent_of(&self, held: &Held, datatype: &Datatype) -> Result<i64> {
+    pub fn extent_of(&self, held: &LaneGuard, datatype: &Datatype) -> Result<i64> {
         Ok(self.view(held).representation.layout(datatype)?.extent())
     }
 }
 
 /// All members open a file; where it is to be made, the first one does so before.
 fn open_all(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &'static Process,
     comm: &Communicator,
     path: &[u8],

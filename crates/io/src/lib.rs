@@ -28,7 +28,7 @@
 //! inverse of a cursor finds the bytes of a range of the file), `transfer` (zips runs of the file and
 //! memory in bounded windows), `place` (where a name leads: a file of the system, or of io-servers),
 //! `worker` (the thread that waits for the device), `common` (shared pointer and lock of atomic mode in a
-//! window of core's), `accord` (members get the same class of error). A byte that was not given is never
+//! window of core's), `agreement` (members get the same class of error). A byte that was not given is never
 //! written. Collective access where runs are short: `two_phase` (pure: from the views of all members, which
 //! they tell each other when these are set, and one card each, every member computes how long each message
 //! is; the schedule is `coll::algorithms::files`), `windows` (the bytes of a window in the order of the
@@ -38,7 +38,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
-mod accord;
+mod agreement;
 pub mod background;
 pub mod common;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::Buffer;
 use tutti_core::collective::files::Windows;
-use tutti_core::giant::Held;
+use tutti_core::lanes::LaneGuard;
 use tutti_core::messenger::Messenger;
 use tutti_core::process;
 use tutti_core::request::RequestId;
@@ -59,7 +59,7 @@ impl FileWindows {
 impl Windows for FileWindows {
     fn start(
         &self,
-        held: &Held,
+        held: &LaneGuard,
         _: &Messenger,
         window: u32,
         write: bool,

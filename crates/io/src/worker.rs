@@ -65,7 +65,9 @@ pub fn start(process: &'static Process, work: Work) -> Result<Arc<Job>> {
     if queue.idle == 0 && queue.threads < THREADS {
         // The program's signal handlers run in the program's threads.
         let mask = Mask::all().block();
-        let started = std::thread::Builder::new().name("tutti-io".to_string()).spawn(move || attend(process));
+        let started = std::thread::Builder::new()
+            .name("tutti-io".to_string())
+            .spawn(move || advance_unattended(process));
         mask.install();
         match started {
             Ok(_) => queue.threads += 1,
@@ -83,7 +85,7 @@ pub fn start(process: &'static Process, work: Work) -> Result<Arc<Job>> {
 }
 
 /// The work of a thread.
-fn attend(process: &'static Process) {
+fn advance_unattended(process: &'static Process) {
     loop {
         let job = next();
         let work = job.work.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -175,11 +175,11 @@ impl Banks {
     }
 
     /// The slot of operation `number`, whose bank has `bytes` bytes at every member, if all have left the operation that
-    /// used it before. Its flags carry `accord` ([`turns::word`]). To be asked again and again, also by the `pending` of a wait: a refusal says what to be woken for.
+    /// used it before. Its flags carry `agreed` ([`turns::word`]). To be asked again and again, also by the `pending` of a wait: a refusal says what to be woken for.
     #[inline]
-    pub fn grant(&mut self, class: Class, number: u64, bytes: usize, accord: u16) -> Option<Slot> {
+    pub fn grant(&mut self, class: Class, number: u64, bytes: usize, agreed: u16) -> Option<Slot> {
         if self.turns[class as usize].is_granted(number) || self.look(class, number) {
-            let slot = self.slot(class, number, bytes, accord);
+            let slot = self.slot(class, number, bytes, agreed);
             if turns::is_stale(number) {
                 // A copy: what is only here stays in registers.
                 self.clear(slot);
@@ -350,7 +350,7 @@ impl Banks {
     }
 
     #[inline]
-    fn slot(&self, class: Class, number: u64, bytes: usize, accord: u16) -> Slot {
+    fn slot(&self, class: Class, number: u64, bytes: usize, agreed: u16) -> Slot {
         let (index, places) = (class as usize, &self.places);
         debug_assert!(bytes <= self.layout.slots[index].payload, "a bank that does not fit");
         let place = self.turns[index].slot(number) as usize;
@@ -360,7 +360,7 @@ impl Banks {
         } else {
             places.payloads[index] + place * places.payload_stride[index]
         };
-        let tag = turns::word(number, accord, 0);
+        let tag = turns::word(number, agreed, 0);
         Slot { tag, head: head as u32, bank: bank as u32, class, place: place as u8 }
     }
 

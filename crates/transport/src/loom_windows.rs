@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::active::{Room, Tally};
+use crate::active::{LogTail, Tally};
 use crate::loans::Loans;
 use crate::loom_tests::model;
 use crate::mutex::Mutex;
@@ -108,7 +108,7 @@ fn loom_memory_moves_after_the_last_loan_has_ended() {
 struct Epoch {
     posts: [Tally; 2],
     completed: Tally,
-    room: Room,
+    room: LogTail,
     log: [UnsafeCell<u32>; 2],
 }
 

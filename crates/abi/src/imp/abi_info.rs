@@ -6,8 +6,8 @@
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::giant::GiantCell;
 use tutti_core::info::Info as Entries;
+use tutti_core::lanes::FirstLaneCell;
 use tutti_data::Datatype as Layout;
 
 use crate::entry::Call;
@@ -57,7 +57,7 @@ pub fn get_info(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
     entries.set("mpi_aint_size", size_of::<MPI_Aint>().to_string())?;
     entries.set("mpi_count_size", size_of::<MPI_Count>().to_string())?;
     entries.set("mpi_offset_size", size_of::<MPI_Offset>().to_string())?;
-    info.create(GiantCell::new(entries)).map(drop)
+    info.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 /// MPI_Abi_get_fortran_info.
@@ -71,7 +71,7 @@ pub fn get_fortran_info(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
         let supported = layout(*datatype).is_some();
         entries.set(format!("mpi_{name}_supported"), supported.to_string())?;
     }
-    info.create(GiantCell::new(entries)).map(drop)
+    info.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 fn fixed() -> Error {

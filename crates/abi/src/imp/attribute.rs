@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use tutti_base::{Result, Tag};
 use tutti_core::attributes::{Attributes, KEYVALS, ObjectKind, OnCopy, OnDelete};
 use tutti_core::error_codes::CODES;
-use tutti_core::giant::Held;
+use tutti_core::lanes::LaneGuard;
 use tutti_core::process::Process;
 
 use crate::dialect;
@@ -103,7 +103,7 @@ unsafe fn on_delete(kind: ObjectKind, callback: usize, extra_state: usize) -> On
 /// # Safety
 /// As [`on_copy`] and [`on_delete`].
 unsafe fn create_keyval(
-    held: &Held,
+    held: &LaneGuard,
     kind: ObjectKind,
     callbacks: (usize, usize),
     keyval: Out<c_int>,
@@ -118,14 +118,14 @@ unsafe fn create_keyval(
 }
 
 /// Gives up a key.
-fn free_keyval(held: &Held, kind: ObjectKind, keyval: Out<c_int>) -> Result<()> {
+fn free_keyval(held: &LaneGuard, kind: ObjectKind, keyval: Out<c_int>) -> Result<()> {
     KEYVALS.borrow_mut(held).free(keyval.get()?, kind)?;
     keyval.set(MPI_KEYVAL_INVALID)
 }
 
 /// Sets an attribute of the object that the program knows by `handle`.
 pub fn set(
-    held: &Held,
+    held: &LaneGuard,
     attributes: &Attributes,
     kind: ObjectKind,
     handle: usize,
@@ -138,7 +138,7 @@ pub fn set(
 
 /// Reads an attribute that a program has set.
 pub fn get(
-    held: &Held,
+    held: &LaneGuard,
     attributes: &Attributes,
     kind: ObjectKind,
     keyval: c_int,
@@ -155,7 +155,7 @@ pub fn get(
 
 /// Deletes an attribute of the object that the program knows by `handle`.
 pub fn delete(
-    held: &Held,
+    held: &LaneGuard,
     attributes: &Attributes,
     kind: ObjectKind,
     handle: usize,
@@ -256,7 +256,7 @@ pub fn delete_type(call: &mut Call, datatype: In<Datatype>, keyval: c_int) -> Re
 static PREDEFINED: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
 
 /// The address of the value of a predefined attribute of communicators.
-fn predefined(held: &Held, process: &Process, keyval: c_int) -> Option<usize> {
+fn predefined(held: &LaneGuard, process: &Process, keyval: c_int) -> Option<usize> {
     let value = match keyval {
         MPI_TAG_UB => Tag::UPPER_BOUND,
         // Every process can do I/O; no process has a host.

@@ -247,19 +247,19 @@ fn words<const N: usize>(
 /// Runs the operation of `words` on other memory, if the communicator has done it before and it is simple.
 /// The arguments were found right then; only the addresses are new.
 #[inline(always)]
-fn again(
+fn replay_call(
     call: &mut Call,
     comm: &Arc<Communicator>,
     words: &Words,
     buffers: [Address; 2],
     form: Form,
 ) -> Option<Result<()>> {
-    again_with(call, comm, words, [], buffers, form)
+    replay_call_with(call, comm, words, [], buffers, form)
 }
 
-/// As [`again`], if these lists are equal too.
+/// As [`replay_call`], if these lists are equal too.
 #[inline(always)]
-fn again_with<const N: usize>(
+fn replay_call_with<const N: usize>(
     call: &mut Call,
     comm: &Arc<Communicator>,
     words: &Words,
@@ -323,7 +323,7 @@ pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
     let said = words(Collective::Barrier, 0, [Address::NOWHERE; 2], [0; 2], []);
     // Two different addresses that nobody looks at.
     let nothing = [Address::NOWHERE, Address::NOWHERE.offset(1)];
-    if let Some(result) = again(call, comm, &said, nothing, form) {
+    if let Some(result) = replay_call(call, comm, &said, nothing, form) {
         return result;
     }
     perform(call, comm, &operation(Collective::Barrier, Side::Absent, Side::Absent)?.said(said), form)
@@ -342,7 +342,7 @@ pub fn bcast(
     let comm = comm.get()?;
     let buffers = [Address::NOWHERE, buffer];
     let said = words(Collective::Bcast, root, buffers, [0, count], [datatype]);
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
@@ -368,7 +368,7 @@ pub fn gather(
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Gather, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
@@ -398,8 +398,8 @@ pub fn gatherv(
     let said = words(Collective::Gatherv, root, buffers, [sendcount, 0], [sendtype, recvtype]);
     let lists = [recvcounts, displs];
     let before = match part.at_root {
-        true => again_with(call, comm, &said, lists, buffers, form),
-        false => again(call, comm, &said, buffers, form),
+        true => replay_call_with(call, comm, &said, lists, buffers, form),
+        false => replay_call(call, comm, &said, buffers, form),
     };
     if let Some(result) = before {
         return result;
@@ -432,7 +432,7 @@ pub fn scatter(
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Scatter, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
@@ -462,8 +462,8 @@ pub fn scatterv(
     let said = words(Collective::Scatterv, root, buffers, [0, recvcount], [sendtype, recvtype]);
     let lists = [sendcounts, displs];
     let before = match part.at_root {
-        true => again_with(call, comm, &said, lists, buffers, form),
-        false => again(call, comm, &said, buffers, form),
+        true => replay_call_with(call, comm, &said, lists, buffers, form),
+        false => replay_call(call, comm, &said, buffers, form),
     };
     if let Some(result) = before {
         return result;
@@ -495,7 +495,7 @@ pub fn allgather(
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Allgather, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
@@ -520,7 +520,7 @@ pub fn allgatherv(
     let comm = comm.get()?;
     let (buffers, lists) = ([sendbuf, recvbuf], [recvcounts, displs]);
     let said = words(Collective::Allgatherv, 0, buffers, [sendcount, 0], [sendtype, recvtype]);
-    if let Some(result) = again_with(call, comm, &said, lists, buffers, form) {
+    if let Some(result) = replay_call_with(call, comm, &said, lists, buffers, form) {
         return result;
     }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
@@ -545,7 +545,7 @@ pub fn alltoall(
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Alltoall, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
@@ -568,8 +568,8 @@ fn exchange<'s, const RECEIVED: usize, const ALL: usize>(
 ) -> Result<()> {
     let in_place = buffers[0].is_in_place() && comm.inter().is_none();
     let before = match in_place {
-        true => again_with(call, comm, &said, received, buffers, form),
-        false => again_with(call, comm, &said, all, buffers, form),
+        true => replay_call_with(call, comm, &said, received, buffers, form),
+        false => replay_call_with(call, comm, &said, all, buffers, form),
     };
     if let Some(result) = before {
         return result;
@@ -662,7 +662,7 @@ pub fn reduce(
         operator: op.raw().bits(),
         ..words(Collective::Reduce, root, buffers, [count; 2], [datatype])
     };
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
@@ -694,7 +694,7 @@ pub fn reduce_everywhere(
     let comm = if collective == Collective::Allreduce { comm.get()? } else { intra(comm)? };
     let buffers = [sendbuf, recvbuf];
     let said = Words { operator: op.raw().bits(), ..words(collective, 0, buffers, [count; 2], [datatype]) };
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let (reducer, commutative) = operator(op, datatype)?;
@@ -721,7 +721,7 @@ pub fn reduce_scatter_block(
         operator: op.raw().bits(),
         ..words(Collective::ReduceScatterBlock, 0, buffers, [recvcount; 2], [datatype])
     };
-    if let Some(result) = again(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
     let (reducer, commutative) = operator(op, datatype)?;
@@ -750,7 +750,7 @@ pub fn reduce_scatter(
         operator: op.raw().bits(),
         ..words(Collective::ReduceScatter, 0, buffers, [0; 2], [datatype])
     };
-    if let Some(result) = again_with(call, comm, &said, [recvcounts], buffers, form) {
+    if let Some(result) = replay_call_with(call, comm, &said, [recvcounts], buffers, form) {
         return result;
     }
     let (reducer, commutative) = operator(op, datatype)?;

@@ -9,10 +9,10 @@ use tutti_core::communicator::{Communicator, Relation};
 use tutti_core::constructors::create;
 use tutti_core::constructors::split::{self, HardwareSplit, SplitType};
 use tutti_core::dynamic;
-use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
 use tutti_core::intercommunicator::{self, Leaders};
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::names::ObjectName;
 use tutti_core::session;
 
@@ -241,7 +241,7 @@ pub fn disconnect(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
         object.inter().map_or(object, |inter| &inter.local),
     )?;
     tutti_core::progress::send_queued(&mut call.held, process, "MPI_Comm_disconnect");
-    dynamic::ties::part(&mut call.held, process, object)?;
+    dynamic::connected_jobs::part(&mut call.held, process, object)?;
     dynamic::spawn::forget_parent(&call.held, process, object);
     object.free(&call.held, process)?;
     call.at = At::World;
@@ -284,7 +284,7 @@ pub fn get_info(call: &mut Call, comm: In<Comm>, info_used: HandleOut<Info>) -> 
     let comm = comm.get()?;
     let mut entries = comm.info.borrow(&call.held).clone();
     collective::add_used(&mut entries, comm.collectives.tune(&call.held, process()?));
-    info_used.create(GiantCell::new(entries)).map(drop)
+    info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 /// MPI_Intercomm_create.

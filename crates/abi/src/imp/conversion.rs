@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use tutti_core::giant;
+use tutti_core::lanes;
 use tutti_core::process::process;
 use tutti_core::request::RequestId;
 
@@ -40,7 +40,7 @@ pub fn request_from_int(number: c_int) -> MPI_Request {
     }
     let index = number as u32 - handles::FIRST_INT as u32;
     let lane = RequestId::lane_of_index(index);
-    let held = giant::enter_lane(lane);
+    let held = lanes::enter_lane(lane);
     let id = process().and_then(|process| process.messages.borrow(&held).state.requests.id_at(index));
     id.map_or(MPI_REQUEST_NULL, handle_of)
 }

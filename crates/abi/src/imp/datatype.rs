@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::giant::{GiantCell, Held};
+use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::names::ObjectName;
 use tutti_core::type_object::TypeObject;
 use tutti_data::{Combiner, Contents, Darray, Datatype as Data, Distribution, Form, Order};
@@ -19,7 +19,7 @@ use crate::types::{MPI_Aint, MPI_Datatype};
 
 /// Handles of predefined datatypes without a name (Fortran kinds, pairs) by [`Data::id`]. These datatypes are
 /// never freed.
-static UNNAMED: GiantCell<BTreeMap<usize, MPI_Datatype>> = GiantCell::new(BTreeMap::new());
+static UNNAMED: FirstLaneCell<BTreeMap<usize, MPI_Datatype>> = FirstLaneCell::new(BTreeMap::new());
 
 /// The predefined datatypes.
 pub fn predefined(number: usize) -> Option<Arc<TypeObject>> {
@@ -27,7 +27,7 @@ pub fn predefined(number: usize) -> Option<Arc<TypeObject>> {
 }
 
 /// A handle for `data`: always the same one for a predefined datatype, a new one for any other.
-pub fn handle_of(held: &Held, data: &Data) -> Result<MPI_Datatype> {
+pub fn handle_of(held: &LaneGuard, data: &Data) -> Result<MPI_Datatype> {
     if let Some(code) = data.code() {
         return Ok(MPI_Datatype::predefined(code as usize));
     }
@@ -368,7 +368,7 @@ fn fill<T: Copy>(place: ArrayOut<T>, room: i64, argument: &str, values: &[T]) ->
 }
 
 /// Returns the inner datatypes: new handles for derived ones, which the program has to free.
-fn fill_types(held: &Held, place: ArrayOut<MPI_Datatype>, room: i64, values: &[Data]) -> Result<()> {
+fn fill_types(held: &LaneGuard, place: ArrayOut<MPI_Datatype>, room: i64, values: &[Data]) -> Result<()> {
     let none = vec![MPI_Datatype::predefined(0); values.len()];
     fill(place, room, "max_datatypes", &none)?;
     for (place, data) in place.slice(values.len() as i64)?.iter_mut().zip(values) {

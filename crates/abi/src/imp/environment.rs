@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_double, c_int};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
-use tutti_core::giant::{GiantCell, Held};
 use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
+use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::lifecycle;
 use tutti_core::process::Process;
 use tutti_core::{progress_thread, trace_file};
@@ -21,7 +21,7 @@ use crate::phase;
 use crate::scope::{HandleOut, In, Out, TextOut};
 
 /// Sessions that are open.
-pub(super) static OPEN_SESSIONS: GiantCell<usize> = GiantCell::new(0);
+pub(super) static OPEN_SESSIONS: FirstLaneCell<usize> = FirstLaneCell::new(0);
 
 /// MPI_Init.
 pub fn init(call: &mut Call, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
@@ -72,12 +72,12 @@ fn start(call: &mut Call, level: ThreadLevel) -> Result<()> {
     let process = sessions.map_or_else(|| lifecycle::init(level), Ok)?;
     phase::world_begins(process.rank.0);
     tutti_core::dynamic::spawn::meet_parents(&mut call.held, process)?;
-    attend(call, process)
+    advance_unattended(call, process)
 }
 
 /// Has messages taken in while the program computes, if it wants that. The last that a call does which has
 /// brought up the process.
-pub(super) fn attend(call: &mut Call, process: &'static Process) -> Result<()> {
+pub(super) fn advance_unattended(call: &mut Call, process: &'static Process) -> Result<()> {
     // When the call began, there were no locks.
     call.held.secure();
     progress_thread::start(process)
@@ -106,7 +106,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
 /// Says how many objects of each kind the program has not freed (`TUTTI_REPORT_LEAKS`). Allowed, but often a
 /// mistake: a request that is left does not show that its communication is complete (MPI-5 section 11.2.2).
 fn report_leaks(call: &Call, process: &Process) {
-    let requests = |held: &Held| process.messages.borrow(held).state.requests.held_by_users();
+    let requests = |held: &LaneGuard| process.messages.borrow(held).state.requests.held_by_users();
     let lanes = process.messages.lanes();
     let counts = [
         (lanes.map(|lane| process.in_lane(&call.held, lane, requests)).sum(), "a request"),
@@ -208,7 +208,7 @@ pub fn get_hw_resource_info(_call: &mut Call, hw_info: HandleOut<Info>) -> Resul
     {
         entries.set(resource, if confined { "true" } else { "false" })?;
     }
-    hw_info.create(GiantCell::new(entries)).map(drop)
+    hw_info.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 /// MPI_Pcontrol: from level 0 to the next higher one time does not count for tuning, so that a program can

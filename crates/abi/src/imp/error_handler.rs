@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::error_codes::CODES;
 use tutti_core::error_handler::{ErrorHandler, HandlerKind, OF_FILES, Outcome};
-use tutti_core::giant::GiantCell;
+use tutti_core::lanes::FirstLaneCell;
 
 use crate::dialect;
 use crate::entry::Call;
@@ -216,7 +216,7 @@ pub fn call_comm(call: &mut Call, comm: In<Comm>, errorcode: c_int) -> Result<()
 }
 
 /// The handler of a file, or the default one, for which the handle MPI_FILE_NULL stands (MPI-5 section 14.7).
-fn of_file<'s>(file: In<'s, File>) -> Result<&'s GiantCell<ErrorHandler>> {
+fn of_file<'s>(file: In<'s, File>) -> Result<&'s FirstLaneCell<ErrorHandler>> {
     Ok(file.optional()?.map_or(&OF_FILES, |file| &file.error_handler))
 }
 

@@ -8,8 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::giant;
-use tutti_core::giant::GiantCell;
+use tutti_core::lanes;
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::request::Status;
 use tutti_data::Datatype as Data;
 use tutti_io::access::Split;
@@ -251,7 +251,7 @@ pub fn set_info(call: &mut Call, fh: In<File>, info: In<Info>) -> Result<()> {
 /// MPI_File_get_info.
 pub fn get_info(call: &mut Call, fh: In<File>, info_used: HandleOut<Info>) -> Result<()> {
     let info = fh.get()?.info(&call.held);
-    info_used.create(GiantCell::new(info)).map(drop)
+    info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
 /// MPI_File_set_view.
@@ -375,7 +375,7 @@ fn returned(code: c_int, what: &str) -> Result<()> {
 }
 
 fn handle(data: &Data) -> Result<MPI_Datatype> {
-    datatype::handle_of(&giant::enter(), data)
+    datatype::handle_of(&lanes::enter(), data)
 }
 
 /// A conversion by a function that takes `int` counts: so many items at a time.

@@ -4,9 +4,9 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::giant::GiantCell;
 use tutti_core::host::ThreadLevel;
 use tutti_core::info::{Info as Entries, StartDescription};
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::process;
 
 use crate::entry::Call;
@@ -15,8 +15,8 @@ use crate::handles::kind::Info;
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// The predefined info objects.
-pub fn predefined(number: usize) -> Option<GiantCell<Entries>> {
-    (number == MPI_INFO_ENV.bits()).then(|| GiantCell::new(Entries::of_start(&start())))
+pub fn predefined(number: usize) -> Option<FirstLaneCell<Entries>> {
+    (number == MPI_INFO_ENV.bits()).then(|| FirstLaneCell::new(Entries::of_start(&start())))
 }
 
 /// How this process was started, as far as the process itself can tell, before MPI_Init too. Not what
@@ -47,7 +47,7 @@ pub fn name_of(level: ThreadLevel) -> &'static str {
 }
 
 /// An info object that may be changed.
-fn writable<'s>(info: In<'s, Info>) -> Result<&'s GiantCell<Entries>> {
+fn writable<'s>(info: In<'s, Info>) -> Result<&'s FirstLaneCell<Entries>> {
     if info.raw() == MPI_INFO_ENV {
         return Err(Error::new(ErrorClass::Info, "argument info is MPI_INFO_ENV, which cannot be changed"));
     }
@@ -56,7 +56,7 @@ fn writable<'s>(info: In<'s, Info>) -> Result<&'s GiantCell<Entries>> {
 
 /// MPI_Info_create.
 pub fn create(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
-    info.create(GiantCell::new(Entries::default())).map(drop)
+    info.create(FirstLaneCell::new(Entries::default())).map(drop)
 }
 
 /// MPI_Info_create_env.
@@ -79,13 +79,13 @@ pub unsafe fn create_env(
         description.command = command;
         description.arguments = given.collect();
     }
-    info.create(GiantCell::new(Entries::of_start(&description))).map(drop)
+    info.create(FirstLaneCell::new(Entries::of_start(&description))).map(drop)
 }
 
 /// MPI_Info_dup.
 pub fn dup(call: &mut Call, info: In<Info>, newinfo: HandleOut<Info>) -> Result<()> {
     let entries = info.get()?.borrow(&call.held).clone();
-    newinfo.create(GiantCell::new(entries)).map(drop)
+    newinfo.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 /// MPI_Info_set.

@@ -37,8 +37,8 @@
 //! Errors: return `Err(Error)`; the wrapper calls the error handler of the function's communicator (window,
 //! file, session), else that of MPI_COMM_SELF. To blame another object, set `call.at` first. Messages begin
 //! with `argument NAME ...`. References from `.get()` live until the call ends, also when the handle is freed
-//! meanwhile by a callback or another thread. Never keep a [`GiantCell`](tutti_core::giant::GiantCell) borrow
-//! across a callback.
+//! meanwhile by a callback or another thread. Never keep a
+//! [`FirstLaneCell`](tutti_core::lanes::FirstLaneCell) borrow across a callback.
 //!
 //! A kind of object is declared in [`crate::handles::kind`]; the type of its objects, and how its predefined
 //! ones are made, stands in `stored`.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::giant;
+use tutti_core::lanes;
 use tutti_core::type_object::TypeObject;
 use tutti_data::{Datatype as Data, Op as Operation};
 
@@ -26,7 +26,7 @@ pub fn predefined(number: usize) -> Option<Operation> {
 
 /// Lends a user's function a handle of `data`: a derived datatype may have no handle any more.
 fn with_handle(data: &Data, body: impl FnOnce(MPI_Datatype)) {
-    let held = giant::enter();
+    let held = lanes::enter();
     let raw = handle_of(&held, data).expect("a program has less than 2^30 datatypes");
     body(raw);
     if !data.is_predefined() {

@@ -184,7 +184,7 @@ fn all_over_soon(call: &mut Call, active: &[(usize, RequestId)]) -> Result<bool>
 /// Waits until at least one of `active` is over.
 fn wait_for_any(call: &mut Call, active: &[(usize, RequestId)]) -> Result<()> {
     let process = process()?;
-    let complete = |held: &tutti_core::giant::Held| {
+    let complete = |held: &tutti_core::lanes::LaneGuard| {
         active.iter().any(|(_, id)| completion::is_complete(held, process, *id).unwrap_or(true))
     };
     let what = || {

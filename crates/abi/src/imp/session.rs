@@ -6,11 +6,11 @@ use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_core::communicator::Communicator;
 use tutti_core::constructors::create;
 use tutti_core::error_handler::{ErrorHandler, HandlerKind};
-use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
 use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
 use tutti_core::intercommunicator::{self, Leaders};
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::lifecycle;
 use tutti_core::session::{self, Session as Opened};
 
@@ -45,7 +45,7 @@ pub fn init(
     }
     session.create(Opened::open(&call.held, handler, entries))?;
     *environment::OPEN_SESSIONS.borrow_mut(&call.held) += 1;
-    fresh.map_or(Ok(()), |process| environment::attend(call, process))
+    fresh.map_or(Ok(()), |process| environment::advance_unattended(call, process))
 }
 
 /// Info key for the thread level.
@@ -96,7 +96,7 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
 pub fn get_info(_call: &mut Call, session: In<Session>, info_used: HandleOut<Info>) -> Result<()> {
     let mut entries = session.get()?.info.clone();
     entries.set(THREAD_LEVEL, super::info::name_of(process()?.thread_level))?;
-    info_used.create(GiantCell::new(entries)).map(drop)
+    info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 /// MPI_Session_get_num_psets.
@@ -143,7 +143,7 @@ pub fn get_pset_info(
     let members = session::process_set(process()?, pset_name.bytes()?)?;
     let mut entries = Entries::new();
     entries.set("mpi_size", members.size().to_string())?;
-    info.create(GiantCell::new(entries)).map(drop)
+    info.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 /// MPI_Group_from_session_pset.
@@ -229,7 +229,7 @@ fn tag_of(stringtag: Text) -> Result<i32> {
 }
 
 /// Gives a new communicator what the program asked for.
-fn equip(call: &Call, new: &Communicator, handler: ErrorHandler, info: Option<&GiantCell<Entries>>) {
+fn equip(call: &Call, new: &Communicator, handler: ErrorHandler, info: Option<&FirstLaneCell<Entries>>) {
     *new.error_handler.borrow_mut(&call.held) = handler;
     if let Some(entries) = info {
         *new.info.borrow_mut(&call.held) = entries.borrow(&call.held).clone();

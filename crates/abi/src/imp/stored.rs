@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tutti_core::error_handler::ErrorHandler;
-use tutti_core::giant::GiantCell;
+use tutti_core::lanes::FirstLaneCell;
 
 use crate::handles::kind::{Comm, Datatype, Errhandler, File, Group, Info, Message, Op, Session, Win};
 use crate::handles::{Stored, Table};
@@ -29,7 +29,7 @@ macro_rules! stored {
 // The objects behind the handles. A predefined object is made when it is first looked up.
 stored! {
     Group: tutti_core::group::Group = super::group::predefined;
-    Info: GiantCell<tutti_core::info::Info> = super::info::predefined;
+    Info: FirstLaneCell<tutti_core::info::Info> = super::info::predefined;
     Errhandler: ErrorHandler = super::error_handler::predefined;
     Comm: Arc<tutti_core::communicator::Communicator> = super::comm::predefined;
     Datatype: Arc<tutti_core::type_object::TypeObject> = super::datatype::predefined;

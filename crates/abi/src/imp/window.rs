@@ -9,9 +9,9 @@ use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::attributes::ObjectKind;
 use tutti_core::error_handler::HandlerKind;
-use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::names::ObjectName;
 use tutti_core::window::create::{self, Part};
 use tutti_core::window::memory::Base;
@@ -198,7 +198,7 @@ pub fn get_info(call: &mut Call, win: In<Win>, info_used: HandleOut<Info>) -> Re
             entries.set(key, value)?;
         }
     }
-    info_used.create(GiantCell::new(entries)).map(drop)
+    info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 
 /// MPI_Win_set_errhandler.

@@ -35,8 +35,8 @@ use crate::communicator::collectives::deferred::{Settling, Waiting};
 use crate::communicator::collectives::operation::Owned;
 use crate::communicator::collectives::tuning::{Decided, News, Says};
 use crate::completion;
-use crate::giant::Held;
 use crate::inside::{self, Reading};
+use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
 use crate::process::{Process, started};
 use crate::progress;
@@ -60,7 +60,7 @@ enum Next {
 }
 
 /// Whether non-blocking operations of a communicator go this way.
-pub(super) fn is_needed(held: &Held, process: &Process, comm: &Communicator) -> bool {
+pub(super) fn is_needed(held: &LaneGuard, process: &Process, comm: &Communicator) -> bool {
     let its = &comm.collectives;
     if !matches!(its.channel, Channel::Own) || comm.inter().is_some() {
         return false;
@@ -71,7 +71,7 @@ pub(super) fn is_needed(held: &Held, process: &Process, comm: &Communicator) -> 
 
 /// Starts an operation of such a communicator.
 pub(super) fn start(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
@@ -109,7 +109,13 @@ pub(super) fn start(
 /// How many numbers are taken must not depend on whether the agreement has been heard of: where it has, the
 /// next operation does not come this way. So untuned ones take a second number only if they are the first,
 /// which begins at once and asks.
-fn take_tags(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, is_tuned: bool) -> [i32; 2] {
+fn take_tags(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    is_tuned: bool,
+) -> [i32; 2] {
     let its = &comm.collectives;
     let signature = if is_tuned { 0 } else { failures::signature_of(shape, comm) };
     let own = its.next_tag_of(held, signature);
@@ -118,7 +124,7 @@ fn take_tags(held: &Held, process: &Process, comm: &Communicator, shape: &Shape,
 }
 
 /// Whether the algorithm of an operation is one that is tried or was learned.
-pub(super) fn is_tuned(held: &Held, process: &Process, comm: &Communicator, shape: &Shape) -> bool {
+pub(super) fn is_tuned(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape) -> bool {
     let its = &comm.collectives;
     its.tune(held, process).is_on()
         && can_be_tuned(comm, shape)
@@ -138,7 +144,7 @@ pub(super) fn can_be_tuned(comm: &Communicator, shape: &Shape) -> bool {
 /// # Errors
 /// What went wrong with a message.
 pub(super) fn run(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
@@ -182,7 +188,7 @@ pub(super) fn run(
 }
 
 /// An operation that is not tuned is called for where others are.
-pub(super) fn interrupt(held: &Held, comm: &Communicator) {
+pub(super) fn interrupt(held: &LaneGuard, comm: &Communicator) {
     comm.collectives.deferred.borrow_mut(held).tuning.interrupt();
 }
 
@@ -191,7 +197,7 @@ pub(super) fn interrupt(held: &Held, comm: &Communicator) {
 ///
 /// # Errors
 /// What went wrong with a message of the agreement.
-pub(super) fn settle_all(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+pub(super) fn settle_all(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     if is_busy(held, comm) {
         let what = || "operations that were started before it begin".to_string();
         progress::wait_until(held, process, &what, |held| !is_busy(held, comm));
@@ -206,11 +212,11 @@ pub(super) fn settle_all(held: &mut Held, process: &Process, comm: &Communicator
 
 /// Whether something waits to begin.
 #[inline]
-pub(super) fn is_busy(held: &Held, comm: &Communicator) -> bool {
+pub(super) fn is_busy(held: &LaneGuard, comm: &Communicator) -> bool {
     !comm.collectives.deferred.borrow_mut(held).waiting.is_empty()
 }
 
-fn is_over(held: &Held, process: &Process, request: RequestId) -> bool {
+fn is_over(held: &LaneGuard, process: &Process, request: RequestId) -> bool {
     completion::is_complete(held, process, request).unwrap_or(true)
 }
 
@@ -219,7 +225,7 @@ fn is_over(held: &Held, process: &Process, request: RequestId) -> bool {
 struct Attendant(Arc<Communicator>);
 
 impl Activity for Attendant {
-    fn advance(self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(self: Box<Self>, held: &LaneGuard, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
         let _ = begin_some(held, started(), &self.0);
         let mut its = self.0.collectives.deferred.borrow_mut(held);
         its.attended = !its.waiting.is_empty();
@@ -233,7 +239,7 @@ impl Activity for Attendant {
 
 /// Begins what can begin now, and leaves the rest to progress. Until when the last one is to be pushed on,
 /// if it has begun and is to.
-fn begin(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
+fn begin(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
     let end_ns = begin_some(held, process, comm);
     let mut its = comm.collectives.deferred.borrow_mut(held);
     if !its.waiting.is_empty() && !its.attended {
@@ -245,7 +251,7 @@ fn begin(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Option<u64
     end_ns.filter(|_| its.waiting.is_empty())
 }
 
-fn begin_some(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
+fn begin_some(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
     let mut end_ns = None;
     while let Some(result) = next(held, process, comm) {
         let mut its = comm.collectives.deferred.borrow_mut(held);
@@ -294,7 +300,7 @@ fn begin_some(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Optio
 
 /// Before something is tried by banks: their memory is there, as it is when they have been used for long.
 /// Only ranks that write have some of their own.
-fn ready_banks(held: &Held, comm: &Communicator, run: &Run, says: &Says) {
+fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, says: &Says) {
     let Some(room) = run.room.as_ref().filter(|_| says.is_trial()) else { return };
     let Some(mut banks) = comm.collectives.node.banks(held) else { return };
     if run.execution.plan().schedule.steps.iter().any(|step| step.kind.fills_bank()) {
@@ -316,14 +322,21 @@ pub(super) fn push_end_ns(time_s: f64) -> u64 {
 }
 
 /// Moves an operation on until it is over, or until then: starting stays local.
-pub(super) fn push(held: &Held, process: &Process, request: RequestId, end_ns: u64) {
+pub(super) fn push(held: &LaneGuard, process: &Process, request: RequestId, end_ns: u64) {
     while !is_over(held, process, request) && clock::now_ns() < end_ns {
         progress::progress(held, process);
     }
 }
 
 /// Says what was decided, and begins to take the maxima that an operation carries along.
-fn contribute(held: &Held, process: &Process, comm: &Arc<Communicator>, place: Place, tag: i32, says: Says) {
+fn contribute(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    place: Place,
+    tag: i32,
+    says: Says,
+) {
     let Says::Take { words, decided, .. } = says else { return };
     if let Some(decided) = decided {
         tell(held, process, comm, decided);
@@ -335,7 +348,7 @@ fn contribute(held: &Held, process: &Process, comm: &Arc<Communicator>, place: P
 }
 
 /// Says what was decided, and keeps it.
-pub(super) fn tell(held: &Held, process: &Process, comm: &Communicator, decided: Decided) {
+pub(super) fn tell(held: &LaneGuard, process: &Process, comm: &Communicator, decided: Decided) {
     let Decided { explanation, learned } = decided;
     if process.config.collectives.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: {explanation}");
@@ -346,7 +359,7 @@ pub(super) fn tell(held: &Held, process: &Process, comm: &Communicator, decided:
 }
 
 /// Says what is not decided when the process ends.
-pub(crate) fn tell_undecided(held: &Held, process: &Process) {
+pub(crate) fn tell_undecided(held: &LaneGuard, process: &Process) {
     if !process.config.collectives.explain {
         return;
     }
@@ -358,7 +371,7 @@ pub(crate) fn tell_undecided(held: &Held, process: &Process) {
 }
 
 /// What becomes of the first one that waits.
-fn next(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Option<Result<Next>> {
+fn next(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<Result<Next>> {
     let tags = comm.collectives.deferred.borrow_mut(held).waiting.front()?.tags;
     match settle(held, process, comm, tags[1]) {
         Ok(None) => return Some(Ok(Next::Wait)),
@@ -379,7 +392,7 @@ fn next(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Option<Resu
 }
 
 /// Whether the maxima that an operation has to wait for have come.
-fn has_heard(held: &Held, process: &Process, comm: &Communicator, place: Place) -> bool {
+fn has_heard(held: &LaneGuard, process: &Process, comm: &Communicator, place: Place) -> bool {
     let its = comm.collectives.deferred.borrow_mut(held);
     let request = its.words.get(&place).map(|maxima| maxima.request);
     drop(its);
@@ -388,7 +401,7 @@ fn has_heard(held: &Held, process: &Process, comm: &Communicator, place: Place) 
 
 /// What a tuned operation does; nothing if it has to wait until members have agreed.
 fn turn(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
@@ -414,7 +427,13 @@ fn turn(
 }
 
 /// What is known of a unit that comes for the first time.
-pub(super) fn news(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, place: Place) -> News {
+pub(super) fn news(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    place: Place,
+) -> News {
     let proposals = super::proposals(held, process, comm, shape, place.key.form);
     let (environment, whose) = surroundings(held, process, comm, shape, Means::All);
     let key = tutti_coll::tune::learned::key(learnings::program(&process.job), place, &environment.layout);
@@ -428,7 +447,7 @@ pub(super) fn news(held: &Held, process: &Process, comm: &Communicator, shape: &
 
 /// What the first one that waits may use; nothing if it has to wait until members have agreed. The agreement
 /// is begun under `tag`.
-fn settle(held: &Held, process: &Process, comm: &Arc<Communicator>, tag: i32) -> Result<Option<Means>> {
+fn settle(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>, tag: i32) -> Result<Option<Means>> {
     let node = &comm.collectives.node;
     if node.numbers(process, comm).is_none() || node.is_settled(held) {
         return Ok(Some(Means::All));

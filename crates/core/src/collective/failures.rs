@@ -28,7 +28,7 @@ use super::port::CommPort;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::{Channel, OperationState};
 use crate::error_handler::ErrorHandler;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::matching::Envelope;
 use crate::messenger::Messenger;
 use crate::p2p::agreement::{self, Refusal};
@@ -73,11 +73,11 @@ pub(super) fn mixed(choice: &Choice) -> u64 {
 #[inline]
 pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
     let messages = port.messenger.messages.borrow(port.held);
-    if messages.state.refusals.is_empty() {
+    if messages.state.failed_operations.is_empty() {
         return None;
     }
     let envelope = port.own_envelope(0);
-    messages.state.refusals.of(envelope.context, envelope.tag).map(Refusal::error)
+    messages.state.failed_operations.of(envelope.context, envelope.tag).map(Refusal::error)
 }
 
 /// Why it can go no further, if a member has sent a message of another operation instead. For who waits for long.
@@ -110,7 +110,7 @@ fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
 }
 
 /// The same of all communicators, when all operations are over.
-pub(super) fn overdue_anywhere(held: &Held, messenger: &Messenger) -> Result<()> {
+pub(super) fn overdue_anywhere(held: &LaneGuard, messenger: &Messenger) -> Result<()> {
     if !messenger.activities.borrow(held).is_empty() {
         return Ok(());
     }
@@ -192,7 +192,7 @@ pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
     let mut of = |tag, mine| {
         messages
             .state
-            .refusals
+            .failed_operations
             .take_dissent(own.context, tag)
             .and_then(|(source, theirs)| agreement::disagreement(mine, theirs, source))
     };
@@ -202,7 +202,13 @@ pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
 /// Answers what a member has asked that takes an operation for `theirs`: only where this one has begun it as
 /// another one.
 #[cold]
-pub(crate) fn answer(held: &Held, process: &Process, from: WorldRank, envelope: Envelope, theirs: Signature) {
+pub(crate) fn answer(
+    held: &LaneGuard,
+    process: &Process,
+    from: WorldRank,
+    envelope: Envelope,
+    theirs: Signature,
+) {
     let context = ContextId::of_plane(envelope.context);
     let Some(comm) = process.library.communicators.borrow(held).get(&context.0).cloned() else { return };
     let Some(mine) = begun(held, &comm, envelope.tag) else { return };
@@ -214,7 +220,7 @@ pub(crate) fn answer(held: &Held, process: &Process, from: WorldRank, envelope: 
     }
 }
 
-fn begun(held: &Held, comm: &Communicator, tag: i32) -> Option<Signature> {
+fn begun(held: &LaneGuard, comm: &Communicator, tag: i32) -> Option<Signature> {
     let state = comm.collectives.state.borrow(held);
     let OperationState { begun, operations, .. } = &*state;
     begun.of(tag, *operations)

@@ -13,7 +13,7 @@ use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::engine::{Execution, Status};
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
 use crate::request::{Request, RequestId, Work};
 
@@ -25,7 +25,7 @@ pub trait Windows: Send + Sync + Debug {
     /// Why it cannot be started.
     fn start(
         &self,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         window: u32,
         write: bool,
@@ -62,7 +62,7 @@ struct Running {
 
 /// Starts an operation under a number taken before; the request is complete when it is over.
 pub fn start(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Arc<Communicator>,
     operation: OnFile,
@@ -97,7 +97,7 @@ pub fn start(
 impl Activity for Running {
     fn advance(
         mut self: Box<Self>,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         _patient: bool,
     ) -> Option<Box<dyn Activity>> {

@@ -27,7 +27,7 @@ use crate::communicator::collectives::hosts::Hosts;
 use crate::communicator::collectives::operation::{Owned, Side};
 use crate::completion;
 use crate::engine::Array;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
 use crate::offload::Call;
 use crate::process::{Process, started};
@@ -66,7 +66,7 @@ struct Ascent {
 
 /// Starts an operation of this kind behind a request.
 pub(super) fn start(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -104,7 +104,7 @@ pub(super) fn start(
 }
 
 impl Activity for Ascent {
-    fn advance(mut self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(mut self: Box<Self>, held: &LaneGuard, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
         let process = started();
         let error = match self.move_on(held, process) {
             Ok(false) => return Some(self),
@@ -127,7 +127,7 @@ impl Activity for Ascent {
 
 impl Ascent {
     /// Does what can be done now; whether it is over.
-    fn move_on(&mut self, held: &Held, process: &Process) -> Result<bool> {
+    fn move_on(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         loop {
             if let Some(request) = self.pending {
                 let Some(finished) = completion::finish_if_over(held, process, request)? else {
@@ -175,7 +175,7 @@ impl Ascent {
     }
 
     /// What the ranks of the host do first.
-    fn climb(&mut self, held: &Held, process: &Process) -> Option<RequestId> {
+    fn climb(&mut self, held: &LaneGuard, process: &Process) -> Option<RequestId> {
         let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
         let up = &hosts.up;
         let begin = |part: &Operation<'_>| Some(nonblocking::start(held, process, up, part));
@@ -213,7 +213,7 @@ impl Ascent {
     }
 
     /// Calls the kernel.
-    fn call(&mut self, held: &Held, process: &Process) {
+    fn call(&mut self, held: &LaneGuard, process: &Process) {
         self.pass(true);
         let Some(place) = &self.hosts.place else { return };
         let bytes = usize::from(self.kind.bytes);
@@ -233,7 +233,7 @@ impl Ascent {
     }
 
     /// Whether the kernel is through; then the result is where it belongs.
-    fn is_called(&mut self, held: &Held, process: &Process) -> Result<bool> {
+    fn is_called(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         let (Some(place), Some(call)) = (&self.hosts.place, &mut self.call) else { return Ok(true) };
         if !place.advance(&mut process.kernel.borrow_mut(held), call)? {
             return Ok(false);
@@ -256,7 +256,7 @@ impl Ascent {
     }
 
     /// What the ranks of the host do in the end.
-    fn descend(&mut self, held: &Held, process: &Process) -> Option<RequestId> {
+    fn descend(&mut self, held: &LaneGuard, process: &Process) -> Option<RequestId> {
         let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
         if hosts.is_alone() || kind.collective == Collective::Bcast && root.0 == mine.0 {
             return None;

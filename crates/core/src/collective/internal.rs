@@ -19,7 +19,7 @@ use crate::communicator::collectives::collected::{Collected, Gathering, Maxima, 
 use crate::completion;
 use crate::engine::Array;
 use crate::exchange::exchange;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 
 /// Numbers of the standard ABI for the types and the operator used here.
@@ -33,14 +33,14 @@ impl<T: OfBytes> Collected<T> {
     ///
     /// # Errors
     /// What went wrong with a message.
-    pub fn finish(&self, held: &Held, process: &Process) -> Result<T> {
+    pub fn finish(&self, held: &LaneGuard, process: &Process) -> Result<T> {
         completion::finish(held, process, self.request).result?;
         Ok(T::of_bytes(self.all.to_vec()))
     }
 
     /// Starts an operation on `mine` under the number of `tag`, which gives `blocks` times as much.
     fn start(
-        held: &Held,
+        held: &LaneGuard,
         process: &Process,
         comm: &Arc<Communicator>,
         tag: i32,
@@ -76,7 +76,7 @@ fn maximum_on(datatype: &Datatype) -> Reducer {
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
+pub fn maximum(held: &mut LaneGuard, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
     let mut value = value;
     let array = Array { base: (&raw mut value).cast(), count: 1, datatype: datatype(UINT32) };
     // SAFETY: the word outlives the call.
@@ -93,7 +93,7 @@ pub fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u
 /// # Errors
 /// None now; reserved for a communicator that cannot communicate.
 pub fn start_maximum(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     tag: i32,
@@ -105,7 +105,7 @@ pub fn start_maximum(
 
 /// Starts to take the maxima of equally many words of each member, under a number of an operation.
 pub fn start_maxima(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     tag: i32,
@@ -117,7 +117,7 @@ pub fn start_maxima(
 
 /// Starts to gather equally many bytes of each member, under a number of an operation.
 pub fn start_allgather(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     tag: i32,
@@ -131,7 +131,7 @@ pub fn start_allgather(
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+pub fn barrier(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     run(held, process, comm, &nothing())
 }
 
@@ -140,7 +140,7 @@ pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Resul
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn barrier_by_messages(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+pub fn barrier_by_messages(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     run_by(held, process, comm, &nothing(), Means::Messages, "")
 }
 
@@ -154,7 +154,7 @@ fn nothing() -> Operation<'static> {
 ///
 /// # Errors
 /// What went wrong with a message; that members have disagreed about an operation, where only what is left over says so.
-pub fn last_barrier(held: &mut Held, process: &Process) -> Result<()> {
+pub fn last_barrier(held: &mut LaneGuard, process: &Process) -> Result<()> {
     // Nor does anybody who is through repair what others lack.
     multicast::leave(held, &process.library.world);
     run_by(held, process, &process.library.world, &nothing(), Means::All, "MPI_Finalize: ")?;
@@ -166,7 +166,7 @@ pub fn last_barrier(held: &mut Held, process: &Process) -> Result<()> {
 /// # Errors
 /// What went wrong with a message.
 pub fn allgather_bytes(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     mine: &[u8],
@@ -186,7 +186,7 @@ pub fn allgather_bytes(
 /// # Errors
 /// What went wrong with a message.
 pub fn alltoall_bytes(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     parts: &[Vec<u8>],
@@ -217,7 +217,7 @@ pub fn alltoall_bytes(
 /// # Errors
 /// What went wrong with a message.
 pub fn broadcast_bytes(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -230,7 +230,7 @@ pub fn broadcast_bytes(
 }
 
 fn broadcast(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -246,7 +246,12 @@ fn broadcast(
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn swap_bytes(held: &mut Held, process: &Process, comm: &Communicator, mine: Vec<u8>) -> Result<Vec<u8>> {
+pub fn swap_bytes(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    mine: Vec<u8>,
+) -> Result<Vec<u8>> {
     let inter = comm.inter().expect("only intercommunicators have another group");
     let mut theirs = Vec::new();
     if comm.rank() == Rank(0) {

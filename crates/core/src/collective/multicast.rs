@@ -17,7 +17,7 @@ use tutti_transport::Peer;
 
 use super::{Channel, Collective, internal, places};
 use crate::communicator::Communicator;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress;
 
@@ -47,7 +47,7 @@ const TESTS: u32 = 4;
 /// # Errors
 /// What went wrong with a message.
 #[inline]
-pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+pub(super) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let its = &comm.collectives;
     let may = matches!(its.channel, Channel::Own)
         && comm.inter().is_none()
@@ -74,7 +74,7 @@ pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> 
 }
 
 #[cold]
-fn decide(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let was_there = {
         let mut terms = comm.collectives.multicast.borrow_mut(held);
         // The agreement's own operations ask nothing.
@@ -106,7 +106,7 @@ fn decide(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()>
 }
 
 /// Operations of a communicator go by it no more; all members call this.
-pub(super) fn leave(held: &Held, comm: &Communicator) {
+pub(super) fn leave(held: &LaneGuard, comm: &Communicator) {
     let mut terms = comm.collectives.multicast.borrow_mut(held);
     terms.next = u32::MAX;
     if std::mem::take(&mut terms.is_there) {
@@ -116,7 +116,7 @@ pub(super) fn leave(held: &Held, comm: &Communicator) {
 
 /// Something about the multicast of this process, if it may have any.
 fn of_casting<R>(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     ask: impl FnOnce(&mut tutti_transport::Casting) -> R,
 ) -> Option<R> {
@@ -124,7 +124,7 @@ fn of_casting<R>(
 }
 
 /// Whether all hosts hear each other.
-fn test(held: &mut Held, process: &Process, comm: &Communicator) -> Result<bool> {
+fn test(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<bool> {
     let speakers = speakers(process, comm);
     let me = Peer(process.rank.0);
     let joined = of_casting(held, process, |casting| casting.join()).unwrap_or(false);
@@ -144,7 +144,7 @@ fn test(held: &mut Held, process: &Process, comm: &Communicator) -> Result<bool>
 }
 
 /// Multicasts tests and listens for those of `others`; whether all were heard.
-fn listen(held: &mut Held, process: &Process, nonce: u64, others: &[Peer]) -> bool {
+fn listen(held: &mut LaneGuard, process: &Process, nonce: u64, others: &[Peer]) -> bool {
     let (begun, mut sent) = (Instant::now(), 0);
     loop {
         if sent < TESTS && begun.elapsed() >= PATIENCE / TESTS * sent {

@@ -12,8 +12,8 @@ use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::communicator::collectives::under_way::{Kept, Nonblocking, Running};
 use crate::engine::Status;
-use crate::giant::Held;
 use crate::inside;
+use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
@@ -35,7 +35,7 @@ pub(super) enum Attempt {
 
 /// Starts an operation; the request is complete when it is over.
 pub fn start(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
@@ -54,7 +54,7 @@ pub fn start(
 /// As [`start`] under a number taken before, so by messages alone: turns are taken in the order of calls. `memory` is what
 /// the operation works on, the library's own.
 pub(super) fn start_keeping(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
@@ -67,7 +67,7 @@ pub(super) fn start_keeping(
 }
 
 pub(super) fn start_run(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Arc<Communicator>,
     run: Run,
@@ -87,7 +87,7 @@ pub(super) fn start_run(
 
 /// As [`start_run`], behind a request that is there already.
 pub(super) fn start_under(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     comm: &Arc<Communicator>,
     run: Run,
@@ -105,7 +105,7 @@ pub(super) fn start_under(
 impl Activity for Running {
     fn advance(
         mut self: Box<Self>,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         patient: bool,
     ) -> Option<Box<dyn Activity>> {
@@ -134,7 +134,7 @@ impl Nonblocking {
     #[inline]
     fn advance(
         &mut self,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         comm: Option<&Communicator>,
         patient: bool,
@@ -150,7 +150,7 @@ impl Nonblocking {
     #[inline]
     fn land(
         &mut self,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         comm: Option<&Communicator>,
         result: Result<Status>,
@@ -186,7 +186,7 @@ pub(super) fn work_of(run: &Run) -> Work {
 
 /// A persistent operation goes on behind a request of its own.
 pub(super) fn launch_kept(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     request: RequestId,
     kept: Arc<Kept>,
@@ -203,7 +203,7 @@ pub(super) fn launch_kept(
 /// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
 /// persistent.
 #[inline]
-fn launch(held: &Held, messenger: &Messenger, comm: Option<&Arc<Communicator>>, operation: Nonblocking) {
+fn launch(held: &LaneGuard, messenger: &Messenger, comm: Option<&Arc<Communicator>>, operation: Nonblocking) {
     let its = communicator(operation.kept.as_deref(), comm.map(|comm| &**comm));
     let idle = its.collectives.state.borrow_mut(held).idle.take();
     let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, operation: None }));

@@ -33,7 +33,7 @@ use crate::communicator::Communicator;
 use crate::communicator::collectives::hosts::{Hosts, Standing};
 use crate::communicator::collectives::operation::{Owned, Side};
 use crate::completion;
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::messenger::Messenger;
 use crate::offload::{Call, Place};
 use crate::process::{Process, started};
@@ -55,7 +55,7 @@ const LOOK: Duration = Duration::from_micros(50);
 /// # Errors
 /// What went wrong with a message; with TUTTI_OFFLOAD=on, why it does not.
 #[inline]
-pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+pub(super) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     if !matches!(*comm.collectives.offloaded.borrow(held), Standing::Open) {
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> 
 }
 
 #[cold]
-fn establish(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     *comm.collectives.offloaded.borrow_mut(held) = Standing::None;
     let is_meant = process.config.collectives.offload != Offload::Off
         && matches!(comm.collectives.channel, Channel::Own);
@@ -106,7 +106,7 @@ const OTHERS: &str = "another member cannot; its `tutti info` says why";
 
 /// The same where hosts have several members.
 fn negotiate_hosts(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
 ) -> Result<std::result::Result<Standing, String>> {
@@ -151,7 +151,7 @@ fn negotiate_hosts(
 
 /// What members find out together; all end alike, with reasons of their own.
 fn negotiate(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
 ) -> Result<std::result::Result<Standing, String>> {
@@ -176,7 +176,7 @@ fn negotiate(
 }
 
 /// Does a barrier in the kernel, as all members do: whether its packets get through.
-fn try_out(held: &mut Held, process: &Process, place: Arc<Place>) -> Option<Arc<Place>> {
+fn try_out(held: &mut LaneGuard, process: &Process, place: Arc<Place>) -> Option<Arc<Place>> {
     let until = Instant::now() + TRIAL;
     let operation = lower::Operation { program: BARRIER, operator: 0, bytes: 0 };
     let mut call = place.call(&mut process.kernel.borrow_mut(held), operation, true, Vec::new());
@@ -192,7 +192,7 @@ fn try_out(held: &mut Held, process: &Process, place: Arc<Place>) -> Option<Arc<
 
 /// This process's seat in the kernel, and the address of its host.
 fn seat(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
 ) -> std::result::Result<(Arc<Seat>, Ipv4Addr), String> {
@@ -263,14 +263,14 @@ struct Carried {
 /// Whether calls of a collective may go by the kernel: then they are not taken for repetitions of what hosts
 /// did.
 #[inline]
-pub(super) fn may_carry(held: &Held, comm: &Communicator, collective: Collective) -> bool {
+pub(super) fn may_carry(held: &LaneGuard, comm: &Communicator, collective: Collective) -> bool {
     matches!(collective, Collective::Barrier | Collective::Bcast | Collective::Allreduce)
         && matches!(*comm.collectives.offloaded.borrow(held), Standing::Ready(..) | Standing::Several(_))
 }
 
 /// Whether tuning may try the kernel for blocking operations of a shape: where the bits of the result are
 /// those of any algorithm, and where the shape alone tells.
-pub(super) fn is_candidate(held: &Held, comm: &Communicator, shape: &Shape) -> bool {
+pub(super) fn is_candidate(held: &LaneGuard, comm: &Communicator, shape: &Shape) -> bool {
     let is_one = match shape.collective {
         Collective::Barrier => true,
         Collective::Bcast => bcast_of(shape).is_some(),
@@ -288,7 +288,7 @@ fn bcast_of(shape: &Shape) -> Option<u8> {
 
 /// The kernel's part in an operation; the same decision at all members.
 fn carried(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -378,14 +378,14 @@ fn operator_of(reducer: &Reducer) -> Option<Operator> {
     }
 }
 
-fn begin(held: &Held, messenger: &Messenger, place: &Arc<Place>, carried: &Carried) -> Call {
+fn begin(held: &LaneGuard, messenger: &Messenger, place: &Arc<Place>, carried: &Carried) -> Call {
     let data = carried.gives.as_ref().map_or(Vec::new(), Buffer::to_vec);
     place.call(&mut messenger.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
 }
 
 /// Moves it on; whether it is over, the result being where it belongs.
 fn move_on(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     place: &Arc<Place>,
     call: &mut Call,
@@ -405,14 +405,14 @@ fn move_on(
 
 /// Does an operation if it is one for the kernel.
 pub(super) fn run(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
 ) -> Option<Result<()>> {
     let what = || waiting_for(operation.collective(), operation.shape(comm).root, comm);
     if let Some(request) = start_several(held, process, comm, operation) {
-        let is_over = |held: &Held| completion::is_complete(held, process, request).unwrap_or(true);
+        let is_over = |held: &LaneGuard| completion::is_complete(held, process, request).unwrap_or(true);
         progress::wait_until(held, process, &what, is_over);
         return Some(completion::finish(held, process, request).result.map(drop));
     }
@@ -430,7 +430,7 @@ pub(super) fn run(
 
 /// Starts an operation where hosts have several members, if it is one for the kernel.
 fn start_several(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -447,7 +447,7 @@ fn start_several(
 
 /// As [`run`], behind a request.
 pub(super) fn start(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -472,7 +472,7 @@ pub(super) fn start(
 /// # Errors
 /// What went wrong with a message.
 pub(super) fn persistent(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
@@ -499,8 +499,8 @@ pub(super) fn persistent(
     Ok(Some(Arc::new(Repeated {
         place,
         what,
-        carried: GiantCell::new(carried),
-        _owner: GiantCell::new(owner),
+        carried: FirstLaneCell::new(carried),
+        _owner: FirstLaneCell::new(owner),
     })))
 }
 
@@ -509,13 +509,13 @@ pub(super) fn persistent(
 struct Repeated {
     place: Arc<Place>,
     what: (Collective, Option<u32>),
-    carried: GiantCell<Carried>,
+    carried: FirstLaneCell<Carried>,
     /// Keeps the datatypes.
-    _owner: GiantCell<Owned>,
+    _owner: FirstLaneCell<Owned>,
 }
 
 impl Restart for Repeated {
-    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted {
+    fn restart(self: Arc<Self>, held: &LaneGuard, request: RequestId) -> Restarted {
         let process = started();
         let carried = self.carried.borrow(held);
         let (place, gets) = (Arc::clone(&self.place), carried.gets.clone());
@@ -545,7 +545,7 @@ struct KernelCall {
 impl Activity for KernelCall {
     fn advance(
         mut self: Box<Self>,
-        held: &Held,
+        held: &LaneGuard,
         messenger: &Messenger,
         _: bool,
     ) -> Option<Box<dyn Activity>> {

@@ -31,8 +31,8 @@ use crate::communicator::collectives::tuning::{News, Says, Unit};
 use crate::communicator::collectives::under_way::Kept;
 use crate::completion;
 use crate::engine::Status;
-use crate::giant::{GiantCell, Held};
 use crate::inside;
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::messenger::Messenger;
 use crate::p2p::agreement::PERSISTENT;
 use crate::process::{Process, started};
@@ -48,7 +48,7 @@ const MOST_TRIED: usize = 6;
 /// # Errors
 /// What went wrong with a message of that agreement.
 pub fn persistent(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
@@ -84,7 +84,7 @@ pub fn persistent(
 
 /// As [`persistent`], by each of several algorithms.
 fn try_several(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
@@ -99,11 +99,16 @@ fn try_several(
     let number = comm.collectives.next_persistent(held, signature);
     let tried = Tried { unit: Unit::new(place, news), place, kept, words: None };
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
-    let tuned = Tuned { tried: GiantCell::new(tried), comm: Arc::clone(comm), tag };
+    let tuned = Tuned { tried: FirstLaneCell::new(tried), comm: Arc::clone(comm), tag };
     Ok(insert(held, process, comm, Arc::new(tuned)))
 }
 
-fn insert(held: &Held, process: &Process, comm: &Communicator, operation: Arc<dyn Restart>) -> RequestId {
+fn insert(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    operation: Arc<dyn Restart>,
+) -> RequestId {
     let request = Request {
         persistent: Some(Box::new(Persistent {
             active: false,
@@ -116,7 +121,7 @@ fn insert(held: &Held, process: &Process, comm: &Communicator, operation: Arc<dy
 
 /// An operation is handed to arbitrary code only by [`Kept::begin`], which needs the process.
 impl Restart for Kept {
-    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted {
+    fn restart(self: Arc<Self>, held: &LaneGuard, request: RequestId) -> Restarted {
         let process = started();
         match self.begin(held, process) {
             Err(refusal) => Restarted::Refused(self, refusal),
@@ -131,7 +136,7 @@ impl Restart for Kept {
     }
 
     #[inline]
-    fn fast_path(&self, held: &Held) -> bool {
+    fn fast_path(&self, held: &LaneGuard) -> bool {
         if !self.has_fast_path {
             return false;
         }
@@ -151,7 +156,7 @@ impl Restart for Kept {
 impl Kept {
     /// One that goes as `choice` says, if that is given; members do this together.
     fn make(
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         comm: &Arc<Communicator>,
         operation: &Operation<'_>,
@@ -187,8 +192,8 @@ impl Kept {
         let has_fast_path = banks.is_some() && run.execution.is_compiled() && !run.execution.calls_user();
         Ok(Kept {
             has_fast_path,
-            begun: GiantCell::new(None),
-            run: GiantCell::new(Some(run)),
+            begun: FirstLaneCell::new(None),
+            run: FirstLaneCell::new(Some(run)),
             comm: Arc::clone(comm),
             tag,
             made,
@@ -202,7 +207,7 @@ impl Kept {
     ///
     /// # Errors
     /// It cannot be started any more.
-    fn begin(&self, held: &Held, process: &Process) -> Result<Attempt> {
+    fn begin(&self, held: &LaneGuard, process: &Process) -> Result<Attempt> {
         if self.failed.load(Ordering::Relaxed) {
             let reason = "this persistent operation has failed before; free it and make another";
             return Err(Error::new(ErrorClass::Other, reason));
@@ -227,7 +232,7 @@ impl Kept {
     /// Begins it, or goes on with what [`Restart::fast_path`] has begun, and does it if nothing is in the
     /// way.
     #[inline]
-    fn attempt(&self, held: &Held, process: &Process) -> Attempt {
+    fn attempt(&self, held: &LaneGuard, process: &Process) -> Attempt {
         let mut place = self.run.borrow_mut(held);
         let run = place.as_mut().expect("an inactive operation is at rest");
         let begun = self.begun.borrow_mut(held).take();
@@ -264,7 +269,7 @@ impl Kept {
 /// A persistent operation of which several algorithms are tried.
 #[derive(Debug)]
 struct Tuned {
-    tried: GiantCell<Tried>,
+    tried: FirstLaneCell<Tried>,
     comm: Arc<Communicator>,
     /// Of messages of the agreement on what was measured.
     tag: i32,
@@ -282,7 +287,7 @@ struct Tried {
 }
 
 impl Restart for Tuned {
-    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted {
+    fn restart(self: Arc<Self>, held: &LaneGuard, request: RequestId) -> Restarted {
         let process = started();
         let _inside = inside::measure();
         let reading = inside::reading();
@@ -305,7 +310,7 @@ impl Restart for Tuned {
     }
 
     #[inline]
-    fn fast_path(&self, held: &Held) -> bool {
+    fn fast_path(&self, held: &LaneGuard) -> bool {
         let tried = self.tried.borrow_mut(held);
         let best = tried.unit.decision().filter(|_| tried.words.is_none());
         let kept = best.and_then(|best| tried.kept[best].as_ref()).cloned();
@@ -316,7 +321,7 @@ impl Restart for Tuned {
 
 impl Tuned {
     /// The one that the start takes which was called at `reading`; nothing if it has to wait.
-    fn next(&self, held: &Held, process: &Process, reading: inside::Reading) -> Option<Arc<Kept>> {
+    fn next(&self, held: &LaneGuard, process: &Process, reading: inside::Reading) -> Option<Arc<Kept>> {
         let mut tried = self.tried.borrow_mut(held);
         let Tried { unit, place, kept, words } = &mut *tried;
         let is_over =
@@ -354,7 +359,7 @@ struct Late {
 }
 
 impl Activity for Late {
-    fn advance(self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(self: Box<Self>, held: &LaneGuard, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
         let process = started();
         let Late { tuned, request, reading } = &*self;
         let Some(kept) = tuned.next(held, process, *reading) else { return Some(self) };

@@ -13,7 +13,7 @@ use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::completion;
 use crate::engine::{Exposed, NodePort, Port, Remote, Started};
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
@@ -29,7 +29,7 @@ const NO_TURN: &str = "a schedule within a node has its turn";
 /// See the module.
 #[derive(Debug)]
 pub struct CommPort<'a> {
-    pub(super) held: &'a Held,
+    pub(super) held: &'a LaneGuard,
     pub(super) messenger: &'a Messenger,
     pub(super) comm: &'a Communicator,
     pub(super) ticket: &'a mut Ticket,
@@ -45,7 +45,7 @@ impl<'a> CommPort<'a> {
     /// The world of the operation that holds `ticket`; `banks` if it has a turn.
     #[inline]
     pub fn new(
-        held: &'a Held,
+        held: &'a LaneGuard,
         messenger: &'a Messenger,
         comm: &'a Communicator,
         ticket: &'a mut Ticket,

@@ -18,7 +18,7 @@ use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::engine::Status;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 
@@ -28,7 +28,7 @@ use crate::request::{Request, RequestId, Work};
 /// The memory is what the first call with these words had to have, for all data that begin at `send` and `recv`.
 #[inline]
 pub unsafe fn replay(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     words: &Words,
@@ -52,7 +52,7 @@ pub unsafe fn replay(
 /// As for [`replay`].
 #[inline]
 pub unsafe fn start_replay(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     words: &Words,
@@ -96,7 +96,7 @@ struct Call<'w> {
 /// As for [`replay`].
 #[inline(always)]
 unsafe fn attempt(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     Call { form, words, looks }: Call<'_>,

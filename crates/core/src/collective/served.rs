@@ -5,7 +5,7 @@ use tutti_base::{Result, WorldRank};
 
 use crate::buffer::Buffer;
 use crate::completion;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::matching::Envelope;
 use crate::messenger::Messenger;
 use crate::progress;
@@ -16,7 +16,7 @@ use crate::request::RequestId;
 /// # Errors
 /// `Other` where the owner has no memory there.
 pub fn get(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     owner: WorldRank,
     envelope: Envelope,
@@ -32,7 +32,7 @@ pub fn get(
 /// # Errors
 /// As [`get`].
 pub fn put(
-    held: &Held,
+    held: &LaneGuard,
     messenger: &Messenger,
     owner: WorldRank,
     envelope: Envelope,
@@ -47,7 +47,7 @@ pub fn put(
 
 /// Takes in messages until a request is over: others may ask this process meanwhile. Nobody else gets into
 /// the lane.
-fn settle(held: &Held, messenger: &Messenger, owner: WorldRank, id: RequestId) -> Result<()> {
+fn settle(held: &LaneGuard, messenger: &Messenger, owner: WorldRank, id: RequestId) -> Result<()> {
     let mut waiter = messenger.waiter();
     let sleeper = messenger.sleeper(held.lane());
     let block = messenger.block();

@@ -39,8 +39,8 @@ use wishes::Wishes;
 use words::Words;
 
 use crate::engine::Execution;
-use crate::giant::{GiantCell, Held};
 use crate::host::Host;
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::p2p::agreement::{LANE_BITS, NUMBERS};
 use crate::request::RequestId;
 use crate::wire::Signature;
@@ -51,12 +51,12 @@ pub struct Collectives {
     pub(crate) channel: Channel,
     /// For members that meet outside: the ranks by which messages there name them.
     pub(crate) names: Option<Box<[u32]>>,
-    pub(crate) state: GiantCell<OperationState>,
+    pub(crate) state: FirstLaneCell<OperationState>,
     pub(crate) near: Near,
     pub(crate) node: Neighbourhood,
-    pub(crate) multicast: GiantCell<Terms>,
-    pub(crate) deferred: GiantCell<Deferred>,
-    pub(crate) offloaded: GiantCell<Standing>,
+    pub(crate) multicast: FirstLaneCell<Terms>,
+    pub(crate) deferred: FirstLaneCell<Deferred>,
+    pub(crate) offloaded: FirstLaneCell<Standing>,
 }
 
 /// Which messages belong to the collectives of a communicator.
@@ -143,12 +143,12 @@ impl Default for Collectives {
         Collectives {
             channel: Channel::Own,
             names: None,
-            state: GiantCell::default(),
+            state: FirstLaneCell::default(),
             near: Near::default(),
             node: Neighbourhood::default(),
-            multicast: GiantCell::default(),
-            deferred: GiantCell::default(),
-            offloaded: GiantCell::default(),
+            multicast: FirstLaneCell::default(),
+            deferred: FirstLaneCell::default(),
+            offloaded: FirstLaneCell::default(),
         }
     }
 }
@@ -177,18 +177,18 @@ impl Collectives {
 
     /// The number of the next operation, as a tag. Members take numbers in the order of their calls, so whatever
     /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
-    pub fn next_tag(&self, held: &Held) -> i32 {
+    pub fn next_tag(&self, held: &LaneGuard) -> i32 {
         self.next_tag_of(held, 0)
     }
 
     /// The same for an operation that says this of itself.
-    pub(crate) fn next_tag_of(&self, held: &Held, signature: Signature) -> i32 {
+    pub(crate) fn next_tag_of(&self, held: &LaneGuard, signature: Signature) -> i32 {
         let Channel::Own = self.channel else { return self.fixed_tag() };
         self.state.borrow_mut(held).next_tag(signature)
     }
 
     /// The number of a new persistent operation, from 1 on.
-    pub(crate) fn next_persistent(&self, held: &Held, signature: Signature) -> u32 {
+    pub(crate) fn next_persistent(&self, held: &LaneGuard, signature: Signature) -> u32 {
         let mut state = self.state.borrow_mut(held);
         state.persistent += 1;
         state.begun.note_persistent(signature);
@@ -197,7 +197,7 @@ impl Collectives {
     }
 
     /// An operation that has taken its number before says what it is.
-    pub(crate) fn note(&self, held: &Held, tag: i32, signature: Signature) {
+    pub(crate) fn note(&self, held: &LaneGuard, tag: i32, signature: Signature) {
         let mut state = self.state.borrow_mut(held);
         let operations = state.operations;
         state.begun.note_late(tag, signature, operations);
@@ -205,12 +205,12 @@ impl Collectives {
 
     /// Whether operations are tuned.
     #[inline]
-    pub fn tune(&self, held: &Held, host: &Host) -> Tune {
+    pub fn tune(&self, held: &LaneGuard, host: &Host) -> Tune {
         self.state.borrow(held).tune(host)
     }
 
     /// What is asked for from now on. Nothing is under way that has not begun.
-    pub fn wish(&self, held: &Held, wishes: Wishes) {
+    pub fn wish(&self, held: &LaneGuard, wishes: Wishes) {
         let mut state = self.state.borrow_mut(held);
         if state.wishes != wishes {
             state.forget_plans();
@@ -220,12 +220,12 @@ impl Collectives {
 
     /// What an operation that begins now gets.
     #[inline]
-    pub(crate) fn ticket(&self, held: &Held, run: &Run) -> Ticket {
+    pub(crate) fn ticket(&self, held: &LaneGuard, run: &Run) -> Ticket {
         self.ticket_under(held, self.next_tag_of(held, run.signature), run)
     }
 
     /// The same under a tag that it took when it was called for.
-    pub(crate) fn ticket_under(&self, held: &Held, tag: i32, run: &Run) -> Ticket {
+    pub(crate) fn ticket_under(&self, held: &LaneGuard, tag: i32, run: &Run) -> Ticket {
         match self.node.banks(held) {
             Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
             None => Ticket::new(tag, None, OperationAgreement::UNKNOWN, run.signature),
@@ -311,7 +311,7 @@ impl Ticket {
 /// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
 #[inline]
 pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
-    let turn = run.room.map(|room| BankTurn::take(banks, room, run.said.accord));
+    let turn = run.room.map(|room| BankTurn::take(banks, room, run.said.agreed));
     let agreement = OperationAgreement::begin(banks, number, &run.said, turn.as_ref());
     Ticket::new(tag, turn, agreement, run.signature)
 }

@@ -10,9 +10,9 @@ use tutti_topo::resource::{self, Resource};
 
 use crate::collective;
 use crate::communicator::Communicator;
-use crate::giant::Held;
 use crate::hardware::machine;
 use crate::host::Host;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::special::UNDEFINED;
 
@@ -41,7 +41,7 @@ pub enum HardwareSplit {
 /// # Errors
 /// What went wrong with a message.
 pub fn color(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     how: Option<&HardwareSplit>,

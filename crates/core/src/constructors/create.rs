@@ -12,9 +12,9 @@ use crate::communicator::{Communicator, Inter};
 use crate::completion;
 use crate::context::{Agreement, Next};
 use crate::exchange::exchange;
-use crate::giant::{self, Held};
 use crate::group::Group;
 use crate::info::Info;
+use crate::lanes::{self, LaneGuard};
 use crate::messenger::{Activity, Messenger};
 use crate::process::{Process, started};
 use crate::request::{Request, RequestId, Work};
@@ -27,7 +27,7 @@ const LEADER_TAG: i32 = 0;
 /// # Errors
 /// The code that a copy callback of an attribute returned.
 pub fn duplicate(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     info: Option<Info>,
@@ -49,7 +49,7 @@ pub fn duplicate(
 /// # Errors
 /// The code that a copy callback of an attribute returned.
 pub fn start_duplicate(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     info: Option<Info>,
@@ -79,7 +79,7 @@ pub fn start_duplicate(
 /// # Errors
 /// `Group` when it is not a subset of the communicator's.
 pub fn create(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     group: &Group,
@@ -109,7 +109,7 @@ pub fn create(
 /// # Errors
 /// `Group` when it is not a subset of the communicator's.
 pub fn create_group(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     group: &Group,
@@ -127,7 +127,7 @@ pub fn create_group(
 
 /// A communicator of the same group for the library's own use: no attributes, no hints.
 pub(crate) fn duplicate_bare(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
 ) -> Result<Arc<Communicator>> {
@@ -138,15 +138,15 @@ pub(crate) fn duplicate_bare(
 }
 
 /// Agrees with all members of `comm` (both groups of an intercommunicator) on a context.
-pub(crate) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<ContextId> {
+pub(crate) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<ContextId> {
     agree_by(held, process, |held, value| maximum(held, process, comm, value))
 }
 
 /// Agrees on a context; `maximum` takes the maximum over all that take part.
 pub(crate) fn agree_by(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
-    mut maximum: impl FnMut(&mut Held, u32) -> Result<u32>,
+    mut maximum: impl FnMut(&mut LaneGuard, u32) -> Result<u32>,
 ) -> Result<ContextId> {
     let (mut agreement, mut value) = Agreement::begin(&mut process.library.contexts.borrow_mut(held))?;
     loop {
@@ -159,7 +159,12 @@ pub(crate) fn agree_by(
 }
 
 /// The maximum over all members of `comm`, of both groups of an intercommunicator.
-pub(crate) fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
+pub(crate) fn maximum(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    value: u32,
+) -> Result<u32> {
     let Some(inter) = &comm.inter else { return collective::maximum(held, process, comm, value) };
     let own = collective::maximum(held, process, &inter.local, value)?;
     let mut highest = own.to_le_bytes().to_vec();
@@ -174,7 +179,12 @@ pub(crate) fn maximum(held: &mut Held, process: &Process, comm: &Communicator, v
 
 impl Communicator {
     /// Makes a communicator known under its context.
-    pub(crate) fn publish(self, held: &Held, process: &Process, context: ContextId) -> Arc<Communicator> {
+    pub(crate) fn publish(
+        self,
+        held: &LaneGuard,
+        process: &Process,
+        context: ContextId,
+    ) -> Arc<Communicator> {
         let comm = Arc::new(self);
         comm.open(held, process, context);
         comm
@@ -183,7 +193,7 @@ impl Communicator {
     /// The lane that all members find for this context: they have said whether they communicate in lanes before they could
     /// take part in the agreement.
     fn lane_for(&self, process: &Process, context: ContextId) -> u32 {
-        let further = giant::lanes() - 1;
+        let further = lanes::count() - 1;
         let is_in_lanes = |world: WorldRank| {
             let local = process.local_rank(world);
             local.is_some_and(|local| process.job.block(local).in_lanes.load(Ordering::Acquire) != 0)
@@ -192,7 +202,7 @@ impl Communicator {
         if further == 0 || self.inter.is_some() || !all() { 0 } else { 1 + context.0 % further }
     }
 
-    fn open(self: &Arc<Self>, held: &Held, process: &Process, context: ContextId) {
+    fn open(self: &Arc<Self>, held: &LaneGuard, process: &Process, context: ContextId) {
         self.context.store(context.0, Ordering::Relaxed);
         self.lane.store(self.lane_for(process, context), Ordering::Relaxed);
         if let Some(inter) = &self.inter {
@@ -208,7 +218,7 @@ impl Communicator {
 /// A copy without a context; `local` is that of the own group of an intercommunicator. With the error of a copy callback it lacks
 /// attributes, and is only good for agreeing with the other members.
 fn copy_of(
-    held: &mut Held,
+    held: &mut LaneGuard,
     comm: &Communicator,
     info: Option<Info>,
     local: Option<Arc<Communicator>>,
@@ -268,7 +278,7 @@ struct Duplicate {
 }
 
 impl Tags {
-    fn take(held: &Held, comm: &Communicator) -> Tags {
+    fn take(held: &LaneGuard, comm: &Communicator) -> Tags {
         let whole = comm.collectives.next_tag(held);
         Tags {
             whole,
@@ -283,14 +293,19 @@ impl Tags {
 }
 
 impl Background {
-    fn begin(held: &Held, process: &Process, comm: &Arc<Communicator>, tags: Tags) -> Result<Background> {
+    fn begin(
+        held: &LaneGuard,
+        process: &Process,
+        comm: &Arc<Communicator>,
+        tags: Tags,
+    ) -> Result<Background> {
         let (agreement, value) = Agreement::begin(&mut process.library.contexts.borrow_mut(held))?;
         let mut begun = Background { comm: Arc::clone(comm), tags, agreement, round: [None, None] };
         begun.start_round(held, process, value)?;
         Ok(begun)
     }
 
-    fn start_round(&mut self, held: &Held, process: &Process, value: u32) -> Result<()> {
+    fn start_round(&mut self, held: &LaneGuard, process: &Process, value: u32) -> Result<()> {
         let start = |comm, tag| collective::start_maximum(held, process, comm, tag, value);
         let local = self.comm.inter.as_ref().map(|inter| start(&inter.local, self.tags.local)).transpose()?;
         self.round = [Some(start(&self.comm, self.tags.whole)?), local];
@@ -298,7 +313,7 @@ impl Background {
     }
 
     /// The context, once all have agreed.
-    fn advance(&mut self, held: &Held, process: &Process) -> Result<Option<ContextId>> {
+    fn advance(&mut self, held: &LaneGuard, process: &Process) -> Result<Option<ContextId>> {
         let is_over =
             |part: &collective::Maximum| completion::is_complete(held, process, part.request).unwrap_or(true);
         if !self.round.iter().flatten().all(is_over) {
@@ -317,7 +332,7 @@ impl Background {
 }
 
 impl Activity for Duplicate {
-    fn advance(mut self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(mut self: Box<Self>, held: &LaneGuard, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
         let process = started();
         let end = match self.go_on(held, process) {
             Ok(false) => return Some(self),
@@ -330,7 +345,7 @@ impl Activity for Duplicate {
 
 impl Duplicate {
     /// Whether it is over.
-    fn go_on(&mut self, held: &Held, process: &Process) -> Result<bool> {
+    fn go_on(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         let Some(context) = self.background.advance(held, process)? else { return Ok(false) };
         let local = self.new.inter.as_ref().filter(|_| self.background.comm.inter.is_none());
         let made = local.map_or(&self.new, |inter| &inter.local);
@@ -350,7 +365,7 @@ impl Communicator {
     ///
     /// # Errors
     /// The code that a delete callback of an attribute returned; the communicator then stays.
-    pub fn free(&self, held: &Held, process: &Process) -> Result<()> {
+    pub fn free(&self, held: &LaneGuard, process: &Process) -> Result<()> {
         self.attributes.delete_all(held, self.handle())?;
         for part in self.collectives.parts(held) {
             part.free(held, process)?;
@@ -373,7 +388,7 @@ impl Communicator {
 ///
 /// # Errors
 /// What went wrong with a message.
-fn other_group(held: &mut Held, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
+fn other_group(held: &mut LaneGuard, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
     let words = process.library.other_jobs.borrow(held).encode(mine);
     let theirs = collective::swap_bytes(held, process, comm, words)?;
     process.library.other_jobs.borrow(held).decode(&theirs)
@@ -382,7 +397,7 @@ fn other_group(held: &mut Held, process: &Process, comm: &Communicator, mine: &G
 /// The intercommunicator of the group of `comm` and another, once all have agreed on its context. `local` is
 /// for the library's use.
 pub(crate) fn between(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     local: Arc<Communicator>,

@@ -9,7 +9,7 @@ use tutti_coll::simulate::Layout;
 
 use crate::collective;
 use crate::communicator::Communicator;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::topology::graph::{Distributed, Edges};
 use crate::topology::{Cartesian, Graph};
@@ -34,7 +34,7 @@ pub(super) fn of_graph(process: &Process, comm: &Communicator, graph: &Graph) ->
 /// Members exchange their parts in a distributed graph, of which each knows its own edges. Gives the member that takes each
 /// node, and the edges of the node that this one takes.
 pub(super) fn of_distributed(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     edges: Distributed,

@@ -9,8 +9,8 @@ use super::color::color;
 use super::create::agree;
 use crate::collective;
 use crate::communicator::{Communicator, Inter};
-use crate::giant::Held;
 use crate::group::Group;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::special::UNDEFINED;
 
@@ -32,7 +32,7 @@ pub enum SplitType {
 /// # Errors
 /// `Arg` for a negative colour.
 pub fn split(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     color: i32,
@@ -78,7 +78,7 @@ pub fn split(
 /// # Errors
 /// As [`split`].
 pub fn split_type(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     kind: &SplitType,

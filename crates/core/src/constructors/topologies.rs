@@ -7,8 +7,8 @@ use tutti_base::{Error, ErrorClass, Rank, Result};
 use super::{create, reorder, split};
 use crate::collective;
 use crate::communicator::Communicator;
-use crate::giant::Held;
 use crate::group::Group;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::topology::{Cartesian, Distributed, Graph, Topology};
 
@@ -31,7 +31,7 @@ const END_BYTES: usize = 9;
 /// # Errors
 /// `Dims` if the grid is larger than the group, `Comm` for an intercommunicator.
 pub fn cartesian(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     grid: Cartesian,
@@ -56,7 +56,7 @@ pub fn cartesian_rank(process: &Process, comm: &Communicator, grid: &Cartesian) 
 /// # Errors
 /// `Arg` if the graph is larger than the group, `Comm` for an intercommunicator.
 pub fn graph(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     graph: Graph,
@@ -84,7 +84,7 @@ pub fn graph_rank(process: &Process, comm: &Communicator, graph: &Graph) -> Resu
 /// # Errors
 /// `Topology` if `comm` is no grid.
 pub fn sub(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     remain: &[bool],
@@ -100,7 +100,7 @@ pub fn sub(
 /// # Errors
 /// `Comm` for an intercommunicator.
 pub fn adjacent(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     edges: Distributed,
@@ -116,7 +116,7 @@ pub fn adjacent(
 /// # Errors
 /// `Comm` for an intercommunicator.
 pub fn distributed(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     told: &[Edge],
@@ -137,7 +137,7 @@ pub fn distributed(
 }
 
 fn with_edges(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     edges: Distributed,
@@ -155,7 +155,7 @@ fn with_edges(
 
 /// A communicator with this topology of the first `size` members, in this order or their own.
 fn with(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     order: Option<Vec<u32>>,

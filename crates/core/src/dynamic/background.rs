@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tutti_sys::signal::Mask;
 use tutti_transport::shm::ring_doorbell;
 
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress;
 
@@ -20,7 +20,7 @@ use crate::progress;
 /// # Errors
 /// When there is no thread to be had.
 pub fn wait_for<T: Send + 'static>(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     what: &str,
     work: impl FnOnce() -> T + Send + 'static,

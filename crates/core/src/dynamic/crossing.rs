@@ -23,8 +23,8 @@ use super::line::{Line, derive};
 use super::meeting::{Introduction, Part, damaged};
 use crate::collective;
 use crate::communicator::Communicator;
-use crate::giant::Held;
 use crate::group::Group;
+use crate::lanes::LaneGuard;
 use crate::other_jobs::{are_several, names};
 use crate::process::Process;
 
@@ -134,12 +134,12 @@ impl Directory for Addresses {
 /// Enters a bridge: the group of the others, `members`. Collective over both groups; `swap` gives what the root of the other group says for
 /// what the root of this one does.
 pub(super) fn enter(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     part: Part,
     (plan, members): (&Crossing, &[u8]),
-    swap: &mut impl FnMut(&mut Held, Vec<u8>) -> Result<Vec<u8>>,
+    swap: &mut impl FnMut(&mut LaneGuard, Vec<u8>) -> Result<Vec<u8>>,
 ) -> Result<io::Result<Group>> {
     let remote: Group = {
         let mut others = process.library.other_jobs.borrow_mut(held);
@@ -171,7 +171,7 @@ pub(super) fn enter(
 
 /// The link, before it can reach anybody.
 fn open(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     plan: &Crossing,
     all: &[WorldRank],

@@ -24,15 +24,15 @@ use tutti_transport::shm::Home;
 use tutti_transport::{Peer, ShmLink};
 
 use super::background::wait_for;
+use super::connected_jobs::{look_out, tie};
 use super::crossing::{self, Crossing};
 use super::line::Line;
 use super::ports;
-use super::ties::{look_out, tie};
 use crate::collective;
 use crate::communicator::Communicator;
 use crate::constructors::create::{self, between};
-use crate::giant::Held;
 use crate::group::Group;
+use crate::lanes::LaneGuard;
 use crate::other_jobs::{NAME_BYTES, Name, names};
 use crate::process::Process;
 
@@ -95,7 +95,7 @@ pub(super) fn damaged() -> io::Error {
 /// # Errors
 /// Why they cannot meet.
 pub fn meet(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -117,7 +117,8 @@ pub fn meet(
     let entered = match &notice.crossing {
         None => enter(held, process, comm, part, &notice, descriptors),
         Some(plan) => {
-            let mut swap = |held: &mut Held, own| swap(held, process, comm, root, line.as_ref(), own, class);
+            let mut swap =
+                |held: &mut LaneGuard, own| swap(held, process, comm, root, line.as_ref(), own, class);
             crossing::enter(held, process, comm, part, (plan, &notice.members), &mut swap)?
         }
     };
@@ -144,7 +145,7 @@ pub fn meet(
 
 /// The maximum of a number over both groups.
 fn both(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -160,7 +161,7 @@ fn both(
 
 /// What the root of the other group says, for what the root of this one does.
 fn swap(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -184,7 +185,7 @@ fn swap(
 
 /// Steps 1 and 2, at the root.
 fn introduce(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     (part, class): (Part, ErrorClass),
@@ -240,7 +241,7 @@ fn exchange(line: &Line, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>)
 
 /// Who the members are, with the objects of their jobs and the bells where all are on this host.
 fn own_introduction(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
 ) -> io::Result<(Introduction, Vec<OwnedFd>)> {
@@ -276,7 +277,7 @@ fn own_introduction(
 
 /// Step 3: what every member needs, from the root.
 fn spread(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -353,7 +354,7 @@ fn fetch(place: &[u8]) -> io::Result<Vec<OwnedFd>> {
 
 /// Step 4: the group of the others.
 fn enter(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     part: Part,

@@ -1,19 +1,20 @@
-//! Processes of other jobs: those that this job has started, those that have started it, those it has met at a port
-//! (MPI-5 chapter 11).
+//! Processes of other jobs: those that this job has started, those that have started it, those it has met at
+//! a port (MPI-5 chapter 11).
 //!
-//! A job is a world, with a job object and a `mpirun` of its own, and worlds meet in one way only ([`meeting`]): two groups, each
-//! with a root, and a connection between the roots ([`line`]). Between them is a bridge (`tutti_transport::bridges`): where all are on one
-//! host a shared memory object with rings between any two of them, which whoever accepts builds and both roots hand on to their
-//! members; else a link of its own over the network ([`crossing`]). Then all agree on a context. So
-//! spawning is opening a port, asking the launcher for a further job, and accepting: the processes of the new job connect to that port in
+//! A job is a world, with a job object and a `mpirun` of its own, and worlds meet in one way only
+//! ([`meeting`]): two groups, each with a root, and a connection between the roots ([`line`]). Between them
+//! is a bridge (`tutti_transport::bridges`): where all are on one host a shared memory object with rings
+//! between any two of them, which whoever accepts builds and both roots hand on to their members; else a link
+//! of its own over the network ([`crossing`]). Then all agree on a context. So spawning is opening a port,
+//! asking the launcher for a further job, and accepting: the processes of the new job connect to that port in
 //! MPI_Init. MPI_Comm_join is a port whose name is told over the socket.
 //!
 //! A process of another job has here a number beyond the ranks of the own world, so that groups,
 //! communicators, requests and matching need not know of any of this. Numbers are a process's own business:
 //! between processes its [`crate::other_jobs::Name`] travels.
 //!
-//! Jobs that are spawned run on the host of the root. A job of one host opens no port to the network, but may connect to one
-//! of a job of several.
+//! Jobs that are spawned run on the host of the root. A job of one host opens no port to the network, but may
+//! connect to one of a job of several.
 //!
 //! # Processes of several jobs
 //!
@@ -42,25 +43,25 @@
 //!   The daemon starts a further `mpirun` (`launch::spawned`), to which it hands the connection, and passes
 //!   on its outputs and the user's signals (`node::spawned`); the processes of the new job connect to the
 //!   port in MPI_Init. A process without a daemon starts that `mpirun` itself;
-//! - MPI_Comm_disconnect lets both sides say whom they still need (`dynamic::ties`); the way to whom
-//!   neither needs is closed by both. What is left open stands in the rank's block: a daemon whose spawned
-//!   job fails ends its own if a rank is tied to it. Jobs that met at a port see each other's failure from
-//!   the ranks, in waits that have become long.
+//! - MPI_Comm_disconnect lets both sides say whom they still need (`dynamic::connected_jobs`); the way to
+//!   whom neither needs is closed by both. What is left open stands in the rank's block: a daemon whose
+//!   spawned job fails ends its own if a rank is tied to it. Jobs that met at a port see each other's failure
+//!   from the ranks, in waits that have become long.
 //!
 //! Deliberately absent: windows over several jobs, files, names that outlive their process; a check that
 //! requests of one MPI_Waitall come from one session (MPI-5 section 11.3 forbids it, but what was over when
 //! it was started leaves nothing that tells its communicator: the error would come and go with timing).
 
+mod acceptor;
 pub mod background;
+pub mod connected_jobs;
 mod crossing;
-mod door;
 pub mod line;
 pub mod meeting;
 pub mod orders;
 pub mod ports;
 pub mod services;
 pub mod spawn;
-pub mod ties;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -69,7 +70,7 @@ use tutti_base::WorldRank;
 use tutti_sys::job::RankState;
 
 use crate::communicator::Communicator;
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::process::Process;
 
 /// Whom this process has met, and where others can meet it.
@@ -82,7 +83,7 @@ pub struct Dynamic {
     /// Communicator with those that have started this job.
     parent: Option<Arc<Communicator>>,
     /// The processes of other jobs that can be reached.
-    tied: ties::Ties,
+    tied: connected_jobs::ConnectedJobs,
 }
 
 impl Dynamic {
@@ -93,13 +94,13 @@ impl Dynamic {
 }
 
 /// Those of this process.
-pub fn known(_: &Process) -> &'static GiantCell<Dynamic> {
-    static KNOWN: LazyLock<GiantCell<Dynamic>> = LazyLock::new(GiantCell::default);
+pub fn known(_: &Process) -> &'static FirstLaneCell<Dynamic> {
+    static KNOWN: LazyLock<FirstLaneCell<Dynamic>> = LazyLock::new(FirstLaneCell::default);
     &KNOWN
 }
 
 /// Whether a process has left, of whatever job.
-pub(crate) fn is_gone(held: &Held, process: &Process, number: WorldRank) -> bool {
+pub(crate) fn is_gone(held: &LaneGuard, process: &Process, number: WorldRank) -> bool {
     let home = process.library.other_jobs.borrow(held).home(process, number);
     home.is_some_and(|home| home.job.block(home.local).state() == RankState::Finalized)
 }

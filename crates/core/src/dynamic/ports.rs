@@ -16,14 +16,14 @@ use tutti_sys::local_socket::{self, Connection, Listener};
 use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_sys::{event, process};
 
+use super::acceptor::Acceptor;
 use super::background::wait_for;
-use super::door::Door;
 use super::line::{self, Line};
 use super::meeting::{Part, meet};
 use tutti_transport::fabric::datagrams;
 
 use crate::communicator::Communicator;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 
 /// What the names of ports begin with.
@@ -38,8 +38,8 @@ pub struct Port {
     /// For those on other hosts.
     far: Option<TcpListener>,
     name: String,
-    /// Held by who waits for somebody to come; others who do have their turn after it.
-    door: Mutex<Door>,
+    /// LaneGuard by who waits for somebody to come; others who do have their turn after it.
+    acceptor: Mutex<Acceptor>,
 }
 
 /// Where those on other hosts find a port: at this address, on a port of the range, if one is set.
@@ -70,8 +70,8 @@ impl Port {
             far.set_nonblocking(true)?;
             name += &format!(":{}", far.local_addr()?);
         }
-        let door = Mutex::new(Door::new(key, secret(place, key)));
-        Ok(Port { listener: Listener::bind(&socket)?, far, name, door })
+        let acceptor = Mutex::new(Acceptor::new(key, secret(place, key)));
+        Ok(Port { listener: Listener::bind(&socket)?, far, name, acceptor })
     }
 
     /// What connects find it by.
@@ -84,17 +84,17 @@ impl Port {
     /// # Errors
     /// [`Failed`].
     pub fn accept(&self, watched: Option<&Connection>) -> std::result::Result<Line, Failed> {
-        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            self.open_door(&mut door).map_err(Failed::System)?;
-            if let Some(line) = door.admit() {
+            self.open_door(&mut acceptor).map_err(Failed::System)?;
+            if let Some(line) = acceptor.admit() {
                 return Ok(line);
             }
             let all =
                 [Some(self.listener.as_fd()), self.far.as_ref().map(AsFd::as_fd), watched.map(AsFd::as_fd)];
             let own = all.iter().flatten().map(AsRawFd::as_raw_fd);
-            let descriptors: Vec<_> = own.chain(door.descriptors()).collect();
-            let left = door.deadline().map(|until| until.saturating_duration_since(Instant::now()));
+            let descriptors: Vec<_> = own.chain(acceptor.descriptors()).collect();
+            let left = acceptor.deadline().map(|until| until.saturating_duration_since(Instant::now()));
             event::wait_readable(&descriptors, left.unwrap_or(LOOK));
             if let Some(watched) = watched.filter(|watched| event::is_readable(watched.as_fd())) {
                 let said = letter::receive(watched).map(|letter| letter.bytes).unwrap_or_default();
@@ -104,14 +104,14 @@ impl Port {
     }
 
     /// Takes in all who have come.
-    fn open_door(&self, door: &mut Door) -> io::Result<()> {
+    fn open_door(&self, acceptor: &mut Acceptor) -> io::Result<()> {
         while let Some(connection) = self.listener.accept()? {
-            door.near(connection);
+            acceptor.near(connection);
         }
         let Some(far) = &self.far else { return Ok(()) };
         loop {
             match far.accept() {
-                Ok((stream, _)) => door.far(stream),
+                Ok((stream, _)) => acceptor.far(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -198,7 +198,7 @@ pub(super) fn wait_at(listener: &Listener) {
 ///
 /// # Errors
 /// Of `class`: why it cannot be reached.
-pub(super) fn reach(held: &mut Held, process: &Process, name: &str, class: ErrorClass) -> Result<Line> {
+pub(super) fn reach(held: &mut LaneGuard, process: &Process, name: &str, class: ErrorClass) -> Result<Line> {
     let wanted = name.to_string();
     let reached = wait_for(held, process, "a port to connect to", move || connect(&wanted));
     reached.and_then(|reached| reached).map_err(|error| {
@@ -216,10 +216,10 @@ pub(super) fn reach(held: &mut Held, process: &Process, name: &str, class: Error
 /// # Errors
 /// `Comm` when there is none.
 pub fn connect_leaders(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     accepts: bool,
-    mut swap: impl FnMut(&mut Held, Vec<u8>) -> Result<Vec<u8>>,
+    mut swap: impl FnMut(&mut LaneGuard, Vec<u8>) -> Result<Vec<u8>>,
 ) -> Result<Line> {
     let failed = |why: String| Error::new(ErrorClass::Comm, format!("the groups cannot meet: {why}"));
     if !accepts {
@@ -239,7 +239,7 @@ pub fn connect_leaders(
 /// # Errors
 /// `Port` when this process, the root, has not opened the port, or the others cannot be met.
 pub fn accept(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -264,7 +264,7 @@ pub fn accept(
 /// # Errors
 /// `Port` when nobody listens there, or the others cannot be met.
 pub fn connect_from(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -285,7 +285,7 @@ const JOIN_BYTES: usize = 256;
 ///
 /// # Errors
 /// `Port` when the socket carries nothing, or the processes cannot meet.
-pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Communicator>>> {
+pub fn join(held: &mut LaneGuard, process: &Process, fd: i32) -> Result<Option<Arc<Communicator>>> {
     let failed = |error: io::Error| Error::new(ErrorClass::Port, format!("argument fd is {fd}: {error}"));
     let port = Port::open(place(process)).map_err(failed)?;
     let is_far = port.far.is_some();
@@ -319,7 +319,7 @@ pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Co
 ///
 /// # Errors
 /// `Port` when the system refuses it.
-pub fn open(held: &Held, process: &Process) -> Result<String> {
+pub fn open(held: &LaneGuard, process: &Process) -> Result<String> {
     let port = Port::open(place(process))
         .map_err(|error| Error::new(ErrorClass::Port, format!("no port can be opened: {error}")))?;
     let name = port.name().to_string();
@@ -331,7 +331,7 @@ pub fn open(held: &Held, process: &Process) -> Result<String> {
 ///
 /// # Errors
 /// `Port` when this process has not opened it.
-pub fn close(held: &Held, process: &Process, name: &[u8]) -> Result<()> {
+pub fn close(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<()> {
     match super::known(process).borrow_mut(held).ports.remove(name) {
         Some(_) => Ok(()),
         None => Err(not_open(name)),
@@ -342,7 +342,7 @@ pub fn close(held: &Held, process: &Process, name: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// `Port` when this process has not opened it.
-pub fn find(held: &Held, process: &Process, name: &[u8]) -> Result<Arc<Port>> {
+pub fn find(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<Arc<Port>> {
     super::known(process).borrow(held).ports.get(name).cloned().ok_or_else(|| not_open(name))
 }
 

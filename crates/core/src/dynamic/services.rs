@@ -14,7 +14,7 @@ use tutti_sys::signal::Mask;
 
 use super::background::wait_for;
 use super::ports;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 
 /// A name that this process has published.
@@ -88,7 +88,7 @@ fn ask(service: &[u8]) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// `Service` when the name is published already, by whatever process of this user on this host.
-pub fn publish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
+pub fn publish(held: &LaneGuard, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
     let service = Service::publish(name, port).map_err(|error| {
         let shown = name.escape_ascii();
         let reason = match error.kind() {
@@ -105,7 +105,7 @@ pub fn publish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Resu
 ///
 /// # Errors
 /// `Service` when this process has not published it, or with another port.
-pub fn unpublish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
+pub fn unpublish(held: &LaneGuard, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
     let services = &mut super::known(process).borrow_mut(held).services;
     if services.get(name).is_some_and(|service| service.port == port) {
         services.remove(name);
@@ -122,7 +122,7 @@ pub fn unpublish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Re
 ///
 /// # Errors
 /// `Name` when it is not published.
-pub fn look_up(held: &mut Held, process: &Process, name: &[u8]) -> Result<Vec<u8>> {
+pub fn look_up(held: &mut LaneGuard, process: &Process, name: &[u8]) -> Result<Vec<u8>> {
     let service = name.to_vec();
     let found = wait_for(held, process, "MPI_Lookup_name", move || ask(&service)).and_then(|found| found);
     found.map_err(|error| {

@@ -17,7 +17,7 @@ use super::line::Line;
 use super::meeting::{Part, meet};
 use super::ports::{self, Failed, Port};
 use crate::communicator::Communicator;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::names::ObjectName;
 use crate::process::Process;
 
@@ -40,7 +40,7 @@ const OWN_VARIABLES: [&str; 9] = [
 /// # Errors
 /// `Spawn` when they cannot be started or do not call MPI_Init; what is wrong with an argument.
 pub fn spawn(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     root: Rank,
@@ -51,7 +51,7 @@ pub fn spawn(
 }
 
 /// Has the processes started; the connection to their rank 0.
-fn start(held: &mut Held, process: &Process, programs: Vec<Program>) -> Result<Line> {
+fn start(held: &mut LaneGuard, process: &Process, programs: Vec<Program>) -> Result<Line> {
     let refused =
         |error: io::Error| Error::new(ErrorClass::Spawn, format!("no process can be started: {error}"));
     // They start on this host.
@@ -128,7 +128,7 @@ fn installed_launcher() -> Option<PathBuf> {
 ///
 /// # Errors
 /// `Other` when they cannot be reached.
-pub fn meet_parents(held: &mut Held, process: &Process) -> Result<()> {
+pub fn meet_parents(held: &mut LaneGuard, process: &Process) -> Result<()> {
     let Ok(port) = std::env::var(ENV_PARENT) else { return Ok(()) };
     let root = Rank(0);
     let line =
@@ -142,7 +142,7 @@ pub fn meet_parents(held: &mut Held, process: &Process) -> Result<()> {
 }
 
 /// The parents are parted from.
-pub fn forget_parent(held: &Held, process: &Process, comm: &Communicator) {
+pub fn forget_parent(held: &LaneGuard, process: &Process, comm: &Communicator) {
     let parent = &mut super::known(process).borrow_mut(held).parent;
     if parent.as_ref().is_some_and(|parent| parent.context() == comm.context()) {
         *parent = None;

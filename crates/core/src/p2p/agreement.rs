@@ -46,7 +46,7 @@ pub struct Refusal {
 
 /// The latest operations that were given up.
 #[derive(Debug, Default)]
-pub struct Refusals {
+pub struct FailedOperations {
     all: VecDeque<Refusal>,
     /// Contexts, with plane, of those that are not remembered any more.
     forgotten: BTreeSet<u32>,
@@ -177,7 +177,7 @@ impl Refusal {
     }
 }
 
-impl Refusals {
+impl FailedOperations {
     /// A member has answered that it takes an operation for this.
     #[cold]
     pub(super) fn answered(&mut self, envelope: Envelope, signature: Signature) {
@@ -246,7 +246,7 @@ impl Message {
         match self {
             Message::Eager { signature, .. }
             | Message::Multicast { signature, .. }
-            | Message::Offer { signature, .. } => *signature,
+            | Message::RendezvousRequest { signature, .. } => *signature,
             Message::Local { .. } | Message::Announced { .. } => 0,
         }
     }
@@ -258,7 +258,7 @@ impl State {
     pub fn refused(&mut self, envelope: Envelope, class: ErrorClass) {
         let Envelope { context, source, tag } = envelope;
         let tag = without_lane(tag);
-        self.refusals.note(Refusal { context, tag, source, class });
+        self.failed_operations.note(Refusal { context, tag, source, class });
         for message in self.matcher.take_where(context, |other| without_lane(other) == tag) {
             self.throw_away(message);
         }
@@ -277,7 +277,7 @@ impl State {
 
     /// Senders of messages that were found wrong are done with them.
     pub fn settle(&mut self) {
-        for (to, sender) in std::mem::take(&mut self.refusals.owed) {
+        for (to, sender) in std::mem::take(&mut self.failed_operations.owed) {
             self.answer(to, Packet::Done { sender });
         }
     }
@@ -296,7 +296,7 @@ impl State {
     /// that or an earlier one of which a message lies here that nobody will ask for, and how the members have disagreed about it.
     #[cold]
     pub fn overdue(&self, envelope: Envelope, mine: Signature) -> Option<(i32, Error)> {
-        if self.refusals.may_be_in(envelope.context) {
+        if self.failed_operations.may_be_in(envelope.context) {
             return None;
         }
         let past = |(other, _): &(Envelope, &Message)| is_past(other.tag, envelope.tag);
@@ -313,7 +313,7 @@ impl State {
         let wanted = |other: &Envelope| {
             collective(other.context)
                 && other.tag & PERSISTENT == 0
-                && !self.refusals.may_be_in(other.context)
+                && !self.failed_operations.may_be_in(other.context)
         };
         let (other, message) = self.matcher.kept_anywhere().find(|(other, _)| wanted(other))?;
         Some((other.context, unasked(message.signature(), other.source)))
@@ -325,7 +325,7 @@ impl State {
         match message {
             Message::Eager { from, payload, sync, .. } => self.eager_done(from, payload.len(), sync),
             Message::Multicast { payload, .. } => self.multicast_bytes -= multicast::cost(&payload),
-            Message::Offer { from, sender, is_counted, .. } => {
+            Message::RendezvousRequest { from, sender, is_counted, .. } => {
                 self.answer(from, Packet::Done { sender });
                 if is_counted {
                     self.consumed(from, ENVELOPE_BYTES);
@@ -389,26 +389,26 @@ mod tests {
 
     #[test]
     fn refusals_are_found_by_operation() {
-        let mut refusals = Refusals::default();
-        assert_eq!(refusals.of(7, 0x300), None);
+        let mut failed_operations = FailedOperations::default();
+        assert_eq!(failed_operations.of(7, 0x300), None);
         for number in 0..MOST as i32 + 1 {
-            refusals.note(Refusal {
+            failed_operations.note(Refusal {
                 context: 7,
                 tag: number << LANE_BITS,
                 source: 1,
                 class: ErrorClass::Root,
             });
         }
-        assert_eq!(refusals.of(7, 0), None, "the oldest is forgotten");
-        assert_eq!(refusals.of(7, 0x305).map(|refusal| refusal.source), Some(1));
-        assert_eq!(refusals.of(8, 0x300), None);
-        assert!(refusals.may_be_in(7) && !refusals.may_be_in(8));
-        assert_eq!(refusals.all.len(), MOST);
+        assert_eq!(failed_operations.of(7, 0), None, "the oldest is forgotten");
+        assert_eq!(failed_operations.of(7, 0x305).map(|refusal| refusal.source), Some(1));
+        assert_eq!(failed_operations.of(8, 0x300), None);
+        assert!(failed_operations.may_be_in(7) && !failed_operations.may_be_in(8));
+        assert_eq!(failed_operations.all.len(), MOST);
         for context in 100..100 + MOST as u32 {
-            refusals.note(Refusal { context, tag: 0, source: 1, class: ErrorClass::Root });
+            failed_operations.note(Refusal { context, tag: 0, source: 1, class: ErrorClass::Root });
         }
-        assert!(refusals.all.iter().all(|refusal| refusal.context != 7));
-        assert!(refusals.may_be_in(7), "one that was forgotten");
-        assert!(refusals.may_be_in(100) && !refusals.may_be_in(8));
+        assert!(failed_operations.all.iter().all(|refusal| refusal.context != 7));
+        assert!(failed_operations.may_be_in(7), "one that was forgotten");
+        assert!(failed_operations.may_be_in(100) && !failed_operations.may_be_in(8));
     }
 }

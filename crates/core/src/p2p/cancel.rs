@@ -49,7 +49,7 @@ impl State {
             (Some(Queued::Eager(..)), Some(Request { work: Work::Send { buffer, .. }, .. })) => {
                 eager_cost(buffer.bytes())
             }
-            (Some(Queued::Small(Small { packet: Packet::Offer { envelope, .. }, .. })), _)
+            (Some(Queued::Small(Small { packet: Packet::RendezvousRequest { envelope, .. }, .. })), _)
                 if is_counted(envelope.context) =>
             {
                 ENVELOPE_BYTES
@@ -65,7 +65,7 @@ impl State {
     pub(super) fn asked_back(&mut self, from: Peer, sender: RequestId) {
         let named = |message: &Message| match message {
             Message::Eager { from: source, sync: Some(id), .. }
-            | Message::Offer { from: source, sender: id, .. } => (*source, *id) == (from, sender),
+            | Message::RendezvousRequest { from: source, sender: id, .. } => (*source, *id) == (from, sender),
             _ => false,
         };
         if self.claim_asked_back(from, sender) {
@@ -74,7 +74,7 @@ impl State {
         let Some(message) = self.matcher.take_first(named) else { return };
         match message {
             Message::Eager { payload, .. } => self.eager_done(from, payload.len(), None),
-            Message::Offer { is_counted: true, .. } => self.consumed(from, ENVELOPE_BYTES),
+            Message::RendezvousRequest { is_counted: true, .. } => self.consumed(from, ENVELOPE_BYTES),
             _ => {}
         }
         self.answer(from, Packet::Cancelled { sender });
@@ -99,7 +99,7 @@ impl Queued {
     fn starts(&self, id: RequestId) -> bool {
         match self {
             Queued::Eager(_, sender) => *sender == id,
-            Queued::Small(Small { packet: Packet::Offer { sender, .. }, .. }) => *sender == id,
+            Queued::Small(Small { packet: Packet::RendezvousRequest { sender, .. }, .. }) => *sender == id,
             Queued::Small(_) => false,
         }
     }

@@ -15,7 +15,7 @@ use crate::flow::{ENVELOPE_BYTES, eager_cost};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Request, RequestId, Status, Work};
 use crate::trace;
-use crate::wire::{Claim, Offer, Packet, Signature};
+use crate::wire::{Claim, Packet, RendezvousRequest, Signature};
 
 /// How a message that is being received came here.
 pub(super) struct Arrival {
@@ -124,8 +124,8 @@ impl Sink for State {
                 return self.multicast(from, envelope, signature, payload, header.0[0] & KEEP != 0);
             }
             Ok(Packet::Data { receiver }) => self.data(from, receiver, payload),
-            Ok(Packet::Offer { envelope, signature, sender }) => {
-                self.with(Offer::decode(payload), |it, offer| {
+            Ok(Packet::RendezvousRequest { envelope, signature, sender }) => {
+                self.with(RendezvousRequest::decode(payload), |it, offer| {
                     it.offered(from, envelope, offer, signature, sender);
                 });
             }
@@ -136,7 +136,7 @@ impl Sink for State {
             Ok(Packet::Credit { bytes }) => self.credited(from, bytes),
             Ok(Packet::Piece { receiver, offset }) => self.piece(from, receiver, offset, payload),
             Ok(Packet::Announce { envelope, signature, sender }) => {
-                self.with(Offer::decode(payload), |it, offer| {
+                self.with(RendezvousRequest::decode(payload), |it, offer| {
                     it.announced(from, envelope, offer, signature, sender);
                 });
             }
@@ -151,7 +151,7 @@ impl Sink for State {
             Ok(Packet::Missing { request }) => self.is_missing(request),
             Ok(Packet::Inquiry { envelope, signature }) => self.asked(from, envelope, signature),
             Ok(Packet::Dissent { envelope, signature }) => {
-                self.refusals.answered(envelope, signature);
+                self.failed_operations.answered(envelope, signature);
                 self.requests.news = true;
             }
             Ok(rare) => self.arrived_for_want_of_room(from, rare, payload),
@@ -207,7 +207,7 @@ impl State {
     pub(super) fn bytes_of(&self, message: &Message) -> u64 {
         match message {
             Message::Eager { payload, .. } | Message::Multicast { payload, .. } => payload.len() as u64,
-            Message::Offer { offer, .. } | Message::Announced { offer, .. } => offer.bytes,
+            Message::RendezvousRequest { offer, .. } | Message::Announced { offer, .. } => offer.bytes,
             Message::Local { sender } => self.requests.get(*sender).map_or(0, sent_bytes),
         }
     }
@@ -256,7 +256,7 @@ impl State {
         &mut self,
         from: Peer,
         envelope: Envelope,
-        offer: Offer,
+        offer: RendezvousRequest,
         signature: Signature,
         sender: RequestId,
     ) {
@@ -269,7 +269,10 @@ impl State {
             }
             None => {
                 let is_counted = is_counted(envelope.context);
-                self.push_unexpected(envelope, Message::Offer { from, offer, signature, sender, is_counted });
+                self.push_unexpected(
+                    envelope,
+                    Message::RendezvousRequest { from, offer, signature, sender, is_counted },
+                );
             }
         }
     }
@@ -292,7 +295,7 @@ impl State {
                 self.multicast_bytes -= multicast::cost(&payload);
                 self.deliver_eager(receive, from, envelope, signature, &payload);
             }
-            Message::Offer { from, offer, signature, sender, is_counted } => {
+            Message::RendezvousRequest { from, offer, signature, sender, is_counted } => {
                 self.accept(receive, from, envelope, offer, signature, sender);
                 if is_counted {
                     self.consumed(from, ENVELOPE_BYTES);
@@ -356,7 +359,7 @@ impl State {
         receive: RequestId,
         from: Peer,
         envelope: Envelope,
-        offer: Offer,
+        offer: RendezvousRequest,
         signature: Signature,
         sender: RequestId,
     ) {
@@ -364,7 +367,7 @@ impl State {
         let Some(buffer) = self.matched(receive, &arrival).and_then(Request::target).cloned() else { return };
         if self.is_at_odds(receive) {
             // Its sender hears first that the operation is given up, so that it fails there too.
-            self.refusals.owe(from, sender);
+            self.failed_operations.owe(from, sender);
             return self.requests.complete_as_is(receive);
         }
         let wanted = offer.bytes.min(buffer.bytes());
@@ -385,7 +388,13 @@ impl State {
     }
 
     /// Reads an offered message out of its sender's memory, if that is the better way and possible.
-    fn read_in_place(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> Result<bool> {
+    fn read_in_place(
+        &mut self,
+        from: Peer,
+        offer: &RendezvousRequest,
+        buffer: &Buffer,
+        wanted: u64,
+    ) -> Result<bool> {
         let own = self.peers.get(from).offered.and_then(|id| self.requests.get(id));
         let alone = !self.reader.is_crowded() && own.is_none_or(|request| request.complete);
         let ways = self.peers.get(from).ways.get_or_insert_default();

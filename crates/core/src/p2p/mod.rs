@@ -11,7 +11,7 @@
 //! |---|---|
 //! | up to `TUTTI_EAGER_BYTES` (`TUTTI_CONNECTED_EAGER_BYTES`), window open | eager: header and payload in one packet |
 //! | the same, synchronous mode | eager, then Done when it is matched |
-//! | longer, or no room for its payload | Offer; then the receiver reads it through the link, which tells both; or by single copy and says Done; or says ClearToSend and the sender streams Data |
+//! | longer, or no room for its payload | RendezvousRequest; then the receiver reads it through the link, which tells both; or by single copy and says Done; or says ClearToSend and the sender streams Data |
 //! | no room for that either | the sender keeps it until there is, or until a receive for it is posted: `withheld` |
 //! | to oneself | matched at once; kept in the matcher as a copy (short) or as the sender's request (long) |
 //!
@@ -45,12 +45,12 @@ use tutti_transport::{Link, Peer};
 
 use crate::events::{self, Kind};
 use crate::flow::{ReceiveWindow, Reserve, SendWindow, initial_window};
-use crate::giant::Lane;
+use crate::lanes::Lane;
 use crate::matching::{Envelope, Matcher};
 use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 pub use crate::specs::{Check, Mode, ReceiveSpec, SendSpec};
-use crate::wire::{Area, Claim, Offer, Packet, Signature};
+use crate::wire::{Area, Claim, Packet, RendezvousRequest, Signature};
 use path_choice::PathChoice;
 use pulling::Pulling;
 use remote::Remote;
@@ -65,11 +65,17 @@ pub enum Message {
     /// All of it is here; it was multicast.
     Multicast { from: Peer, payload: Box<[u8]>, signature: Signature },
     /// It waits at its sender. It is counted unless it came by a claim, or is of a plane that is not.
-    Offer { from: Peer, offer: Offer, signature: Signature, sender: RequestId, is_counted: bool },
+    RendezvousRequest {
+        from: Peer,
+        offer: RendezvousRequest,
+        signature: Signature,
+        sender: RequestId,
+        is_counted: bool,
+    },
     /// It waits in this process.
     Local { sender: RequestId },
     /// Not a message but a channel for messages in partitions.
-    Announced { from: Peer, offer: Offer, signature: Signature, sender: RequestId },
+    Announced { from: Peer, offer: RendezvousRequest, signature: Signature, sender: RequestId },
 }
 
 /// Sizes that steer the protocols.
@@ -123,7 +129,7 @@ pub struct State {
     /// A peer whose distance is to be found out while something is waited for, and in how many waits at most.
     watched: Option<(Peer, u8)>,
     /// Collective operations that members have given up.
-    pub refusals: agreement::Refusals,
+    pub failed_operations: agreement::FailedOperations,
     /// Payload of the messages that were multicast and are kept.
     multicast_bytes: u64,
     /// Contexts in which messages of one-sided communication were kept ([`State::next_call`]).
@@ -188,7 +194,7 @@ struct Small {
 #[derive(Clone, Debug)]
 enum Body {
     Nothing,
-    Offer(Offer),
+    RendezvousRequest(RendezvousRequest),
     Claim(Claim),
     Area(Area),
 }
@@ -261,7 +267,7 @@ impl<L: Link> PointToPoint<L> {
             outbox: VecDeque::new(),
             busy: Vec::new(),
             watched: None,
-            refusals: agreement::Refusals::default(),
+            failed_operations: agreement::FailedOperations::default(),
             multicast_bytes: 0,
             calls: Vec::new(),
             inquiries: Vec::new(),
@@ -380,7 +386,7 @@ impl Body {
     fn wire_bytes(&self) -> usize {
         match self {
             Body::Nothing => 0,
-            Body::Offer(offer) => offer.wire_bytes(),
+            Body::RendezvousRequest(offer) => offer.wire_bytes(),
             Body::Claim(_) => Claim::WIRE_BYTES,
             Body::Area(_) => Area::WIRE_BYTES,
         }
@@ -390,7 +396,7 @@ impl Body {
     fn encoded<R>(&self, send: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Body::Nothing => send(&[]),
-            Body::Offer(offer) => offer.encoded(send),
+            Body::RendezvousRequest(offer) => offer.encoded(send),
             Body::Claim(claim) => send(&claim.encode()),
             Body::Area(area) => send(&area.encode()),
         }
@@ -461,7 +467,7 @@ impl PeerTable {
 impl State {
     /// Keeps a message that no receive was posted for; another thread may probe for it.
     fn push_unexpected(&mut self, envelope: Envelope, message: Message) {
-        if self.refusals.of(envelope.context, envelope.tag).is_some() {
+        if self.failed_operations.of(envelope.context, envelope.tag).is_some() {
             return self.throw_away(message);
         }
         let bytes = self.bytes_of(&message);

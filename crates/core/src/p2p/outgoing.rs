@@ -15,7 +15,7 @@ use crate::buffer::Run;
 use crate::flow::{ENVELOPE_BYTES, eager_cost};
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
-use crate::wire::{Offer, Packet, Signature};
+use crate::wire::{Packet, RendezvousRequest, Signature};
 
 /// Fills the room of a record with a run of memory.
 #[inline(always)]
@@ -123,8 +123,11 @@ impl<L: Link> PointToPoint<L> {
         }
         let address = self.state.requests.get(id).map_or(0, sender_address);
         let (loan, near) = (self.lend(id, peer), self.state.remote.near(id));
-        let body = Body::Offer(Offer { bytes, address, loan, near });
-        Some(Queued::Small(Small { packet: Packet::Offer { envelope, signature, sender: id }, body }))
+        let body = Body::RendezvousRequest(RendezvousRequest { bytes, address, loan, near });
+        Some(Queued::Small(Small {
+            packet: Packet::RendezvousRequest { envelope, signature, sender: id },
+            body,
+        }))
     }
 
     /// Says something to a process that has not asked; it goes with the next [`PointToPoint::flush_answers`].

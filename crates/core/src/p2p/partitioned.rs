@@ -25,7 +25,7 @@ use super::{Body, Message, PointToPoint, Small, State, Stream};
 use crate::buffer::Buffer;
 use crate::matching::{Envelope, Pattern};
 use crate::request::{RequestId, Status, Work};
-use crate::wire::{Offer, Packet, Signature};
+use crate::wire::{Packet, RendezvousRequest, Signature};
 
 /// Largest piece that a process moves to itself at once.
 const LOCAL_BYTES: usize = 8 << 10;
@@ -131,13 +131,14 @@ impl<L: Link> PointToPoint<L> {
         match peer {
             None => {}
             Some(peer) if peer == self.state.me => {
-                self.state.announced(peer, envelope, Offer::of_length(bytes), signature, id);
+                self.state.announced(peer, envelope, RendezvousRequest::of_length(bytes), signature, id);
             }
             Some(peer) => {
                 let packet = Packet::Announce { envelope, signature, sender: id };
-                self.state
-                    .outbox
-                    .push_back((peer, Small { packet, body: Body::Offer(Offer::of_length(bytes)) }));
+                self.state.outbox.push_back((
+                    peer,
+                    Small { packet, body: Body::RendezvousRequest(RendezvousRequest::of_length(bytes)) },
+                ));
                 self.flush();
             }
         }
@@ -336,7 +337,7 @@ impl State {
         &mut self,
         from: Peer,
         envelope: Envelope,
-        offer: Offer,
+        offer: RendezvousRequest,
         signature: Signature,
         sender: RequestId,
     ) {

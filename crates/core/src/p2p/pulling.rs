@@ -15,7 +15,7 @@ use super::status::status_of;
 use super::{Message, State};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{RequestId, Status};
-use crate::wire::{Claim, Offer, Packet, Signature, Wanted};
+use crate::wire::{Claim, Packet, RendezvousRequest, Signature, Wanted};
 
 /// What is known of messages that are withheld from this process.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ struct Claimed {
     envelope: Envelope,
     signature: Signature,
     sender: RequestId,
-    offer: Offer,
+    offer: RendezvousRequest,
     /// Probes for other messages that found nothing since.
     passed_over: u32,
 }
@@ -219,7 +219,7 @@ impl State {
         let Answer::Claimed(claimed) = self.pulling.wishes.remove(place).answer else { return None };
         let Claimed { from, envelope, signature, sender, offer, .. } = claimed;
         self.answer(from, Packet::Accepted { sender });
-        Some((envelope, Message::Offer { from, offer, signature, sender, is_counted: false }))
+        Some((envelope, Message::RendezvousRequest { from, offer, signature, sender, is_counted: false }))
     }
 
     /// Asks all who may withhold such a message.
@@ -264,7 +264,7 @@ impl State {
         claim: Claim,
     ) {
         self.pulling.forget_seen(from);
-        let offer = Offer { address: claim.address, ..Offer::of_length(claim.bytes) };
+        let offer = RendezvousRequest { address: claim.address, ..RendezvousRequest::of_length(claim.bytes) };
         let first = self.matcher.first_posted(envelope).copied();
         match claim.by {
             Wanted::Receive(id) if first == Some(id) => {

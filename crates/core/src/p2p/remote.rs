@@ -14,7 +14,7 @@ use super::{PointToPoint, State};
 use crate::buffer::Buffer;
 use crate::matching::Numbered;
 use crate::request::{RequestId, Work};
-use crate::wire::{Offer, Packet};
+use crate::wire::{Packet, RendezvousRequest};
 
 /// A receive that is to be completed by a read.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl State {
         receive: RequestId,
         from: Peer,
         sender: RequestId,
-        offer: &Offer,
+        offer: &RendezvousRequest,
         buffer: &Buffer,
     ) -> bool {
         let bytes = offer.bytes.min(buffer.bytes());

@@ -11,7 +11,7 @@ use tutti_transport::multicast::Counters as CastingCounters;
 use super::Names;
 use crate::events::chosen::CHOSEN;
 pub use crate::events::chosen::{AREAS, algorithms, chosen, collectives, number_of};
-use crate::giant::{self, Held};
+use crate::lanes::{self, LaneGuard};
 use crate::process::process;
 
 /// What a variable is (MPI-5 section 15.3.7).
@@ -255,7 +255,7 @@ fn matching(all: &mut Vec<Variable>) {
 
 impl Variable {
     /// The value now, for the whole life of the process; a state is its place among its words, as a signed number.
-    pub fn value(&self, held: &Held) -> u64 {
+    pub fn value(&self, held: &LaneGuard) -> u64 {
         match self.source {
             Source::Traffic(read) => read(),
             Source::Algorithm(number) => i64::from(CHOSEN[number].load(Ordering::Relaxed)) as u64,
@@ -272,7 +272,7 @@ impl Variable {
                 })
                 .unwrap_or(0),
             Source::Messages(read) => process().map_or(0, |process| {
-                let of = |held: &Held| read(&process.messages.borrow(held).state);
+                let of = |held: &LaneGuard| read(&process.messages.borrow(held).state);
                 process.messages.lanes().map(|lane| process.in_lane(held, lane, of)).sum()
             }),
         }
@@ -281,7 +281,7 @@ impl Variable {
 
 /// The value of the variable of this name, for the library itself.
 pub fn value_of(name: &str) -> Option<u64> {
-    all().iter().find(|variable| variable.name == name).map(|variable| variable.value(&giant::enter()))
+    all().iter().find(|variable| variable.name == name).map(|variable| variable.value(&lanes::enter()))
 }
 
 #[cfg(test)]

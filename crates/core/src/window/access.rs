@@ -8,7 +8,7 @@ use tutti_data::{Datatype, Op, Reducer};
 use super::memory::{self, PIECE_BYTES, Place, RunUpdate, Spot, Update};
 use super::{Flavor, Member, Window};
 use crate::buffer::{Buffer, Run};
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::request::RequestId;
 use crate::special::PROC_NULL;
@@ -68,7 +68,7 @@ impl Window {
     /// # Errors
     /// As [`Window::put`].
     #[inline(always)]
-    pub fn put_run(&self, held: &Held, origin: Run, target: Target<'_>) -> Result<bool> {
+    pub fn put_run(&self, held: &LaneGuard, origin: Run, target: Target<'_>) -> Result<bool> {
         let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
         run.copy_from(origin);
         self.is_ordered.store(false, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Window {
     /// # Errors
     /// As [`Window::get`].
     #[inline(always)]
-    pub fn get_run(&self, held: &Held, origin: Run, target: Target<'_>) -> Result<bool> {
+    pub fn get_run(&self, held: &LaneGuard, origin: Run, target: Target<'_>) -> Result<bool> {
         let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
         origin.copy_from(run);
         self.has_read(target.rank as u32, target.displacement, Some(origin));
@@ -96,7 +96,7 @@ impl Window {
     #[inline(always)]
     pub fn update_run(
         &self,
-        held: &Held,
+        held: &LaneGuard,
         update: RunUpdate<'_>,
         target: Target<'_>,
         bytes: u64,
@@ -132,7 +132,13 @@ impl Window {
     /// # Errors
     /// `Rank`, `RmaSync`, `RmaRange`, `Truncate`.
     #[inline]
-    pub fn put(&self, held: &mut Held, process: &Process, origin: &Buffer, target: Target<'_>) -> Result<()> {
+    pub fn put(
+        &self,
+        held: &mut LaneGuard,
+        process: &Process,
+        origin: &Buffer,
+        target: Target<'_>,
+    ) -> Result<()> {
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
         fits(origin, &aim.spot)?;
         self.is_ordered.store(false, Ordering::Relaxed);
@@ -154,7 +160,7 @@ impl Window {
 
     /// Leaves a short put to its target, if that is on this node and waits for the end of the epoch: whether
     /// it did.
-    fn put_in_log(&self, held: &Held, aim: &Aim<'_>, origin: &Buffer) -> bool {
+    fn put_in_log(&self, held: &LaneGuard, aim: &Aim<'_>, origin: &Buffer) -> bool {
         let (Some(station), Some(run)) = (aim.member.station, origin.user_run()) else { return false };
         let is_short = (1..=LOGGED_BYTES).contains(&run.bytes());
         // Items without gaps that are inside the window begin at their offset, which is not negative.
@@ -179,7 +185,7 @@ impl Window {
     #[inline]
     pub fn get(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         origin: &Buffer,
         target: Target<'_>,
@@ -213,7 +219,7 @@ impl Window {
     #[inline]
     pub fn update(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         update: Update<'_>,
         target: Target<'_>,
@@ -266,7 +272,7 @@ impl Window {
     #[inline]
     pub fn swap(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         [origin, compare, result]: [&Buffer; 3],
         target: Target<'_>,
@@ -301,7 +307,7 @@ impl Window {
 
     /// Checks what the user named; `None` for `MPI_PROC_NULL`.
     #[inline(always)]
-    fn aim<'a>(&'a self, held: &Held, target: Target<'a>) -> Result<Option<Aim<'a>>> {
+    fn aim<'a>(&'a self, held: &LaneGuard, target: Target<'a>) -> Result<Option<Aim<'a>>> {
         if target.rank == PROC_NULL {
             return Ok(None);
         }
@@ -319,7 +325,7 @@ impl Window {
 
     /// The items of a target, which have so many bytes without gaps, if they are mapped here.
     #[inline(always)]
-    fn near(&self, held: &Held, target: &Target<'_>, bytes: u64) -> Result<Option<(Run, &Member)>> {
+    fn near(&self, held: &LaneGuard, target: &Target<'_>, bytes: u64) -> Result<Option<(Run, &Member)>> {
         debug_assert_eq!(target.datatype.dense_bytes(target.count), Some(bytes));
         // Of negative ranks, which are large as unsigned numbers, and those that are too large there is no member.
         let Some(member) = self.members.get(target.rank as u32 as usize) else { return Ok(None) };

@@ -21,8 +21,8 @@ use crate::collective;
 use crate::communicator::Communicator;
 use crate::constructors::create;
 use crate::error_handler::ErrorHandler;
-use crate::giant::{GiantCell, Held};
 use crate::info::Info;
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::names::ObjectName;
 use crate::process::Process;
 
@@ -147,7 +147,7 @@ fn layout(members: u32, has_logs: bool, sizes: &[u64], gaps: bool) -> Option<(Ve
 /// `Comm` for an intercommunicator, `RmaShared` for members that cannot share memory, `NoMem`; `NotSame` where members make windows of
 /// different kinds.
 pub fn create(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     flavor: Flavor,
@@ -186,7 +186,7 @@ pub fn create(
 
 /// What this process tells the others; the record of memory that it lends them.
 fn card(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     flavor: Flavor,
     part: Part,
@@ -234,7 +234,7 @@ fn check(process: &Process, comm: &Communicator, flavor: Flavor, cards: &[Card],
 
 #[allow(clippy::too_many_arguments, reason = "the parts of a window, each made elsewhere")]
 fn make(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     comm: Arc<Communicator>,
     flavor: Flavor,
@@ -281,23 +281,23 @@ fn make(
         looks: process.waiting.limits.lock_looks(),
         checks_types: process.config.diagnosis.check_types,
         own,
-        slot: GiantCell::new(slot),
-        loan: GiantCell::new(loan),
-        epochs: GiantCell::new(Epochs::default()),
-        counts: GiantCell::new(Counts::default()),
-        remote: GiantCell::new(Remote::default()),
+        slot: FirstLaneCell::new(slot),
+        loan: FirstLaneCell::new(loan),
+        epochs: FirstLaneCell::new(Epochs::default()),
+        counts: FirstLaneCell::new(Counts::default()),
+        remote: FirstLaneCell::new(Remote::default()),
         is_ordered: AtomicBool::new(false),
         polls: Polls::new(crowded),
-        meetings: GiantCell::new(0),
-        bound: GiantCell::new(None),
-        attached: GiantCell::new(Vec::new()),
+        meetings: FirstLaneCell::new(0),
+        bound: FirstLaneCell::new(None),
+        attached: FirstLaneCell::new(Vec::new()),
         is_at_work: AtomicBool::new(false),
         handle: AtomicUsize::new(0),
         facts,
         attributes: Attributes::default(),
-        name: GiantCell::new(ObjectName::EMPTY),
-        error_handler: GiantCell::new(ErrorHandler::Fatal),
-        info: GiantCell::new(info),
+        name: FirstLaneCell::new(ObjectName::EMPTY),
+        error_handler: FirstLaneCell::new(ErrorHandler::Fatal),
+        info: FirstLaneCell::new(info),
         comm,
     })
 }
@@ -305,7 +305,7 @@ fn make(
 /// Where the memory of each member is; `base` is what they have allocated on this node, by station.
 #[allow(clippy::too_many_arguments, reason = "as for `make`")]
 fn members(
-    held: &Held,
+    held: &LaneGuard,
     process: &Process,
     flavor: Flavor,
     near: &Near,
@@ -352,7 +352,7 @@ impl Window {
     ///
     /// # Errors
     /// `RmaSync` in an epoch; the code that a delete callback of an attribute returned; then the window stays.
-    pub fn free(&self, held: &mut Held, process: &Process) -> Result<()> {
+    pub fn free(&self, held: &mut LaneGuard, process: &Process) -> Result<()> {
         self.epochs.borrow(held).free()?;
         self.attributes.delete_all(held, self.handle())?;
         self.flush_messages(held, process, None, "MPI_Win_free");

@@ -36,7 +36,7 @@ unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
 
-// SAFETY: exposed memory is addresses and numbers as well; it is used under the giant lock.
+// SAFETY: exposed memory is addresses and numbers as well; it is used under the lock of the first lane.
 unsafe impl Sync for Place {}
 
 /// Items in the memory of a target.

@@ -40,9 +40,9 @@ use tutti_transport::window::{Control, Station};
 use crate::attributes::Attributes;
 use crate::communicator::Communicator;
 use crate::error_handler::ErrorHandler;
-use crate::giant::{GiantCell, Held, Lane};
 use crate::group::Group;
 use crate::info::Info;
+use crate::lanes::{FirstLaneCell, Lane, LaneGuard};
 use crate::messenger::Messenger;
 use crate::names::ObjectName;
 
@@ -84,21 +84,21 @@ pub struct Window {
     checks_types: bool,
     /// The own memory.
     own: Base,
-    slot: GiantCell<Option<Slot>>,
-    loan: GiantCell<Option<Record>>,
-    epochs: GiantCell<Epochs<Lock>>,
-    counts: GiantCell<Counts>,
-    remote: GiantCell<Remote>,
+    slot: FirstLaneCell<Option<Slot>>,
+    loan: FirstLaneCell<Option<Record>>,
+    epochs: FirstLaneCell<Epochs<Lock>>,
+    counts: FirstLaneCell<Counts>,
+    remote: FirstLaneCell<Remote>,
     /// Whether the last access was an accumulate that this process did itself and no flush has followed: nothing is left to be ordered.
     is_ordered: AtomicBool,
     /// Calls that have nothing to wait for.
     polls: Polls,
     /// How often all members have waited for each other.
-    meetings: GiantCell<u32>,
+    meetings: FirstLaneCell<u32>,
     /// The operator of the last accumulate.
-    bound: GiantCell<Option<Bound>>,
+    bound: FirstLaneCell<Option<Bound>>,
     /// Memory attached to a dynamic window, as (address, bytes).
-    attached: GiantCell<Vec<(u64, u64)>>,
+    attached: FirstLaneCell<Vec<(u64, u64)>>,
     /// Its service is among the activities of the process.
     is_at_work: AtomicBool,
     handle: AtomicUsize,
@@ -107,11 +107,11 @@ pub struct Window {
     /// Attributes that the program sets.
     pub attributes: Attributes,
     /// The name.
-    pub name: GiantCell<ObjectName>,
+    pub name: FirstLaneCell<ObjectName>,
     /// What happens on errors.
-    pub error_handler: GiantCell<ErrorHandler>,
+    pub error_handler: FirstLaneCell<ErrorHandler>,
     /// Hints.
-    pub info: GiantCell<Info>,
+    pub info: FirstLaneCell<Info>,
 }
 
 /// Values of predefined attributes (MPI-5 section 12.2.6).
@@ -268,7 +268,7 @@ impl Window {
     ///
     /// # Errors
     /// `RmaFlavor` for a window that is not dynamic, `RmaAttach` for memory that is attached already.
-    pub fn attach(&self, held: &Held, address: u64, bytes: u64) -> Result<()> {
+    pub fn attach(&self, held: &LaneGuard, address: u64, bytes: u64) -> Result<()> {
         self.is_dynamic("MPI_Win_attach")?;
         let mut attached = self.attached.borrow_mut(held);
         let end = address.checked_add(bytes);
@@ -288,7 +288,7 @@ impl Window {
     ///
     /// # Errors
     /// `RmaFlavor` for a window that is not dynamic, `RmaAttach` for memory that is not attached.
-    pub fn detach(&self, held: &Held, address: u64) -> Result<()> {
+    pub fn detach(&self, held: &LaneGuard, address: u64) -> Result<()> {
         self.is_dynamic("MPI_Win_detach")?;
         let mut attached = self.attached.borrow_mut(held);
         let place = attached.iter().position(|(start, _)| *start == address);

@@ -17,7 +17,7 @@ use super::wire::{Active, Kind};
 use super::{Lock, Window};
 use crate::buffer::Buffer;
 use crate::completion;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::matching::{Envelope, Numbered};
 use crate::messenger::Messenger;
 use crate::p2p::{Mode, SendSpec};
@@ -133,7 +133,7 @@ impl Remote {
 
 impl Window {
     /// Sends a message to a member; nobody waits for it.
-    pub(super) fn send(&self, held: &Held, messenger: &Messenger, rank: u32, message: Vec<u8>) {
+    pub(super) fn send(&self, held: &LaneGuard, messenger: &Messenger, rank: u32, message: Vec<u8>) {
         let bytes = message.len() as u64;
         let envelope =
             Envelope { context: self.comm.context().plane(Plane::OneSided), source: self.rank(), tag: 0 };
@@ -157,7 +157,7 @@ impl Window {
     }
 
     /// Forgets messages that the transport has.
-    fn retire(&self, held: &Held, messenger: &Messenger) {
+    fn retire(&self, held: &LaneGuard, messenger: &Messenger) {
         let mut remote = self.remote.borrow_mut(held);
         while let Some(&(id, bytes)) = remote.sending.front() {
             if !completion::is_complete(held, messenger, id).unwrap_or(true) {
@@ -170,8 +170,8 @@ impl Window {
     }
 
     /// Waits until there is room for one more message and one more answer.
-    fn make_room(&self, held: &mut Held, process: &Process) {
-        let has_room = |held: &Held| {
+    fn make_room(&self, held: &mut LaneGuard, process: &Process) {
+        let has_room = |held: &LaneGuard| {
             self.retire(held, process);
             let remote = self.remote.borrow(held);
             remote.sending_bytes < SENDING_BYTES && remote.pending.len() < PENDING
@@ -187,7 +187,14 @@ impl Window {
     }
 
     /// Sends a message that asks for nothing but an answer, or none.
-    pub(super) fn tell(&self, held: &mut Held, process: &Process, rank: u32, kind: Kind, answered: bool) {
+    pub(super) fn tell(
+        &self,
+        held: &mut LaneGuard,
+        process: &Process,
+        rank: u32,
+        kind: Kind,
+        answered: bool,
+    ) {
         self.make_room(held, process);
         let reply = if answered { self.remote.borrow_mut(held).expect(rank, None, None) } else { 0 };
         self.send(held, process, rank, Active::bare(kind, reply).encode(0, |_| ()));
@@ -195,13 +202,19 @@ impl Window {
 
     /// Waits for all answers of a target, or of all.
     #[inline(always)]
-    pub(super) fn await_answers(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+    pub(super) fn await_answers(
+        &self,
+        held: &mut LaneGuard,
+        process: &Process,
+        rank: Option<u32>,
+        what: &str,
+    ) {
         if !self.remote.borrow(held).is_idle() {
             self.await_busy(held, process, rank, what);
         }
     }
 
-    fn await_busy(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+    fn await_busy(&self, held: &mut LaneGuard, process: &Process, rank: Option<u32>, what: &str) {
         if self.remote.borrow(held).is_answered(rank) {
             return;
         }
@@ -213,13 +226,19 @@ impl Window {
 
     /// Waits until a target (or all) has done all that was asked of it by message.
     #[inline(always)]
-    pub(super) fn flush_messages(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+    pub(super) fn flush_messages(
+        &self,
+        held: &mut LaneGuard,
+        process: &Process,
+        rank: Option<u32>,
+        what: &str,
+    ) {
         if !self.remote.borrow(held).is_idle() {
             self.flush_busy(held, process, rank, what);
         }
     }
 
-    fn flush_busy(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+    fn flush_busy(&self, held: &mut LaneGuard, process: &Process, rank: Option<u32>, what: &str) {
         let targets: Vec<u32> = {
             let mut remote = self.remote.borrow_mut(held);
             match rank {
@@ -234,7 +253,7 @@ impl Window {
     }
 
     /// Before the first access under MPI_Win_lock_all to a target that has its lock in its own books.
-    fn lock_late(&self, held: &mut Held, process: &Process, rank: u32) {
+    fn lock_late(&self, held: &mut LaneGuard, process: &Process, rank: u32) {
         if self.epochs.borrow(held).lacks_lock(rank) && self.members[rank as usize].station.is_none() {
             self.lock_by_message(held, process, rank, LockKind::Shared);
             self.epochs.borrow_mut(held).locked(rank, Lock::Message);
@@ -242,7 +261,7 @@ impl Window {
     }
 
     /// Takes the lock of a target on another host.
-    pub(super) fn lock_by_message(&self, held: &mut Held, process: &Process, rank: u32, kind: LockKind) {
+    pub(super) fn lock_by_message(&self, held: &mut LaneGuard, process: &Process, rank: u32, kind: LockKind) {
         let kind = match kind {
             LockKind::Shared => Kind::LockShared,
             LockKind::Exclusive => Kind::LockExclusive,
@@ -253,7 +272,7 @@ impl Window {
 
     pub(super) fn put_by_message(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         aim: &Aim<'_>,
         origin: &Buffer,
@@ -272,7 +291,7 @@ impl Window {
 
     pub(super) fn get_by_message(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         aim: &Aim<'_>,
         origin: &Buffer,
@@ -293,7 +312,7 @@ impl Window {
 
     pub(super) fn update_by_message(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         aim: &Aim<'_>,
         update: &Update<'_>,
@@ -332,7 +351,7 @@ impl Window {
 
     pub(super) fn swap_by_message(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         aim: &Aim<'_>,
         [origin, compare, result]: [&Buffer; 3],
@@ -354,7 +373,7 @@ impl Window {
     }
 
     /// A request for an operation of several messages, if one is wanted. It counts as one part until [`Window::begun`].
-    fn begin(&self, held: &Held, process: &Process, by_request: bool) -> Option<u64> {
+    fn begin(&self, held: &LaneGuard, process: &Process, by_request: bool) -> Option<u64> {
         let request = by_request.then(|| {
             let request = Request::new(Work::Other, self.comm.context().0);
             process.messages.borrow_mut(held).state.insert(request)
@@ -366,7 +385,7 @@ impl Window {
     }
 
     /// All parts have been sent: the request of the operation.
-    fn begun(&self, held: &Held, process: &Process, whole: Option<u64>) -> RequestId {
+    fn begun(&self, held: &LaneGuard, process: &Process, whole: Option<u64>) -> RequestId {
         let Some(number) = whole else { return RequestId::DONE };
         let mut remote = self.remote.borrow_mut(held);
         let request = remote.wholes.get(&number).map(|whole| whole.request);
@@ -380,7 +399,7 @@ impl Window {
 
     /// For people: which window.
     pub(super) fn describe(&self) -> String {
-        let held = crate::giant::enter();
+        let held = crate::lanes::enter();
         match self.name.borrow(&held).as_bytes() {
             [] => format!("a window of {} ranks", self.members.len()),
             name => format!("window {}", String::from_utf8_lossy(name)),

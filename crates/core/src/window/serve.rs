@@ -18,7 +18,7 @@ use super::wire::{Active, Kind};
 use super::{Flavor, Window};
 use crate::buffer::{Buffer, combine_packed};
 use crate::completion;
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::matching::{Numbered, Pattern};
 use crate::messenger::{Activity, Messenger};
 use crate::p2p::{Check, ReceiveSpec};
@@ -43,13 +43,18 @@ struct Service {
 #[derive(Debug, Default)]
 struct Served(Numbered<u32, Arc<Window>>);
 
-static SERVED: LazyLock<GiantCell<Served>> = LazyLock::new(GiantCell::default);
+static SERVED: LazyLock<FirstLaneCell<Served>> = LazyLock::new(FirstLaneCell::default);
 
 /// Most messages that are taken from the transport's hands at a time; the flow of others is held back by their senders.
 const INCOMING: usize = 64;
 
 impl Activity for Service {
-    fn advance(self: Box<Self>, held: &Held, messenger: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(
+        self: Box<Self>,
+        held: &LaneGuard,
+        messenger: &Messenger,
+        _: bool,
+    ) -> Option<Box<dyn Activity>> {
         let window = &self.window;
         let more = window.take_messages(held, messenger);
         window.do_messages(held, messenger);
@@ -71,7 +76,7 @@ impl Activity for Service {
 
 /// Puts the windows to work that messages have come for.
 #[cold]
-pub(crate) fn answer_calls(held: &Held, messenger: &Messenger) {
+pub(crate) fn answer_calls(held: &LaneGuard, messenger: &Messenger) {
     loop {
         let call = messenger.messages.borrow_mut(held).state.next_call();
         let Some(context) = call else { break };
@@ -103,13 +108,13 @@ impl Window {
     }
 
     /// Active messages to it are done from now on, those that have come before included.
-    pub(super) fn begin_service(self: &Arc<Window>, held: &Held, messenger: &Messenger) {
+    pub(super) fn begin_service(self: &Arc<Window>, held: &LaneGuard, messenger: &Messenger) {
         SERVED.borrow_mut(held).0.insert(self.service_context(), Arc::clone(self));
         self.serve(held, messenger);
     }
 
     /// No more messages come: all members have said so.
-    pub(super) fn end_service(&self, held: &Held, messenger: &Messenger) {
+    pub(super) fn end_service(&self, held: &LaneGuard, messenger: &Messenger) {
         let context = self.service_context();
         SERVED.borrow_mut(held).0.remove(&context);
         messenger.messages.borrow_mut(held).state.forget(context);
@@ -120,14 +125,14 @@ impl Window {
     }
 
     /// Does what there is to do when activities move next.
-    fn serve(self: &Arc<Window>, held: &Held, messenger: &Messenger) {
+    fn serve(self: &Arc<Window>, held: &LaneGuard, messenger: &Messenger) {
         if !self.is_at_work.swap(true, Ordering::Relaxed) {
             messenger.add_activity(held, Box::new(Service { window: Arc::clone(self) }));
         }
     }
 
     /// Begins to receive what has come; whether there may be more.
-    fn take_messages(&self, held: &Held, messenger: &Messenger) -> bool {
+    fn take_messages(&self, held: &LaneGuard, messenger: &Messenger) -> bool {
         let context = self.service_context();
         let pattern = Pattern { context, source: None, tag: None };
         let mut remote = self.remote.borrow_mut(held);
@@ -146,7 +151,7 @@ impl Window {
     }
 
     /// Does what has arrived. What an origin sent later waits for what it sent before.
-    fn do_messages(&self, held: &Held, messenger: &Messenger) {
+    fn do_messages(&self, held: &LaneGuard, messenger: &Messenger) {
         let mut waiting: Vec<u32> = Vec::new();
         let mut place = 0;
         loop {
@@ -181,7 +186,7 @@ impl Window {
         }
     }
 
-    fn act(&self, held: &Held, messenger: &Messenger, source: u32, active: &Active<'_>) -> Result<()> {
+    fn act(&self, held: &LaneGuard, messenger: &Messenger, source: u32, active: &Active<'_>) -> Result<()> {
         match active.kind {
             Kind::Put => {
                 self.check(held, active)?;
@@ -271,7 +276,7 @@ impl Window {
     }
 
     /// Whether the runs are inside the own memory.
-    fn check(&self, held: &Held, active: &Active<'_>) -> Result<()> {
+    fn check(&self, held: &LaneGuard, active: &Active<'_>) -> Result<()> {
         let attached = self.attached.borrow(held);
         let own = [(0, self.members[self.rank() as usize].bytes)];
         let areas = if self.flavor == Flavor::Dynamic { &attached[..] } else { &own[..] };
@@ -290,13 +295,13 @@ impl Window {
         }
     }
 
-    fn answer(&self, held: &Held, messenger: &Messenger, rank: u32, reply: u64, data: &[u8]) {
+    fn answer(&self, held: &LaneGuard, messenger: &Messenger, rank: u32, reply: u64, data: &[u8]) {
         let message = Active::bare(Kind::Reply, reply).encode(data.len(), |room| room.copy_from_slice(data));
         self.send(held, messenger, rank, message);
     }
 
     /// Lets origins in whose turn it is.
-    fn grant_locks(&self, held: &Held, messenger: &Messenger) {
+    fn grant_locks(&self, held: &LaneGuard, messenger: &Messenger) {
         let door = &self.station_of(self.station).door;
         let mut remote = self.remote.borrow_mut(held);
         let mut granted = Vec::new();

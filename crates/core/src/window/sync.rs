@@ -9,8 +9,8 @@ use super::polls::Then;
 use super::wire::Kind;
 use super::{Lock, Window};
 use crate::collective;
-use crate::giant::Held;
 use crate::group::Group;
+use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress::{poll, progress, wait_for, wait_until};
 use crate::special::PROC_NULL;
@@ -48,7 +48,7 @@ impl Window {
     ///
     /// # Errors
     /// `Assert`; `RmaSync` in another epoch; what went wrong with a message.
-    pub fn fence(&self, held: &mut Held, process: &Process, assert: i32) -> Result<()> {
+    pub fn fence(&self, held: &mut LaneGuard, process: &Process, assert: i32) -> Result<()> {
         check_assertion(assert)?;
         self.epochs.borrow(held).fence()?;
         self.flush_messages(held, process, None, "MPI_Win_fence");
@@ -60,7 +60,7 @@ impl Window {
 
     /// Waits until all members have come here; `is_last`: to free the window. Banks are made for a window
     /// that is fenced more than a few times.
-    pub(super) fn meet(&self, held: &mut Held, process: &Process, is_last: bool) -> Result<()> {
+    pub(super) fn meet(&self, held: &mut LaneGuard, process: &Process, is_last: bool) -> Result<()> {
         let meetings = *self.meetings.borrow(held);
         *self.meetings.borrow_mut(held) = meetings.saturating_add(1);
         if meetings < MEETINGS || is_last && meetings == MEETINGS {
@@ -74,7 +74,7 @@ impl Window {
     ///
     /// # Errors
     /// `Assert`, `Group`; `RmaSync` in an exposure epoch.
-    pub fn post(&self, held: &mut Held, process: &Process, group: &Group, assert: i32) -> Result<()> {
+    pub fn post(&self, held: &mut LaneGuard, process: &Process, group: &Group, assert: i32) -> Result<()> {
         check_assertion(assert)?;
         let origins = self.ranks_of(group)?;
         self.epochs.borrow_mut(held).post(origins.len() as u32)?;
@@ -96,7 +96,7 @@ impl Window {
     ///
     /// # Errors
     /// `Assert`, `Group`; `RmaSync` in an access epoch.
-    pub fn start(&self, held: &mut Held, process: &Process, group: &Group, assert: i32) -> Result<()> {
+    pub fn start(&self, held: &mut LaneGuard, process: &Process, group: &Group, assert: i32) -> Result<()> {
         check_assertion(assert)?;
         let targets = self.ranks_of(group)?;
         self.epochs.borrow_mut(held).start(targets.clone())?;
@@ -111,7 +111,7 @@ impl Window {
         Ok(())
     }
 
-    fn is_posted(&self, held: &Held, target: u32) -> bool {
+    fn is_posted(&self, held: &LaneGuard, target: u32) -> bool {
         match self.members[target as usize].station {
             Some(station) => {
                 let seen = self.counts.borrow(held).posts.get(station as usize).copied().unwrap_or(0);
@@ -121,7 +121,7 @@ impl Window {
         }
     }
 
-    fn take_post(&self, held: &Held, target: u32) {
+    fn take_post(&self, held: &LaneGuard, target: u32) {
         match self.members[target as usize].station {
             Some(station) => {
                 let posts = &mut self.counts.borrow_mut(held).posts;
@@ -138,7 +138,7 @@ impl Window {
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_start.
-    pub fn complete(&self, held: &mut Held, process: &Process) -> Result<()> {
+    pub fn complete(&self, held: &mut LaneGuard, process: &Process) -> Result<()> {
         let targets = self.epochs.borrow_mut(held).complete()?;
         self.await_answers(held, process, None, "MPI_Win_complete");
         fence(Ordering::SeqCst);
@@ -160,7 +160,7 @@ impl Window {
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_post.
-    pub fn wait(&self, held: &mut Held, process: &Process) -> Result<()> {
+    pub fn wait(&self, held: &mut LaneGuard, process: &Process) -> Result<()> {
         let origins = self.epochs.borrow(held).posted("MPI_Win_wait")?;
         if !self.is_completed(held, origins) {
             let what = || format!("MPI_Win_wait of {}: MPI_Win_complete by {origins} ranks", self.describe());
@@ -176,7 +176,7 @@ impl Window {
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_post.
-    pub fn test(&self, held: &mut Held, process: &Process) -> Result<bool> {
+    pub fn test(&self, held: &mut LaneGuard, process: &Process) -> Result<bool> {
         let origins = self.epochs.borrow(held).posted("MPI_Win_test")?;
         if !self.is_completed(held, origins) {
             poll(held, process);
@@ -188,14 +188,14 @@ impl Window {
         Ok(over)
     }
 
-    fn is_completed(&self, held: &Held, origins: u32) -> bool {
+    fn is_completed(&self, held: &LaneGuard, origins: u32) -> bool {
         let near = self.station_of(self.station).completed.now();
         let far = self.remote.borrow(held).completed;
         near.wrapping_add(far).wrapping_sub(self.counts.borrow(held).completed) >= origins
     }
 
     /// The exposure epoch is over. What origins have left to be done is done before.
-    fn unpost(&self, held: &Held, origins: u32) {
+    fn unpost(&self, held: &LaneGuard, origins: u32) {
         self.control.take_logged(self.station, |offset, data| self.store_own(offset, data));
         let mut counts = self.counts.borrow_mut(held);
         counts.completed = counts.completed.wrapping_add(origins);
@@ -208,7 +208,7 @@ impl Window {
     /// `Assert`, `Rank`; `RmaSync` where it is locked, or in another epoch.
     pub fn lock(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         kind: LockKind,
         rank: i32,
@@ -227,7 +227,7 @@ impl Window {
 
     fn take_lock(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: &Process,
         kind: LockKind,
         target: u32,
@@ -261,7 +261,7 @@ impl Window {
     ///
     /// # Errors
     /// `Rank`; `RmaSync` where it is not locked.
-    pub fn unlock(&self, held: &mut Held, process: &Process, rank: i32) -> Result<()> {
+    pub fn unlock(&self, held: &mut LaneGuard, process: &Process, rank: i32) -> Result<()> {
         if rank == PROC_NULL {
             return Ok(());
         }
@@ -273,7 +273,7 @@ impl Window {
     }
 
     /// Waits for the answers of a target, or of all, if any are awaited.
-    fn await_or_go_on(&self, held: &mut Held, process: &Process, target: Option<u32>, what: &str) {
+    fn await_or_go_on(&self, held: &mut LaneGuard, process: &Process, target: Option<u32>, what: &str) {
         if self.remote.borrow(held).is_answered(target) {
             self.go_on(held, process);
         } else {
@@ -282,7 +282,7 @@ impl Window {
     }
 
     /// Ends what is under way at the target and gives back its lock; for a target on another host, the answer is still to come.
-    fn give_lock(&self, held: &mut Held, process: &Process, target: u32, lock: Lock) {
+    fn give_lock(&self, held: &mut LaneGuard, process: &Process, target: u32, lock: Lock) {
         match lock {
             // Messages are done in order.
             Lock::Message => self.tell(held, process, target, Kind::Unlock, true),
@@ -302,7 +302,7 @@ impl Window {
     ///
     /// # Errors
     /// `Assert`; `RmaSync` in another epoch.
-    pub fn lock_all(&self, held: &mut Held, process: &Process, assert: i32) -> Result<()> {
+    pub fn lock_all(&self, held: &mut LaneGuard, process: &Process, assert: i32) -> Result<()> {
         check_assertion(assert)?;
         self.epochs.borrow_mut(held).lock_all()?;
         for target in 0..self.members.len() as u32 {
@@ -318,7 +318,7 @@ impl Window {
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_lock_all.
-    pub fn unlock_all(&self, held: &mut Held, process: &Process) -> Result<()> {
+    pub fn unlock_all(&self, held: &mut LaneGuard, process: &Process) -> Result<()> {
         let locks = self.epochs.borrow_mut(held).unlock_all()?;
         for (target, lock) in locks {
             self.give_lock(held, process, target, lock);
@@ -334,7 +334,7 @@ impl Window {
     #[inline(always)]
     pub fn flush(
         &self,
-        held: &mut Held,
+        held: &mut LaneGuard,
         process: impl FnOnce() -> Result<&'static Process>,
         rank: Option<i32>,
     ) -> Result<()> {
@@ -367,7 +367,7 @@ impl Window {
     ///
     /// # Errors
     /// As [`Window::flush`].
-    pub fn flush_local(&self, held: &mut Held, process: &Process, rank: Option<i32>) -> Result<()> {
+    pub fn flush_local(&self, held: &mut LaneGuard, process: &Process, rank: Option<i32>) -> Result<()> {
         let Some(target) = self.flushable(held, rank)? else { return Ok(()) };
         self.await_or_go_on(held, process, target, "MPI_Win_flush_local");
         Ok(())
@@ -375,7 +375,7 @@ impl Window {
 
     /// Whom a flush is for: a target, or all; `None` for `MPI_PROC_NULL`.
     #[inline(always)]
-    fn flushable(&self, held: &Held, rank: Option<i32>) -> Result<Option<Option<u32>>> {
+    fn flushable(&self, held: &LaneGuard, rank: Option<i32>) -> Result<Option<Option<u32>>> {
         let target = match rank {
             Some(PROC_NULL) => return Ok(None),
             Some(rank) => Some(self.member(rank, "rank")?),
@@ -387,7 +387,7 @@ impl Window {
 
     /// What a call does that had nothing to wait for.
     #[inline(always)]
-    fn go_on(&self, held: &mut Held, process: &Process) {
+    fn go_on(&self, held: &mut LaneGuard, process: &Process) {
         match self.polls.next() {
             Then::Return => {}
             next => self.move_messages(held, process, next),
@@ -395,7 +395,7 @@ impl Window {
     }
 
     #[cold]
-    fn move_messages(&self, held: &mut Held, process: &Process, next: Then) {
+    fn move_messages(&self, held: &mut LaneGuard, process: &Process, next: Then) {
         match next {
             Then::Return => {}
             Then::Progress => drop(progress(held, process)),
@@ -404,7 +404,7 @@ impl Window {
     }
 
     /// MPI_Win_sync.
-    pub fn synchronise(&self, held: &mut Held, process: &Process) {
+    pub fn synchronise(&self, held: &mut LaneGuard, process: &Process) {
         fence(Ordering::SeqCst);
         self.go_on(held, process);
     }

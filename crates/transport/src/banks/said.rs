@@ -1,6 +1,6 @@
 //! What each member has said about its latest operations, so that members who disagree about one find out.
 //!
-//! Flags carry an accord ([`super::turns::word`]): who reads what a member has written sees whether the two mean the same operation. That
+//! Flags carry an agreement ([`super::turns::word`]): who reads what a member has written sees whether the two mean the same operation. That
 //! does not help who waits for a flag that never comes, since the other, which took the operation for something else, uses another
 //! slot or sends messages. So every member notes what each operation is to it, in its own part, and who has waited
 //! for long compares. Notes are two stores to a line that nobody else has; what they say is only looked at in trouble.
@@ -28,7 +28,7 @@ fn is_before(one: u32, other: u32) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     /// Equal where members agree.
-    pub accord: u16,
+    pub agreed: u16,
     /// A kind, not 0, for a message.
     pub kind: u8,
     /// A size, for a message.
@@ -39,7 +39,7 @@ pub struct Said {
 
 #[repr(C)]
 pub(super) struct Note {
-    /// Lowest bits of the number, accord, kind, turn.
+    /// Lowest bits of the number, what is agreed, kind, turn.
     word: AtomicU64,
     bytes: AtomicU64,
 }
@@ -49,9 +49,9 @@ impl Banks {
     #[inline]
     pub fn say(&self, number: u32, said: &Said) {
         let note = self.parts.note(self.me, number);
-        let Said { accord, kind, bytes, turn } = *said;
+        let Said { agreed, kind, bytes, turn } = *said;
         note.bytes.store(bytes, Ordering::Relaxed);
-        let said = u32::from(accord) << 16 | u32::from(kind) << 8 | u32::from(turn);
+        let said = u32::from(agreed) << 16 | u32::from(kind) << 8 | u32::from(turn);
         let word = u64::from(number) << 32 | u64::from(said);
         note.word.store(word, Ordering::Release);
     }
@@ -62,9 +62,9 @@ impl Banks {
         let word = note.word.load(Ordering::Acquire);
         let bytes = note.bytes.load(Ordering::Acquire);
         let same = (word >> 32) as u32 == number && note.word.load(Ordering::Relaxed) == word;
-        let (accord, kind, turn) = ((word >> 16) as u16, (word >> 8) as u8, word as u8);
+        let (agreed, kind, turn) = ((word >> 16) as u16, (word >> 8) as u8, word as u8);
         // Notes that nobody has written are 0.
-        (same && kind != 0).then_some(Said { accord, kind, bytes, turn })
+        (same && kind != 0).then_some(Said { agreed, kind, bytes, turn })
     }
 
     /// This member has lost step with the others at operation `number`, and uses the set no more for that and later ones.

@@ -227,11 +227,11 @@ fn who_disagrees_is_found_out() {
     let layout = Layout::of_communicator(&BankSizes::default(), 2);
     let job = job(2, BankSizes::default());
     let mut both = [0, 1].map(|me| Banks::open(&job, key(3), &layout, &[0, 1], me).unwrap().unwrap());
-    let said = |accord| Said { accord, kind: 3, bytes: 100, turn: 7 };
+    let said = |agreed| Said { agreed, kind: 3, bytes: 100, turn: 7 };
     for number in 0..264 {
         let turn = both.each_mut().map(|banks| banks.begin(Class::Small));
         both[1].say(number, &said(9));
-        let slots = [(0, 5), (1, 9)].map(|(me, accord)| both[me].grant(Class::Small, turn[me], 8, accord));
+        let slots = [(0, 5), (1, 9)].map(|(me, agreed)| both[me].grant(Class::Small, turn[me], 8, agreed));
         let [mine, theirs] = slots.map(|slot| slot.expect("both have left all others"));
         assert!(!both[0].is_at_odds(&mine, 1, 0), "not posted");
         both[1].post(&theirs, 0, 1);

@@ -25,9 +25,9 @@ use tutti_base::sync::{AtomicU64, Ordering, fence};
 
 /// Bits of the value in a flag word.
 const VALUE_BITS: u32 = 24;
-/// Bits of the accord, above the value and a bit that is 0.
+/// Bits of the agreement, above the value and a bit that is 0.
 const ACCORD_BITS: u32 = 15;
-/// Where the accord begins.
+/// Where the agreement begins.
 const ACCORD_SHIFT: u32 = VALUE_BITS + 1;
 /// Where the number begins: the rest are its lowest bits.
 const NUMBER_SHIFT: u32 = ACCORD_SHIFT + ACCORD_BITS;
@@ -35,16 +35,16 @@ const NUMBER_SHIFT: u32 = ACCORD_SHIFT + ACCORD_BITS;
 const NUMBERS: u64 = 1 << (64 - NUMBER_SHIFT);
 
 /// What a flag holds when operation `number` has set it to `value`, below 2^24, at a member for which the operation is
-/// what `accord` says: 15 bits on which all members agree if they call it alike. Flags need no reset from operation to
+/// what `agreed` says: 15 bits on which all members agree if they call it alike. Flags need no reset from operation to
 /// operation, only before their numbers come again ([`is_stale`]).
 #[inline]
-pub fn word(number: u64, accord: u16, value: u64) -> u64 {
+pub fn word(number: u64, agreed: u16, value: u64) -> u64 {
     debug_assert!(value < 1 << VALUE_BITS, "a flag overflows");
-    number << NUMBER_SHIFT | (u64::from(accord) & ((1 << ACCORD_BITS) - 1)) << ACCORD_SHIFT | value
+    number << NUMBER_SHIFT | (u64::from(agreed) & ((1 << ACCORD_BITS) - 1)) << ACCORD_SHIFT | value
 }
 
-/// Whether a flag says what the word `wanted` says, with this value or a higher one. The bit between value and accord keeps
-/// an accord that is one higher from being taken for a high value.
+/// Whether a flag says what the word `wanted` says, with this value or a higher one. The bit between value and agreed keeps
+/// an agreement that is one higher from being taken for a high value.
 #[inline]
 pub fn is_reached(flag: u64, wanted: u64) -> bool {
     flag.wrapping_sub(wanted) < 1 << VALUE_BITS

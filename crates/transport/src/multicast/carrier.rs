@@ -26,8 +26,8 @@ const NO_ROOM: Duration = Duration::from_micros(200);
 pub struct Casting {
     machine: Multicast,
     interface: Ipv4Addr,
-    door: Door,
-    /// How often this process was made from a checkpoint when the door was opened; `None`: none keeps it.
+    socket_state: SocketState,
+    /// How often this process was made from a checkpoint when the socket was opened; `None`: none keeps it.
     restarts: Option<u32>,
     /// The interface takes one datagram a call.
     single: bool,
@@ -36,7 +36,7 @@ pub struct Casting {
 }
 
 #[derive(Debug)]
-enum Door {
+enum SocketState {
     /// Nobody has asked.
     Closed,
     Open(UdpSocket),
@@ -52,7 +52,7 @@ impl Casting {
         Casting {
             machine: Multicast::new(settings),
             interface,
-            door: Door::Closed,
+            socket_state: SocketState::Closed,
             restarts: is_kept.then(kept::restarts),
             single: false,
             room,
@@ -63,11 +63,11 @@ impl Casting {
     /// Listens to the group of the job; whether that can be done.
     pub fn join(&mut self) -> bool {
         self.renew();
-        if matches!(self.door, Door::Closed) {
+        if matches!(self.socket_state, SocketState::Closed) {
             self.open();
             self.room = vec![0; ROOM_BYTES].into();
         }
-        matches!(self.door, Door::Open(_))
+        matches!(self.socket_state, SocketState::Open(_))
     }
 
     fn open(&mut self) {
@@ -77,7 +77,8 @@ impl Casting {
             }
             Ok(socket)
         });
-        self.door = opened.map_or_else(|error| Door::Shut(error.to_string()), Door::Open);
+        self.socket_state =
+            opened.map_or_else(|error| SocketState::Shut(error.to_string()), SocketState::Open);
     }
 
     /// After this process was made from a checkpoint: joins again, by the interface that it has now.
@@ -86,7 +87,7 @@ impl Casting {
             return;
         }
         self.restarts = Some(kept::restarts());
-        let Door::Open(socket) = &self.door else { return };
+        let SocketState::Open(socket) = &self.socket_state else { return };
         if let Ok(SocketAddr::V4(now)) = socket.local_addr() {
             self.interface = *now.ip();
         }
@@ -95,15 +96,15 @@ impl Casting {
 
     /// Why there is no multicast here, if that was found out.
     pub fn refusal(&self) -> Option<&str> {
-        if let Door::Shut(reason) = &self.door { Some(reason) } else { None }
+        if let SocketState::Shut(reason) = &self.socket_state { Some(reason) } else { None }
     }
 
     /// Multicasts a test. What cannot be sent is not heard.
     pub fn probe(&mut self, nonce: u64) {
         let probe = self.machine.probe(nonce);
-        let Door::Open(socket) = &self.door else { return };
+        let SocketState::Open(socket) = &self.socket_state else { return };
         if let Err(error) = multicast::send(socket, self.machine.group(), &probe, PACKET_BYTES) {
-            self.door = Door::Shut(error.to_string());
+            self.socket_state = SocketState::Shut(error.to_string());
         }
     }
 
@@ -114,7 +115,7 @@ impl Casting {
 
     /// Whether some receivers of what this process multicasts do not hear.
     pub fn has_deaf(&self) -> bool {
-        self.machine.has_deaf() || matches!(self.door, Door::Shut(_))
+        self.machine.has_deaf() || matches!(self.socket_state, SocketState::Shut(_))
     }
 
     /// Whether all that this process has multicast is there.
@@ -124,7 +125,7 @@ impl Casting {
 
     /// Whether it was ever wanted.
     pub fn is_used(&self) -> bool {
-        !matches!(self.door, Door::Closed)
+        !matches!(self.socket_state, SocketState::Closed)
     }
 
     /// What was counted so far.
@@ -165,8 +166,8 @@ impl Casting {
     /// Takes in what has arrived, and sends what is due. True if anything was taken.
     pub fn poll(&mut self, link: &mut impl Link, sink: &mut impl Sink) -> bool {
         self.renew();
-        let Casting { machine, door, room, start, .. } = self;
-        let Door::Open(socket) = door else { return false };
+        let Casting { machine, socket_state, room, start, .. } = self;
+        let SocketState::Open(socket) = socket_state else { return false };
         let mut taken = false;
         for _ in 0..PER_POLL {
             // What went wrong with one is as if it were lost.
@@ -183,23 +184,23 @@ impl Casting {
 
     /// Whether a poll would find something.
     pub fn pending(&self) -> bool {
-        matches!(&self.door, Door::Open(socket) if event::is_readable(socket.as_fd()))
+        matches!(&self.socket_state, SocketState::Open(socket) if event::is_readable(socket.as_fd()))
     }
 
     /// For a sleep: the descriptor to watch, and until when to sleep at most.
     pub fn before_sleep(&self, descriptors: &mut Vec<RawFd>) -> Option<Instant> {
-        let Door::Open(socket) = &self.door else { return None };
+        let SocketState::Open(socket) = &self.socket_state else { return None };
         descriptors.push(socket.as_raw_fd());
         let due = self.start + self.machine.deadline()?;
         Some(due.max(Instant::now() + NO_ROOM))
     }
 
     fn transmit(&mut self, link: &mut impl Link) {
-        let Casting { machine, door, single, start, .. } = self;
+        let Casting { machine, socket_state, single, start, .. } = self;
         let group = machine.group();
         let mut broken = None;
         let wire = |batch: Batch<'_>| {
-            let Door::Open(socket) = &*door else { return true };
+            let SocketState::Open(socket) = &*socket_state else { return true };
             if !*single {
                 match multicast::send(socket, group, batch.bytes, batch.each) {
                     Ok(sent) => return sent,
@@ -217,7 +218,7 @@ impl Casting {
         });
         if let Some(error) = broken {
             // Everybody is deaf from now on; what is under way is repaired.
-            self.door = Door::Shut(error.to_string());
+            self.socket_state = SocketState::Shut(error.to_string());
         }
     }
 }

@@ -7,7 +7,7 @@
 //! An origin that cannot store into the memory of a target leaves short puts in a log of the target, before
 //! it says that its epoch is complete. The target does them when all its origins have said so, before its
 //! exposure epoch is over: until then nobody may look for what was put (section 12.7.2). A call of the system
-//! for each put takes ten times as long. Origins take [`Room`] in the log side by side. A record needs no
+//! for each put takes ten times as long. Origins take [`LogTail`] in the log side by side. A record needs no
 //! mark that it is whole, since nobody reads before all origins are done; and the target clears the log
 //! before it posts its memory anew, so nobody takes room meanwhile. Where a log is full, a put takes another
 //! way.
@@ -23,7 +23,7 @@ pub struct Tally(AtomicU32);
 /// How many bytes of a log are taken.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct Room(AtomicU32);
+pub struct LogTail(AtomicU32);
 
 impl Default for Tally {
     fn default() -> Tally {
@@ -31,9 +31,9 @@ impl Default for Tally {
     }
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room(AtomicU32::new(0))
+impl Default for LogTail {
+    fn default() -> LogTail {
+        LogTail(AtomicU32::new(0))
     }
 }
 
@@ -51,7 +51,7 @@ impl Tally {
     }
 }
 
-impl Room {
+impl LogTail {
     /// Takes `bytes` of the `all` that there are: where they begin; `None` if fewer are left.
     #[inline]
     pub fn take(&self, bytes: u32, all: u32) -> Option<u32> {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tutti_sys::futex;
 use tutti_sys::memory::Mapping;
 
-use active::{Room, Tally};
+use active::{LogTail, Tally};
 use mutex::Mutex;
 use turnstile::Turnstile;
 
@@ -35,7 +35,7 @@ pub struct Station {
     /// Access epochs to the member's memory that members of the node have completed.
     pub completed: Tally,
     /// What is taken of its log.
-    logged: Room,
+    logged: LogTail,
 }
 
 /// A lock in a cache line of its own.

@@ -11,8 +11,8 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use tutti_base::Result;
-use tutti_core::giant::GiantCell;
 use tutti_core::info::Info as Entries;
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::tool::events::{self, Description, Event, KINDS, NUMBERS};
 
 use super::{enumeration_of, give, index_of, item, put, ready};
@@ -72,7 +72,7 @@ pub fn source_get_timestamp(call: &mut Call, source_index: c_int, timestamp: Out
 }
 
 fn give_info(place: HandleOut<Info>, entries: Entries) -> Result<()> {
-    if place.is_absent() { Ok(()) } else { place.create(GiantCell::new(entries)).map(drop) }
+    if place.is_absent() { Ok(()) } else { place.create(FirstLaneCell::new(entries)).map(drop) }
 }
 
 /// MPI_T_event_get_num.
@@ -204,7 +204,7 @@ pub fn event_handle_get_info(
     info_used: HandleOut<Info>,
 ) -> Result<()> {
     let info = with(call, event_registration, |one| Ok(one.info.clone()))?;
-    info_used.create(GiantCell::new(info)).map(drop)
+    info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
 /// MPI_T_event_register_callback; without a function it withdraws that of the level.
@@ -256,7 +256,7 @@ pub fn event_callback_get_info(
     info_used: HandleOut<Info>,
 ) -> Result<()> {
     let info = with(call, event_registration, |one| Ok(callback(one, cb_safety)?.info.clone()))?;
-    info_used.create(GiantCell::new(info)).map(drop)
+    info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
 /// MPI_T_event_handle_free. The function hears when no callback of it will run any more: now.

@@ -15,7 +15,7 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use tutti_base::Result;
-use tutti_core::giant;
+use tutti_core::lanes;
 use tutti_core::tool::events::KINDS;
 use tutti_core::tool::variables::{self, Class};
 use tutti_core::tool::{Names, settings};
@@ -125,7 +125,7 @@ fn enumeration(handle: MPI_T_enum) -> Result<&'static (String, Names)> {
 pub fn init_thread(call: &mut Call, required: c_int, provided: Out<c_int>) -> Result<()> {
     provided.check()?;
     let wanted = level_of(required)?;
-    let most = if giant::threads_allowed() { MPI_THREAD_MULTIPLE } else { MPI_THREAD_SERIALIZED };
+    let most = if lanes::threads_allowed() { MPI_THREAD_MULTIPLE } else { MPI_THREAD_SERIALIZED };
     TOOL.borrow_mut(&call.held).users += 1;
     provided.set(number_of(wanted).min(most))
 }

@@ -10,7 +10,7 @@
 use std::ffi::c_int;
 
 use tutti_base::Result;
-use tutti_core::giant::Held;
+use tutti_core::lanes::LaneGuard;
 use tutti_core::tool::variables::{self, Class};
 
 use super::state::{Handle, TOOL, Tool};
@@ -249,7 +249,7 @@ pub fn pvar_readreset(
     Ok(())
 }
 
-fn read(held: &Held, handle: &Handle, buf: Address) -> Result<()> {
+fn read(held: &LaneGuard, handle: &Handle, buf: Address) -> Result<()> {
     let value = handle.value(handle.variable.value(held));
     match handle.variable.class {
         Class::State(_) => buf.store_bytes(&(value as i64 as c_int).to_ne_bytes(), "buf"),

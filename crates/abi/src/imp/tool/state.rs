@@ -1,6 +1,6 @@
 //! What tools hold, but for listeners, of whom the end of each call hears ([`crate::listeners`]).
 
-use tutti_core::giant::GiantCell;
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::tool::variables::Variable;
 
 use crate::slots::Slots;
@@ -15,7 +15,7 @@ pub(super) struct Tool {
     pub(super) handles: Slots<Handle>,
 }
 
-pub(super) static TOOL: GiantCell<Tool> = GiantCell::new(Tool {
+pub(super) static TOOL: FirstLaneCell<Tool> = FirstLaneCell::new(Tool {
     users: 0,
     controls: Slots::new(1),
     sessions: Slots::new(2),

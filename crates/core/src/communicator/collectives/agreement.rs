@@ -13,7 +13,7 @@ use tutti_transport::banks::{Banks, Said};
 
 use super::turn::BankTurn;
 
-/// What an operation under way knows about the accord of the members.
+/// What an operation under way knows about the agreement of the members.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationAgreement {
     /// The number under which the members have noted the operation.
@@ -46,14 +46,14 @@ pub fn said(shape: &Shape) -> Said {
     // Multiplied by odd numbers without pattern (those of a well-known generator), so that the highest bits depend on all.
     let mixed = (u64::from(kind) << 32 | u64::from(shape.root)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29 ^ bytes).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    Said { accord: (mixed >> 49) as u16, kind, bytes, turn: 0 }
+    Said { agreed: (mixed >> 49) as u16, kind, bytes, turn: 0 }
 }
 
 /// The same of an operation by an algorithm that was tried or learned, of which this is a number.
 pub fn said_by(shape: &Shape, algorithm: u64) -> Said {
-    let Said { accord, kind, bytes, turn } = said(shape);
+    let Said { agreed, kind, bytes, turn } = said(shape);
     let mixed = algorithm.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    Said { accord: accord ^ (mixed >> 49) as u16, kind, bytes, turn }
+    Said { agreed: agreed ^ (mixed >> 49) as u16, kind, bytes, turn }
 }
 
 /// Kinds are never 0.
@@ -173,14 +173,14 @@ fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, place: &s
         );
         return Error::new(ErrorClass::Truncate, reason);
     }
-    if mine.accord != theirs.accord && !is_rooted(mine.kind) {
+    if mine.agreed != theirs.agreed && !is_rooted(mine.kind) {
         let reason = format!(
             "{own} is done by another algorithm at rank {member} of {place} than at this rank; settings and \
              info keys that choose algorithms must be equal"
         );
         return Error::new(ErrorClass::Other, reason);
     }
-    if mine.accord != theirs.accord {
+    if mine.agreed != theirs.agreed {
         let reason = format!("{own} has another root at rank {member} of {place} than at this rank");
         return Error::new(ErrorClass::Root, reason);
     }
@@ -202,7 +202,7 @@ mod tests {
 
     fn check(one: Shape, two: Shape, agree: bool) {
         assert_eq!(said(&one) == said(&two), agree, "{one:?} {two:?}");
-        assert_eq!(said(&one).accord == said(&two).accord, agree, "{one:?} {two:?}");
+        assert_eq!(said(&one).agreed == said(&two).agreed, agree, "{one:?} {two:?}");
     }
 
     #[test]

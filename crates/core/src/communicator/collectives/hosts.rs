@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Collectives;
 use crate::communicator::Communicator;
-use crate::giant::Held;
+use crate::lanes::LaneGuard;
 use crate::offload::Place;
 
 /// Whether the members have the kernel's program.
@@ -55,7 +55,7 @@ impl Hosts {
 
 impl Collectives {
     /// What a communicator has of communicators for it.
-    pub(crate) fn parts(&self, held: &Held) -> Vec<Arc<Communicator>> {
+    pub(crate) fn parts(&self, held: &LaneGuard) -> Vec<Arc<Communicator>> {
         match &*self.offloaded.borrow(held) {
             Standing::Several(hosts) => {
                 let leaders = hosts.leaders.iter().map(Arc::clone);

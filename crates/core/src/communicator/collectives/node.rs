@@ -25,7 +25,7 @@ use tutti_transport::banks::{Banks, Layout};
 use super::places;
 use super::turn::SlotNeeds;
 use crate::communicator::Communicator;
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::messenger::Messenger;
 use crate::p2p::agreement::{self, NUMBERS};
 use crate::progress;
@@ -34,8 +34,8 @@ use crate::wire::Signature;
 /// The banks of a communicator or of a persistent operation.
 #[derive(Debug, Default)]
 pub struct Neighbourhood {
-    state: GiantCell<BankState>,
-    terms: GiantCell<Terms>,
+    state: FirstLaneCell<BankState>,
+    terms: FirstLaneCell<Terms>,
     /// For members on several hosts: the number of each among those of this host.
     numbers: OnceLock<Option<Box<[u32]>>>,
 }
@@ -96,7 +96,7 @@ impl HostOffer {
 
 impl Neighbourhood {
     /// Takes the banks of a communicator if there are any to be had; what its operations may then use.
-    pub fn of_communicator(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> HostOffer {
+    pub fn of_communicator(&self, held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> HostOffer {
         if self.numbers(messenger, comm).is_some() {
             return match *self.terms.borrow(held) {
                 Terms::Settled(offer) => offer,
@@ -107,7 +107,7 @@ impl Neighbourhood {
     }
 
     /// What the members on this host may use.
-    fn of_host(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> HostOffer {
+    fn of_host(&self, held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> HostOffer {
         if matches!(*self.state.borrow(held), BankState::Unknown) {
             let reach = |locals: &[u32]| await_reach(held, messenger, locals);
             *self.state.borrow_mut(held) = open(messenger, comm, 0, Layout::of_communicator, reach);
@@ -122,7 +122,12 @@ impl Neighbourhood {
 
     /// Whether the members are on several hosts and have not agreed so far: then what this host has to offer, as a number of
     /// which the largest of all hosts is given to [`Neighbourhood::settle`]. Until that only messages are sent.
-    pub fn needs_agreement(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Option<u32> {
+    pub fn needs_agreement(
+        &self,
+        held: &LaneGuard,
+        messenger: &Messenger,
+        comm: &Communicator,
+    ) -> Option<u32> {
         self.numbers(messenger, comm)?;
         let Terms::Open = *self.terms.borrow(held) else { return None };
         *self.terms.borrow_mut(held) = Terms::Asked;
@@ -130,17 +135,17 @@ impl Neighbourhood {
     }
 
     /// Whether members on several hosts have not begun to agree.
-    pub fn is_open(&self, held: &Held) -> bool {
+    pub fn is_open(&self, held: &LaneGuard) -> bool {
         matches!(*self.terms.borrow(held), Terms::Open)
     }
 
     /// Whether members on several hosts have agreed.
-    pub fn is_settled(&self, held: &Held) -> bool {
+    pub fn is_settled(&self, held: &LaneGuard) -> bool {
         matches!(*self.terms.borrow(held), Terms::Settled(_))
     }
 
     /// All hosts have this to offer.
-    pub fn settle(&self, held: &Held, offer: u32) {
+    pub fn settle(&self, held: &LaneGuard, offer: u32) {
         let offers = [HostOffer::Mapped, HostOffer::Call, HostOffer::Banks];
         let offer = offers.into_iter().find(|known| *known as u32 == offer).unwrap_or(HostOffer::Messages);
         *self.terms.borrow_mut(held) = Terms::Settled(offer);
@@ -169,13 +174,13 @@ impl Neighbourhood {
         // What is lent in it was agreed upon for the communicator.
         let state = open(messenger, comm, number, layout, |_| Reach::None);
         let is_open = matches!(state, BankState::Open(..));
-        is_open.then(|| Neighbourhood { state: GiantCell::new(state), ..Neighbourhood::default() })
+        is_open.then(|| Neighbourhood { state: FirstLaneCell::new(state), ..Neighbourhood::default() })
     }
 
     /// The banks, for as long as nothing else of this operation's communicator is done: a user's operator, the only foreign
     /// code that runs meanwhile, must not communicate (MPI-5 section 6.9.5).
     #[inline]
-    pub fn banks<'a>(&'a self, held: &'a Held) -> Option<RefMut<'a, Banks>> {
+    pub fn banks<'a>(&'a self, held: &'a LaneGuard) -> Option<RefMut<'a, Banks>> {
         RefMut::filter_map(self.state.borrow_mut(held), |state| match state {
             BankState::Open(banks, _) => Some(&mut **banks),
             BankState::Unknown | BankState::Closed => None,
@@ -201,7 +206,7 @@ fn numbers(messenger: &Messenger, comm: &Communicator) -> Option<Box<[u32]>> {
 
 /// What these ranks of the host may do to each other's memory, which all of them have to know alike: whoever is early waits until the
 /// others have called MPI_Init, and takes in messages meanwhile.
-fn await_reach(held: &Held, messenger: &Messenger, locals: &[u32]) -> Reach {
+fn await_reach(held: &LaneGuard, messenger: &Messenger, locals: &[u32]) -> Reach {
     const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
     let (mut pause, mut told) = (PAUSES[0], false);
     // They come, or end, and then the launcher ends the job.

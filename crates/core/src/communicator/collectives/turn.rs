@@ -12,7 +12,7 @@ pub struct BankTurn {
     bytes: usize,
     lends: bool,
     streams: bool,
-    accord: u16,
+    agreed: u16,
     slot: Option<Slot>,
 }
 
@@ -59,17 +59,17 @@ impl SlotNeeds {
 impl BankTurn {
     /// The turn of an operation that begins now.
     #[inline]
-    pub fn take(banks: &mut Banks, room: SlotNeeds, accord: u16) -> BankTurn {
+    pub fn take(banks: &mut Banks, room: SlotNeeds, agreed: u16) -> BankTurn {
         let SlotNeeds { bytes, lends, streams, .. } = room;
         let class = room.class.unwrap_or_else(|| room.class_in(banks));
-        BankTurn { class, number: banks.begin(class), bytes, lends, streams, accord, slot: None }
+        BankTurn { class, number: banks.begin(class), bytes, lends, streams, agreed, slot: None }
     }
 
     /// Asks whether it has come.
     #[inline]
     pub fn grant(&mut self, banks: &mut Banks) -> bool {
         if self.slot.is_none() {
-            let granted = banks.grant(self.class, self.number, self.bytes, self.accord);
+            let granted = banks.grant(self.class, self.number, self.bytes, self.agreed);
             self.slot = match granted {
                 Some(slot) if !self.lends => Some(banks.spread(slot, self.number, self.bytes)),
                 granted => granted,

@@ -7,7 +7,7 @@ use super::node::Neighbourhood;
 use super::{Run, Ticket};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
-use crate::giant::{GiantCell, Held};
+use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::request::RequestId;
 use crate::wire::Signature;
 
@@ -33,7 +33,7 @@ pub(crate) struct Nonblocking {
 /// A persistent operation.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) run: GiantCell<Option<Run>>,
+    pub(crate) run: FirstLaneCell<Option<Run>>,
     pub(crate) comm: Arc<Communicator>,
     pub(crate) tag: i32,
     /// The tag that making it took, and what that said.
@@ -43,7 +43,7 @@ pub(crate) struct Kept {
     /// It may be done without messages and without foreign code.
     pub(crate) has_fast_path: bool,
     /// What a start has begun that was not over at once, until the same start goes on with it.
-    pub(crate) begun: GiantCell<Option<Ticket>>,
+    pub(crate) begun: FirstLaneCell<Option<Ticket>>,
     /// How often it was started.
     pub(crate) starts: AtomicU32,
     /// A run by messages has failed: what is still under way of it could be taken for the next one's, as all have one tag.
@@ -62,7 +62,7 @@ impl Kept {
     }
 
     /// Its execution is at rest again, after it has failed or not.
-    pub fn put_back(&self, held: &Held, run: Option<Run>, has_failed: bool) {
+    pub fn put_back(&self, held: &LaneGuard, run: Option<Run>, has_failed: bool) {
         if has_failed && self.banks.is_none() {
             self.failed.store(true, Ordering::Relaxed);
         }

@@ -1,26 +1,28 @@
 //! Who is inside the library: at most one thread in each lane.
 //!
-//! What threads do that ask for `MPI_THREAD_MULTIPLE` mostly concerns different communicators. So messages are
-//! divided into *lanes*: each has its own rings, matcher, requests and lock, and a communicator whose members all
-//! speak in lanes has its point-to-point messages in one of them (see `Communicator::lane`). The first lane is also the
-//! place of everything else (objects, collectives, other hosts): its lock is the giant one.
+//! What threads do that ask for `MPI_THREAD_MULTIPLE` mostly concerns different communicators. So messages
+//! are divided into *lanes*: each has its own rings, matcher, requests and lock, and a communicator whose
+//! members all speak in lanes has its point-to-point messages in one of them (see `Communicator::lane`). The
+//! first lane is also the place of everything else (objects, collectives, other hosts): its lock is the one
+//! that most calls take.
 //!
-//! A program that asked for less than `MPI_THREAD_MULTIPLE` takes no lock: [`enter`] is one load. Otherwise the first
-//! entry of a thread into a lane locks a mutex; entries from callbacks (user operators, attribute callbacks, error
-//! handlers) nest. A thread that waits lets others in by [`Held::relax`], which takes the token mutably so that
-//! nothing reached through it is still borrowed.
+//! A program that asked for less than `MPI_THREAD_MULTIPLE` takes no lock: [`enter`] is one load. Otherwise
+//! the first entry of a thread into a lane locks a mutex; entries from callbacks (user operators, attribute
+//! callbacks, error handlers) nest. A thread that waits lets others in by [`LaneGuard::relax`], which takes
+//! the token mutably so that nothing reached through it is still borrowed.
 //!
-//! Mutable state sits in a [`GiantCell`], which opens for who holds the first lane, or in [`LaneCells`], of which the
-//! one opens whose lane is held. Rule: no borrow is alive while a user's callback runs, since the callback may enter again.
+//! Mutable state sits in a [`FirstLaneCell`], which opens for who holds the first lane, or in [`LaneCells`],
+//! of which the one opens whose lane is held. Rule: no borrow is alive while a user's callback runs, since
+//! the callback may enter again.
 //!
 //! Order of locks: who holds the first lane may enter another one and wait for it; who holds another one only
 //! tries ([`try_enter`]). So no two threads wait for each other.
 //!
 //! # Safety
-//! `GiantCell` and `LaneCells` are `Sync` though their `RefCell`s are not: a borrow counter is touched only by the thread
-//! that holds the lane, which each borrow checks (or by the only thread, below `MPI_THREAD_MULTIPLE`, as MPI-5 section 11.6
-//! demands of the program). `Held` is neither `Send` nor `Sync` and borrows end before it does. A lock's guard is touched only by
-//! the thread that has locked it.
+//! `FirstLaneCell` and `LaneCells` are `Sync` though their `RefCell`s are not: a borrow counter is touched
+//! only by the thread that holds the lane, which each borrow checks (or by the only thread, below
+//! `MPI_THREAD_MULTIPLE`, as MPI-5 section 11.6 demands of the program). `LaneGuard` is neither `Send` nor
+//! `Sync` and borrows end before it does. A lock's guard is touched only by the thread that has locked it.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, Ref, RefCell, RefMut, UnsafeCell};
@@ -31,7 +33,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tutti_base::config::MAX_LANES;
 
-/// A lane; below [`lanes`].
+/// A lane; below [`count`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(u8);
 
@@ -40,7 +42,7 @@ pub struct Lane(u8);
 #[repr(align(128))]
 struct Lock {
     mutex: Mutex<()>,
-    /// While it is locked: what gives it back. Here, since a [`Held`] of a few bytes stays in registers.
+    /// While it is locked: what gives it back. Here, since a [`LaneGuard`] of a few bytes stays in registers.
     guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     owner: AtomicUsize,
     waiters: AtomicUsize,
@@ -76,7 +78,7 @@ impl Drop for Engaged {
 
 /// Proof that this thread is the one inside a lane.
 #[derive(Debug)]
-pub struct Held {
+pub struct LaneGuard {
     lane: Lane,
     /// Whether it was this entry that locked the lane, not one around it.
     locks: bool,
@@ -87,18 +89,18 @@ pub struct Held {
 #[derive(Debug)]
 pub struct Waits(());
 
-/// Proof that this thread is inside a lane which perhaps is not that of the [`Held`] it comes from.
+/// Proof that this thread is inside a lane which perhaps is not that of the [`LaneGuard`] it comes from.
 #[derive(Debug)]
 pub enum InLane<'a> {
     /// The same.
-    Same(&'a Held),
+    Same(&'a LaneGuard),
     /// Another one, entered for as long as this lives.
-    Other(Held),
+    Other(LaneGuard),
 }
 
 /// State that only the holder of the first lane can reach.
 #[derive(Debug, Default)]
-pub struct GiantCell<T>(RefCell<T>);
+pub struct FirstLaneCell<T>(RefCell<T>);
 
 /// State of which there is one in each lane.
 #[derive(Debug)]
@@ -108,12 +110,12 @@ pub struct LaneCells<T> {
 }
 
 // SAFETY: see the module's Safety section.
-unsafe impl<T: Send> Sync for GiantCell<T> {}
+unsafe impl<T: Send> Sync for FirstLaneCell<T> {}
 // SAFETY: see the module's Safety section.
 unsafe impl<T: Send> Sync for LaneCells<T> {}
 
-/// Says that several threads may call MPI at the same time from now on (`MPI_THREAD_MULTIPLE`), in so many lanes.
-/// Called before a second thread can be inside.
+/// Says that several threads may call MPI at the same time from now on (`MPI_THREAD_MULTIPLE`), in so many
+/// lanes. Called before a second thread can be inside.
 pub fn allow_threads(lanes: u32) {
     tutti_base::traffic::share();
     LANES.store(lanes.clamp(1, MAX_LANES), Ordering::Relaxed);
@@ -127,7 +129,7 @@ pub fn threads_allowed() -> bool {
 
 /// Lanes that threads may be in.
 #[inline]
-pub fn lanes() -> u32 {
+pub fn count() -> u32 {
     LANES.load(Ordering::Relaxed).max(1)
 }
 
@@ -147,27 +149,27 @@ pub fn waiting() -> u32 {
 
 /// Enters the first lane; nested entries of one thread do not block.
 #[inline]
-pub fn enter() -> Held {
+pub fn enter() -> LaneGuard {
     enter_lane(Lane::FIRST)
 }
 
 /// Enters where there is one thread at a time: no lock, no lanes. For who has asked [`threads_allowed`].
 #[inline(always)]
-pub fn enter_alone() -> Held {
-    Held { lane: Lane::FIRST, locks: false, not_send: PhantomData }
+pub fn enter_alone() -> LaneGuard {
+    LaneGuard { lane: Lane::FIRST, locks: false, not_send: PhantomData }
 }
 
 /// Enters a lane. Not for who is inside another one than the first.
 #[inline]
-pub fn enter_lane(lane: Lane) -> Held {
-    Held { lane, locks: threads_allowed() && lock(lane), not_send: PhantomData }
+pub fn enter_lane(lane: Lane) -> LaneGuard {
+    LaneGuard { lane, locks: threads_allowed() && lock(lane), not_send: PhantomData }
 }
 
 /// Enters a lane in which nobody is.
-pub fn try_enter(lane: Lane) -> Option<Held> {
+pub fn try_enter(lane: Lane) -> Option<LaneGuard> {
     let lock = &LOCKS[lane.index()];
     lock.keep(lock.try_lock()?, me());
-    Some(Held { lane, locks: true, not_send: PhantomData })
+    Some(LaneGuard { lane, locks: true, not_send: PhantomData })
 }
 
 /// Notes that this thread has started something in a lane: its waits move that lane too.
@@ -190,7 +192,8 @@ pub fn engaged() -> impl Iterator<Item = Lane> {
     (0..MAX_LANES as u8).filter(move |lane| lanes >> lane & 1 != 0).map(Lane)
 }
 
-/// The lanes of this thread afterwards. A thread that is ending (whose destructors call MPI) has none of its own any more.
+/// The lanes of this thread afterwards. A thread that is ending (whose destructors call MPI) has none of its
+/// own any more.
 #[inline]
 fn change_engaged(change: impl Fn(u32) -> u32) -> u32 {
     let changed = ENGAGED.try_with(|engaged| {
@@ -211,7 +214,7 @@ impl Lane {
     /// The lane with this number, if there is one.
     #[inline]
     pub fn new(number: u32) -> Option<Lane> {
-        (number < lanes()).then_some(Lane(number as u8))
+        (number < count()).then_some(Lane(number as u8))
     }
 
     /// The lane whose [`Lane::number`] this is.
@@ -266,7 +269,8 @@ impl Lock {
 
     /// Unlocks it. For who has it.
     fn give_back(&'static self) {
-        // SAFETY: a `Held` says that this thread has locked it; the guard is out of the cell before it unlocks.
+        // SAFETY: a `LaneGuard` says that this thread has locked it; the guard is out of the cell before it
+        // unlocks.
         let guard = unsafe { (*self.guard.get()).take() };
         // Release: see `lock_taken`.
         self.owner.store(0, Ordering::Release);
@@ -274,7 +278,7 @@ impl Lock {
     }
 }
 
-impl Held {
+impl LaneGuard {
     /// Where this thread is.
     #[inline]
     pub fn lane(&self) -> Lane {
@@ -286,12 +290,12 @@ impl Held {
     /// # Panics
     /// If neither of the two is the one held nor the first is: a bug (see the order of locks).
     #[inline(always)]
-    pub fn other_lane(&self, lane: Lane) -> Option<Held> {
+    pub fn other_lane(&self, lane: Lane) -> Option<LaneGuard> {
         (lane != self.lane).then(|| self.enter_other(lane))
     }
 
     #[cold]
-    fn enter_other(&self, lane: Lane) -> Held {
+    fn enter_other(&self, lane: Lane) -> LaneGuard {
         assert!(self.lane.is_first(), "from lane {} into lane {}", self.lane.0, lane.0);
         enter_lane(lane)
     }
@@ -299,12 +303,13 @@ impl Held {
     /// Enters `lane` if that is another one, for as long as the result lives.
     ///
     /// # Panics
-    /// As [`Held::other_lane`].
+    /// As [`LaneGuard::other_lane`].
     pub fn in_lane(&self, lane: Lane) -> InLane<'_> {
         self.other_lane(lane).map_or(InLane::Same(self), InLane::Other)
     }
 
-    /// Leaves this lane for another one. Does nothing but change the lane inside a callback of this thread in it.
+    /// Leaves this lane for another one. Does nothing but change the lane inside a callback of this thread in
+    /// it.
     pub fn move_to(&mut self, lane: Lane) {
         self.unlock();
         *self = enter_lane(lane);
@@ -347,7 +352,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LaneGuard {
     #[inline]
     fn drop(&mut self) {
         if self.locks {
@@ -363,10 +368,10 @@ impl Drop for Waits {
 }
 
 impl Deref for InLane<'_> {
-    type Target = Held;
+    type Target = LaneGuard;
 
     #[inline]
-    fn deref(&self) -> &Held {
+    fn deref(&self) -> &LaneGuard {
         match self {
             InLane::Same(held) => held,
             InLane::Other(held) => held,
@@ -374,10 +379,10 @@ impl Deref for InLane<'_> {
     }
 }
 
-impl<T> GiantCell<T> {
+impl<T> FirstLaneCell<T> {
     /// Wraps a value.
-    pub const fn new(value: T) -> GiantCell<T> {
-        GiantCell(RefCell::new(value))
+    pub const fn new(value: T) -> FirstLaneCell<T> {
+        FirstLaneCell(RefCell::new(value))
     }
 
     /// Reads. The borrow ends before the token does.
@@ -385,7 +390,7 @@ impl<T> GiantCell<T> {
     /// # Panics
     /// If the value is borrowed mutably, or another lane is held: a bug (a callback ran under a borrow).
     #[inline(always)]
-    pub fn borrow<'a>(&'a self, held: &'a Held) -> Ref<'a, T> {
+    pub fn borrow<'a>(&'a self, held: &'a LaneGuard) -> Ref<'a, T> {
         assert!(held.lane.is_first(), "what lies in the first lane");
         self.0.borrow()
     }
@@ -395,7 +400,7 @@ impl<T> GiantCell<T> {
     /// # Panics
     /// If the value is borrowed, or another lane is held: a bug (a callback ran under a borrow).
     #[inline(always)]
-    pub fn borrow_mut<'a>(&'a self, held: &'a Held) -> RefMut<'a, T> {
+    pub fn borrow_mut<'a>(&'a self, held: &'a LaneGuard) -> RefMut<'a, T> {
         assert!(held.lane.is_first(), "what lies in the first lane");
         self.0.borrow_mut()
     }
@@ -410,18 +415,18 @@ impl<T> LaneCells<T> {
     /// Reads the state of the lane that is held. The borrow ends before the token does.
     ///
     /// # Panics
-    /// As [`GiantCell::borrow`].
+    /// As [`FirstLaneCell::borrow`].
     #[inline(always)]
-    pub fn borrow<'a>(&'a self, held: &'a Held) -> Ref<'a, T> {
+    pub fn borrow<'a>(&'a self, held: &'a LaneGuard) -> Ref<'a, T> {
         self.cell(held).borrow()
     }
 
     /// Reads and writes the state of the lane that is held. The borrow ends before the token does.
     ///
     /// # Panics
-    /// As [`GiantCell::borrow_mut`].
+    /// As [`FirstLaneCell::borrow_mut`].
     #[inline(always)]
-    pub fn borrow_mut<'a>(&'a self, held: &'a Held) -> RefMut<'a, T> {
+    pub fn borrow_mut<'a>(&'a self, held: &'a LaneGuard) -> RefMut<'a, T> {
         self.cell(held).borrow_mut()
     }
 
@@ -431,7 +436,7 @@ impl<T> LaneCells<T> {
     }
 
     #[inline(always)]
-    fn cell(&self, held: &Held) -> &RefCell<T> {
+    fn cell(&self, held: &LaneGuard) -> &RefCell<T> {
         if held.lane.is_first() { &self.first } else { &self.further[held.lane.index() - 1] }
     }
 }
@@ -455,7 +460,8 @@ fn lock_taken(Lock { mutex, waiters, owner, .. }: &'static Lock) -> MutexGuard<'
     waiters.fetch_add(1, Ordering::Relaxed);
     let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     waiters.fetch_sub(1, Ordering::Relaxed);
-    // The mutex orders all of this already; for a thread sanitizer, which does not see the standard library's slow path, this does.
+    // The mutex orders all of this already; for a thread sanitizer, which does not see the standard library's
+    // slow path, this does.
     owner.load(Ordering::Acquire);
     guard
 }
@@ -468,7 +474,7 @@ mod tests {
     fn one_thread_at_a_time_in_each_lane_and_entries_nest() {
         allow_threads(3);
         let counts = LaneCells::new(0u64, [0, 0]);
-        static OF_FIRST: GiantCell<u64> = GiantCell::new(0);
+        static OF_FIRST: FirstLaneCell<u64> = FirstLaneCell::new(0);
         std::thread::scope(|scope| {
             for thread in 0..6u8 {
                 let counts = &counts;

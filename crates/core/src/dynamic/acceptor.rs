@@ -30,17 +30,17 @@ enum Stranger {
 
 /// All who have come.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Acceptor {
     key: u64,
     secret: [u8; 32],
     strangers: VecDeque<(Instant, Stranger)>,
     proved: VecDeque<Line>,
 }
 
-impl Door {
+impl Acceptor {
     /// Of a port whose name has this key, and which others prove to know by `secret`.
-    pub(super) fn new(key: u64, secret: [u8; 32]) -> Door {
-        Door { key, secret, strangers: VecDeque::new(), proved: VecDeque::new() }
+    pub(super) fn new(key: u64, secret: [u8; 32]) -> Acceptor {
+        Acceptor { key, secret, strangers: VecDeque::new(), proved: VecDeque::new() }
     }
 
     /// Somebody of this host has come. Other users are sent away.

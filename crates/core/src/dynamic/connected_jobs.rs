@@ -17,8 +17,8 @@ use tutti_transport::shm::Home;
 use super::line::{End, Line};
 use crate::collective;
 use crate::communicator::Communicator;
-use crate::giant::Held;
 use crate::group::Group;
+use crate::lanes::LaneGuard;
 use crate::other_jobs::Name;
 use crate::process::Process;
 use crate::progress;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The processes of other jobs that can be reached.
 #[derive(Debug, Default)]
-pub(super) struct Ties {
+pub(super) struct ConnectedJobs {
     homes: Vec<Home>,
     /// Which of them is looked at next.
     next: usize,
@@ -51,7 +51,12 @@ impl Drop for Lookout {
 }
 
 /// At a root: goes on looking at the line over which it has met `members`, as long as one of them is connected with this process.
-pub(super) fn look_out(held: &Held, process: &Process, line: Arc<Line>, members: impl Iterator<Item = Name>) {
+pub(super) fn look_out(
+    held: &LaneGuard,
+    process: &Process,
+    line: Arc<Line>,
+    members: impl Iterator<Item = Name>,
+) {
     let own = process.job.header().job_id;
     let members: Vec<Name> = members.filter(|name| name.job != own).collect();
     if !members.is_empty() {
@@ -60,7 +65,7 @@ pub(super) fn look_out(held: &Held, process: &Process, line: Arc<Line>, members:
 }
 
 /// This process has nothing to do with others any more: their roots are told that its end means nothing.
-pub fn end(held: &Held, process: &Process) {
+pub fn end(held: &LaneGuard, process: &Process) {
     super::known(process).borrow_mut(held).tied.lookouts.clear();
 }
 
@@ -69,7 +74,7 @@ pub fn end(held: &Held, process: &Process) {
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn part(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let others: Vec<WorldRank> = match comm.inter() {
         Some(inter) => inter.remote.iter().collect(),
         None => comm.group().iter().collect(),
@@ -105,7 +110,11 @@ pub fn part(held: &mut Held, process: &Process, comm: &Communicator) -> Result<(
 }
 
 /// Tells of a process whether a communicator other than `comm` names it.
-fn still_needed(held: &Held, process: &Process, comm: &Communicator) -> impl Fn(WorldRank) -> bool + use<> {
+fn still_needed(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+) -> impl Fn(WorldRank) -> bool + use<> {
     let contexts = [Some(comm.context()), comm.inter().map(|inter| inter.local.context())];
     let communicators = process.library.communicators.borrow(held);
     let rest = communicators.values().filter(|other| !contexts.contains(&Some(other.context())));
@@ -115,7 +124,7 @@ fn still_needed(held: &Held, process: &Process, comm: &Communicator) -> impl Fn(
     move |member| groups.iter().any(|group| group.contains(member))
 }
 
-fn forget(held: &Held, process: &Process, gone: &[Peer]) {
+fn forget(held: &LaneGuard, process: &Process, gone: &[Peer]) {
     let mut messages = process.messages.borrow_mut(held);
     messages.link.bridges().forget(gone.iter().copied());
     gone.iter().for_each(|peer| messages.state.forget_peer(*peer));
@@ -124,7 +133,7 @@ fn forget(held: &Held, process: &Process, gone: &[Peer]) {
 }
 
 /// Writes down for the launcher which jobs this process is connected with, and forgets the objects of others.
-pub(super) fn tie(held: &Held, process: &Process) {
+pub(super) fn tie(held: &LaneGuard, process: &Process) {
     let known: Vec<Peer> = process.messages.borrow_mut(held).link.bridges().known().collect();
     let mut dynamic = super::known(process).borrow_mut(held);
     let mut others = process.library.other_jobs.borrow_mut(held);
@@ -132,7 +141,7 @@ pub(super) fn tie(held: &Held, process: &Process) {
     let homes = names.iter().filter_map(|name| others.home_of(*name)).collect();
     let mut lookouts = std::mem::take(&mut dynamic.tied.lookouts);
     lookouts.retain(|lookout| lookout.members.iter().any(|member| names.contains(member)));
-    dynamic.tied = Ties { homes, lookouts, ..Ties::default() };
+    dynamic.tied = ConnectedJobs { homes, lookouts, ..ConnectedJobs::default() };
     let mut jobs: Vec<u64> = names.iter().map(|name| name.job).collect();
     jobs.sort_unstable();
     jobs.dedup();
@@ -143,24 +152,27 @@ pub(super) fn tie(held: &Held, process: &Process) {
 
 /// Looks at one of the processes that this one is connected with; asked before each sleep of a wait. Ends this job when it has been
 /// gone for some time.
-pub fn watch(held: &Held, process: &Process) {
+pub fn watch(held: &LaneGuard, process: &Process) {
     let mut dynamic = super::known(process).borrow_mut(held);
-    let ties = &mut dynamic.tied;
-    if ties.homes.is_empty() && ties.lookouts.is_empty() {
+    let connected_jobs = &mut dynamic.tied;
+    if connected_jobs.homes.is_empty() && connected_jobs.lookouts.is_empty() {
         return;
     }
-    ties.next = (ties.next + 1) % ties.homes.len().max(1);
-    if ties.lost_since.is_none() && (ties.homes.get(ties.next).is_some_and(is_lost) || ties.is_line_lost()) {
-        ties.lost_since = Some(Instant::now());
+    connected_jobs.next = (connected_jobs.next + 1) % connected_jobs.homes.len().max(1);
+    if connected_jobs.lost_since.is_none()
+        && (connected_jobs.homes.get(connected_jobs.next).is_some_and(is_lost)
+            || connected_jobs.is_line_lost())
+    {
+        connected_jobs.lost_since = Some(Instant::now());
     }
-    if ties.lost_since.is_some_and(|since| since.elapsed() > PATIENCE) {
+    if connected_jobs.lost_since.is_some_and(|since| since.elapsed() > PATIENCE) {
         drop(dynamic);
         let why = format!("Tutti: rank {}: a job that this one is connected with has failed", process.rank);
         process.abort(1, &why);
     }
 }
 
-impl Ties {
+impl ConnectedJobs {
     /// Whether the root of a group on other hosts is gone without a word. Those that have parted are forgotten.
     fn is_line_lost(&mut self) -> bool {
         let mut any = false;

@@ -3,7 +3,7 @@
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
 use tutti_core::communicator::Communicator;
-use tutti_core::giant::Held;
+use tutti_core::lanes::LaneGuard;
 use tutti_core::process::Process;
 
 /// What a result is on the wire: 0 where nothing went wrong, else the number of the class.
@@ -29,7 +29,12 @@ pub fn judge<T>(result: Result<T>, worst: u32) -> Result<T> {
 ///
 /// # Errors
 /// The own one, or that of another member; what went wrong with a message.
-pub fn agree<T>(held: &mut Held, process: &Process, comm: &Communicator, result: Result<T>) -> Result<T> {
+pub fn agree<T>(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    result: Result<T>,
+) -> Result<T> {
     let worst = collective::maximum(held, process, comm, verdict(&result))?;
     judge(result, worst)
 }
@@ -39,7 +44,7 @@ pub fn agree<T>(held: &mut Held, process: &Process, comm: &Communicator, result:
 /// # Errors
 /// `NotSame`, naming them; else as [`agree`].
 pub fn agree_same<T, const N: usize>(
-    held: &mut Held,
+    held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
     result: Result<T>,
