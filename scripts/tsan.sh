@@ -1,7 +1,7 @@
 #!/bin/sh
 # The programs of several threads (tests/c/threads*.c) on a library built with the thread sanitizer: any report is a failure.
 # usage: scripts/tsan.sh [RANKS]   (2); wants the staged mpirun. Takes what the installed compiler brings: the standard library itself is not
-# instrumented, so the locks' slow paths tell of themselves (`giant::lock_taken`).
+# instrumented, so the locks' slow paths tell of themselves (`lanes::lock_taken`).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${1:-2}

@@ -1,4 +1,5 @@
-//! A file in memory that fails: from a seed, for tests of what is above. Bytes that it has acknowledged are there.
+//! A file in memory that fails: from a seed, for tests of what is above. Bytes that it has acknowledged are
+//! there.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Mutex, PoisonError};
