@@ -6,8 +6,8 @@
 //!
 //! **Who is gone.** A killed server is told by its system at once, or when it is next spoken to. A host that
 //! has vanished says nothing: while nothing comes, something is sent, and what the other system does not
-//! acknowledge, though it was sent again twice, means that it is gone. On a busy host the second time may come
-//! late: then a second of waiting would be over, so that once is enough after most of it without any
+//! acknowledge, though it was sent again twice, means that it is gone. On a busy host the second time may
+//! come late: then a second of waiting would be over, so that once is enough after most of it without any
 //! acknowledgement. A server that is only busy has a system that acknowledges.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
