@@ -141,7 +141,7 @@ def drop_caches(mpi):
 
 
 def restart(mpi, folder, rounds):
-    """From mpirun to the end of a job that has nothing left to do, over reading its files."""
+    """From mpirun until ranks go on, over reading their files."""
     held = Holding(mpi, folder)
     held.keep("--stop")
     assert held.job.wait(PATIENCE).status == 0
@@ -154,8 +154,9 @@ def restart(mpi, folder, rounds):
         drop_caches(mpi)
         begun = time.monotonic()
         job = Job([mpi.mpirun, "--restart", held.sets], mpi.env, mark=held.job.mark)
-        outcome = job.wait(PATIENCE)
+        assert job.until(lambda out, err: "goes on" in out, PATIENCE), job.errors()
         made.append(time.monotonic() - begun)
+        outcome = job.wait(PATIENCE)
         assert outcome.status == 0, outcome
         ratios.append(made[-1] / read[-1])
     show("restart / reading the files", f"{statistics.median(ratios):.2f}", "at most 1.3",

@@ -53,6 +53,7 @@ static void hold(int megabytes, const char *file, int is_field)
         say("changed");
         wait_for(file);
     }
+    say("goes on");
     uint64_t sum = 0, all = 0;
     for (size_t i = 0; i < count; i++)
         sum += words[i];

@@ -1,6 +1,7 @@
 //! Runs a plan in a fresh process, from outside (ptrace): nothing is loaded into it.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tutti_sys::tracee::{Registers, SYSCALL, Tracee};
 
@@ -15,6 +16,10 @@ use crate::process::memory::Memory;
 const ALL_SIGNALS: u64 = u64::MAX;
 /// Blocks that are read before somebody is told that it goes on: 16 MiB.
 pub const BLOCKS_A_WORD: usize = 256;
+/// Blocks that a thread takes at a time: 1 MiB.
+const BLOCKS_A_TURN: usize = 16;
+/// More threads wait for each other at the pages of the process.
+const MOST_THREADS: usize = 4;
 
 /// A process that is what its image says, and stands still.
 #[derive(Debug)]
@@ -84,20 +89,46 @@ fn check_files(image: &Process) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes all blocks of a rank's memory.
+/// Writes all blocks of a rank's memory, by several threads: most of the time goes to its pages, which come as
+/// they are written (512 MB took 0.52 s by one thread, where reading the files takes 0.27).
 fn fill(memory: &Memory, reader: &Reader, speak: &mut dyn FnMut()) -> io::Result<()> {
-    let mut room = vec![0; BLOCK as usize];
-    for (number, block) in reader.blocks.iter().enumerate() {
-        if number.is_multiple_of(BLOCKS_A_WORD) {
+    let filling = Filling { memory, reader, next: AtomicUsize::new(0) };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let helpers = processors.min(MOST_THREADS).min(reader.blocks.len().div_ceil(BLOCKS_A_WORD)).max(1) - 1;
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(|| filling.go_on(&mut || ()))).collect();
+        let own = filling.go_on(speak);
+        let others = helpers.into_iter().map(|helper| helper.join().expect("a copy does not panic"));
+        others.fold(own, io::Result::and)
+    })
+}
+
+/// Blocks that threads write in turn.
+struct Filling<'a> {
+    memory: &'a Memory,
+    reader: &'a Reader,
+    /// The first block that nobody has taken.
+    next: AtomicUsize,
+}
+
+impl Filling<'_> {
+    /// Writes blocks until there are none.
+    fn go_on(&self, speak: &mut dyn FnMut()) -> io::Result<()> {
+        let mut room = vec![0; BLOCK as usize];
+        let blocks = &self.reader.blocks;
+        loop {
+            let first = self.next.fetch_add(BLOCKS_A_TURN, Ordering::Relaxed);
+            let Some(left) = blocks.get(first..).filter(|left| !left.is_empty()) else { return Ok(()) };
             speak();
+            for block in &left[..left.len().min(BLOCKS_A_TURN)] {
+                let room = room
+                    .get_mut(..block.bytes as usize)
+                    .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a block is too long"))?;
+                self.reader.read(block, room)?;
+                self.memory.write(block.start, room)?;
+            }
         }
-        let room = room
-            .get_mut(..block.bytes as usize)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a block is too long"))?;
-        reader.read(block, room)?;
-        memory.write(block.start, room)?;
     }
-    Ok(())
 }
 
 /// Where calls are made in a process.
