@@ -28,7 +28,7 @@ pub const NETWORK: u8 = 7;
 
 /// Where a rank runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RankLocation {
     /// Which machine: any number, one a machine.
     pub host: u32,
     /// What it is confined to there ([`tutti_topo::Machine::places`]).
@@ -94,7 +94,7 @@ pub struct Hierarchy {
 
 impl Hierarchy {
     /// Of ranks at these places, one a rank.
-    pub fn new(places: &[Place]) -> Hierarchy {
+    pub fn new(places: &[RankLocation]) -> Hierarchy {
         let mut sets = Sets::new(places.len());
         // For each rank the smallest of its group, level by level.
         let heads: Vec<Vec<u32>> = (1..=NETWORK)
@@ -247,7 +247,7 @@ fn shared(distance: u8) -> &'static [&'static [Level]] {
 }
 
 /// What `place` has of `levels`; `None` if it is not confined to one of each.
-fn key(distance: u8, place: &Place, levels: &[Level]) -> Option<(u32, [u32; 2])> {
+fn key(distance: u8, place: &RankLocation, levels: &[Level]) -> Option<(u32, [u32; 2])> {
     let mut instances = [0; 2];
     for (instance, level) in instances.iter_mut().zip(levels) {
         *instance = place.at[*level as usize]?;

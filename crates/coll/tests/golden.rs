@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use tutti_coll::hierarchy::{Hierarchy, Place};
+use tutti_coll::hierarchy::{Hierarchy, RankLocation};
 use tutti_coll::verify::{Case, Pattern};
 use tutti_coll::{Collective, Params, registry};
 
@@ -65,7 +65,7 @@ fn schedules_are_as_recorded() {
 #[test]
 fn those_of_two_hosts_are_as_recorded() {
     // Dealt out: ranks 0, 2 and 4 on one host, 1 and 3 on the other.
-    let place = |rank: u32| Place { host: rank % 2, at: Default::default() };
+    let place = |rank: u32| RankLocation { host: rank % 2, at: Default::default() };
     let hosts = Arc::new(Hierarchy::new(&(0..5).map(place).collect::<Vec<_>>()));
     let frames = Params { segment: 2, ..Params::default() };
     let check = |name, collective, params| check_on(name, collective, 5, 2, params, Some(&hosts));
@@ -77,7 +77,7 @@ fn those_of_two_hosts_are_as_recorded() {
 
 #[test]
 fn those_of_multicast_are_as_recorded() {
-    let place = |rank: u32| Place { host: rank / 2, at: Default::default() };
+    let place = |rank: u32| RankLocation { host: rank / 2, at: Default::default() };
     let hosts = Arc::new(Hierarchy::new(&(0..6).map(place).collect::<Vec<_>>()));
     let segments = Params { segment: 4, ..Params::default() };
     check_on("multicast", Collective::Bcast, 6, 18, segments, Some(&hosts));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tutti_coll::generator::{Association, Need, Parameter};
-use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
+use tutti_coll::hierarchy::{Hierarchy, Ignored, RankLocation};
 use tutti_coll::model::Model;
 use tutti_coll::simulate::{Binding, Bound, Layout, Load, Reach, Stage, predict};
 use tutti_coll::verify::{Case, Pattern, verify_on};
@@ -14,18 +14,18 @@ use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
 const FLAT: u32 = Params::FLAT;
 
 /// A rank's place on nested things: `arity` sub-things each, from hosts down to caches.
-fn place(mut core: u32, arity: [u32; 4]) -> Place {
+fn place(mut core: u32, arity: [u32; 4]) -> RankLocation {
     let mut at = [None; tutti_topo::model::LEVELS];
     for (level, count) in [4, 2, 1].into_iter().zip(arity.into_iter().rev()) {
         core /= count;
         at[level] = Some(core);
     }
     at[0] = Some(0);
-    Place { host: core / arity[0], at }
+    RankLocation { host: core / arity[0], at }
 }
 
 fn hierarchy(ranks: u32, arity: [u32; 4], core: impl Fn(u32) -> u32) -> Arc<Hierarchy> {
-    let places: Vec<Place> = (0..ranks).map(|rank| place(core(rank), arity)).collect();
+    let places: Vec<RankLocation> = (0..ranks).map(|rank| place(core(rank), arity)).collect();
     Arc::new(Hierarchy::new(&places))
 }
 

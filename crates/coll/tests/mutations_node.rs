@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_coll::build::{Builder, blocks, range};
 use tutti_coll::generator::{Association, Need, Node};
-use tutti_coll::hierarchy::{Hierarchy, Place};
+use tutti_coll::hierarchy::{Hierarchy, RankLocation};
 use tutti_coll::ir::{
     Access, BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Tables,
 };
@@ -31,7 +31,7 @@ impl Subject {
 
 /// Three ranks on one host and the others on another.
 fn two_hosts(ranks: u32) -> Arc<Hierarchy> {
-    let on = |rank| Place { host: u32::from(rank > 2), at: Default::default() };
+    let on = |rank| RankLocation { host: u32::from(rank > 2), at: Default::default() };
     Arc::new(Hierarchy::new(&(0..ranks).map(on).collect::<Vec<_>>()))
 }
 

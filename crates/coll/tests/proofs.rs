@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tutti_coll::generator::{Association, Need, Node, Parameter};
-use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
+use tutti_coll::hierarchy::{Hierarchy, Ignored, RankLocation};
 use tutti_coll::ir::{Kind, StepId};
 use tutti_coll::verify::{Case, Pattern, most_steps, verify_as};
 use tutti_coll::{Collective, Environment, Generator, Params, Schedule, Shape, registry, select};
@@ -22,7 +22,7 @@ const ARRANGEMENTS: usize = 4;
 /// Where ranks are, and which distances are ignored. The machine has two ranks to a cache, two caches to a
 /// memory controller, two controllers to a socket, three sockets to a board.
 fn arrangement(number: usize, ranks: u32) -> (Option<Arc<Hierarchy>>, Ignored) {
-    let place = |processor: u32| Place {
+    let place = |processor: u32| RankLocation {
         host: 0,
         at: [
             Some(processor / 24),
@@ -36,7 +36,7 @@ fn arrangement(number: usize, ranks: u32) -> (Option<Arc<Hierarchy>>, Ignored) {
     };
     let crosswise = |rank: u32| rank % 5 * ranks.div_ceil(5) + rank / 5;
     let bound = |binding: &dyn Fn(u32) -> u32| {
-        let places: Vec<Place> = (0..ranks).map(|rank| place(binding(rank))).collect();
+        let places: Vec<RankLocation> = (0..ranks).map(|rank| place(binding(rank))).collect();
         Some(Arc::new(Hierarchy::new(&places)))
     };
     match number % ARRANGEMENTS {
@@ -183,8 +183,8 @@ proofs! {
 #[test]
 fn steps_are_few_at_4096_ranks() {
     const HOSTS: u32 = 64;
-    let place = |rank: u32| Place { host: rank / HOSTS, at: Default::default() };
-    let places: Vec<Place> = (0..4096).map(place).collect();
+    let place = |rank: u32| RankLocation { host: rank / HOSTS, at: Default::default() };
+    let places: Vec<RankLocation> = (0..4096).map(place).collect();
     let hierarchy = Arc::new(Hierarchy::new(&places));
     let free = |generator: &&Generator| {
         let grows = [Need::FewRanks, Need::FewTurns].iter().any(|need| generator.requires(*need));

@@ -22,19 +22,19 @@ pub struct Attached {
 
 /// Where a buffer may be attached: one at a time.
 #[derive(Debug, Default)]
-pub struct Place(pub(crate) FirstLaneCell<Option<Arc<Attached>>>);
+pub struct AttachmentPlace(pub(crate) FirstLaneCell<Option<Arc<Attached>>>);
 
 /// The place of the process, for MPI_Buffer_attach.
-pub static OF_PROCESS: Place = Place(FirstLaneCell::new(None));
+pub static OF_PROCESS: AttachmentPlace = AttachmentPlace(FirstLaneCell::new(None));
 
 /// The places of the open sessions. A communicator does not know the session it comes from: it uses the first of
 /// these that has a buffer. Nothing can be lost by that, as copies do not live in attached memory.
-pub static OF_SESSIONS: FirstLaneCell<Vec<Arc<Place>>> = FirstLaneCell::new(Vec::new());
+pub static OF_SESSIONS: FirstLaneCell<Vec<Arc<AttachmentPlace>>> = FirstLaneCell::new(Vec::new());
 
-impl Place {
+impl AttachmentPlace {
     /// Nothing is attached.
-    pub const fn new() -> Place {
-        Place(FirstLaneCell::new(None))
+    pub const fn new() -> AttachmentPlace {
+        AttachmentPlace(FirstLaneCell::new(None))
     }
 
     /// Attaches memory at `address` of `bytes`; `None` for `MPI_BUFFER_AUTOMATIC`.
@@ -67,7 +67,7 @@ impl Attached {
 ///
 /// # Errors
 /// `Buffer` when none is attached.
-pub fn attached(held: &LaneGuard, of_communicator: &Place) -> Result<Arc<Attached>> {
+pub fn attached(held: &LaneGuard, of_communicator: &AttachmentPlace) -> Result<Arc<Attached>> {
     of_communicator
         .current(held)
         .or_else(|| OF_PROCESS.current(held))

@@ -31,7 +31,7 @@ pub struct Buffer {
 
 /// One run of a user's memory: what most messages are. Two words, which stay in registers where a [`Buffer`] lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ByteRun {
     base: *mut u8,
     bytes: u64,
 }
@@ -63,14 +63,14 @@ const COARSE_RUNS: usize = 64;
 /// Most runs of memory in one call to the kernel: its own limit is 1024, of which a header takes one.
 const RUNS: usize = 512;
 
-impl Run {
+impl ByteRun {
     /// The memory of `count` items of `datatype` at `base`, if they follow each other without gaps.
     ///
     /// # Safety
     /// See the module's Safety section.
     #[inline(always)]
-    pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Option<Run> {
-        datatype.dense_bytes(count).map(|bytes| Run { base, bytes })
+    pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Option<ByteRun> {
+        datatype.dense_bytes(count).map(|bytes| ByteRun { base, bytes })
     }
 
     /// So many bytes at `base`.
@@ -78,8 +78,8 @@ impl Run {
     /// # Safety
     /// See the module's Safety section.
     #[inline(always)]
-    pub unsafe fn at(base: *mut u8, bytes: u64) -> Run {
-        Run { base, bytes }
+    pub unsafe fn at(base: *mut u8, bytes: u64) -> ByteRun {
+        ByteRun { base, bytes }
     }
 
     /// How long it is.
@@ -105,7 +105,7 @@ impl Run {
         unsafe { move_run(self.base, out.as_mut_ptr(), out.len().min(self.bytes as usize)) };
     }
 
-    /// As [`Run::pack`], for what is read next by another processor: past the caches.
+    /// As [`ByteRun::pack`], for what is read next by another processor: past the caches.
     pub fn stream(self, out: &mut [u8]) {
         // SAFETY: no more than either side has; `out` is the library's own.
         unsafe { copy::copy_streaming(self.base, out.as_mut_ptr(), out.len().min(self.bytes as usize)) };
@@ -113,23 +113,23 @@ impl Run {
 
     /// Stores what another one holds here, as far as both go.
     #[inline(always)]
-    pub fn copy_from(self, source: Run) {
+    pub fn copy_from(self, source: ByteRun) {
         // SAFETY: no more than either side has.
         unsafe { move_run(source.base, self.base, source.bytes.min(self.bytes) as usize) };
     }
 
     /// Combines what another one of the same length holds with this one, `count` items without gaps that `reducer` is bound to.
     #[inline(always)]
-    pub fn combine(self, reducer: &Reducer, count: u64, input: Run) {
+    pub fn combine(self, reducer: &Reducer, count: u64, input: ByteRun) {
         debug_assert!(self.bytes == input.bytes && reducer.datatype().dense_bytes(count) == Some(self.bytes));
         // SAFETY: both runs are as many items; by the standard's rule they are disjoint (MPI-5 section 12.3.4).
         unsafe { reducer.apply(input.base, self.base, count) };
     }
 }
 
-impl From<Run> for Buffer {
+impl From<ByteRun> for Buffer {
     #[inline(always)]
-    fn from(Run { base, bytes }: Run) -> Buffer {
+    fn from(ByteRun { base, bytes }: ByteRun) -> Buffer {
         Buffer { base, bytes, layout: Layout::Run }
     }
 }
@@ -145,7 +145,7 @@ impl Buffer {
     #[inline]
     pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Result<Buffer> {
         // SAFETY: the caller's promise.
-        match unsafe { Run::user(base, count, datatype) } {
+        match unsafe { ByteRun::user(base, count, datatype) } {
             Some(run) => Ok(run.into()),
             None => Buffer::laid_out(base, count, datatype),
         }
@@ -243,8 +243,8 @@ impl Buffer {
 
     /// The message as the run that a user gave, if it is one.
     #[inline]
-    pub fn user_run(&self) -> Option<Run> {
-        matches!(self.layout, Layout::Run).then_some(Run { base: self.base, bytes: self.bytes })
+    pub fn user_run(&self) -> Option<ByteRun> {
+        matches!(self.layout, Layout::Run).then_some(ByteRun { base: self.base, bytes: self.bytes })
     }
 
     /// Whether it is nothing but an address, so that nothing happens when it is dropped.

@@ -6,7 +6,7 @@
 
 use tutti_base::{Error, ErrorClass, Result};
 
-pub use crate::attached::{Attached, OF_PROCESS, OF_SESSIONS, OVERHEAD_BYTES, Place, attached};
+pub use crate::attached::{Attached, AttachmentPlace, OF_PROCESS, OF_SESSIONS, OVERHEAD_BYTES, attached};
 use crate::buffer::Buffer;
 use crate::completion;
 use crate::lanes::LaneGuard;
@@ -14,7 +14,7 @@ use crate::messenger::{Activity, Messenger};
 use crate::progress;
 use crate::request::{Request, RequestId, Status, Work};
 
-impl Place {
+impl AttachmentPlace {
     /// Waits until all messages in the buffer are sent, then detaches it: its address and size as attached
     /// (size `None`: automatic), or nothing if none was attached.
     pub fn detach(&self, held: &mut LaneGuard, messenger: &Messenger) -> Option<(usize, Option<u64>)> {

@@ -44,7 +44,7 @@ use tutti_coll::{Environment, Plan};
 use tutti_transport::banks::Banks;
 
 use crate::communicator::Communicator;
-use crate::engine::{Execution, Status};
+use crate::engine::{Execution, ExecutionStatus};
 use crate::events;
 use crate::info::Info;
 use crate::lanes::LaneGuard;
@@ -191,14 +191,14 @@ fn finish(
 ) -> Result<()> {
     let node = &comm.collectives.node;
     let mut result = advance(held, messenger, comm, node, &mut run, &mut ticket, true);
-    if matches!(result, Ok(Status::Pending)) {
+    if matches!(result, Ok(ExecutionStatus::Pending)) {
         let gives_way =
             waits_for_all(run.execution.plan().shape.collective) && messenger.gives_way(comm.size());
         let mut done = |held: &LaneGuard| {
-            if matches!(result, Ok(Status::Pending)) {
+            if matches!(result, Ok(ExecutionStatus::Pending)) {
                 result = advance(held, messenger, comm, node, &mut run, &mut ticket, false);
             }
-            !matches!(result, Ok(Status::Pending))
+            !matches!(result, Ok(ExecutionStatus::Pending))
         };
         if !gives_way || !progress::give_way(held, messenger, &mut done) {
             progress::wait_until(held, messenger, what, done);
@@ -232,7 +232,7 @@ fn fast_path(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32
         let mut port = BankPort { banks, slot, bank_bytes, carried_bytes: 0, near_bytes, looks };
         let status = run.execution.fast_path(&mut port);
         let carried_bytes = port.carried_bytes;
-        if let Status::Done = status {
+        if let ExecutionStatus::Done = status {
             turn.leave(banks);
             return None;
         }
@@ -252,7 +252,7 @@ fn advance(
     run: &mut Run,
     ticket: &mut Ticket,
     patient: bool,
-) -> Result<Status> {
+) -> Result<ExecutionStatus> {
     if let Some(refusal) = ticket.agreement.refusal(|| name_of_context(comm.context().0)) {
         if node.numbers(messenger, comm).is_some() {
             // Those on other hosts have not lost step.
@@ -271,7 +271,7 @@ fn advance(
     let mut result = run.execution.progress(&mut port);
     let sleeps = messenger.is_about_to_sleep();
     let mut doubts = sleeps;
-    if matches!(result, Ok(Status::Pending)) && port.ticket.patience.looked(sleeps) {
+    if matches!(result, Ok(ExecutionStatus::Pending)) && port.ticket.patience.looked(sleeps) {
         failures::ask(&mut port);
         doubts |= port.ticket.patience.is_long();
         if doubts && let Some(error) = failures::dissent(&port).or_else(|| failures::answered(&port)) {
@@ -283,7 +283,7 @@ fn advance(
         failures::tell(&port, error);
     }
     drop(banks);
-    if matches!(result, Ok(Status::Pending)) && ticket.agreement.is_doubtful(doubts) {
+    if matches!(result, Ok(ExecutionStatus::Pending)) && ticket.agreement.is_doubtful(doubts) {
         return settle_disagreement(held, messenger, comm, node, run, ticket);
     }
     result
@@ -298,15 +298,15 @@ fn settle_disagreement(
     node: &Neighbourhood,
     run: &mut Run,
     ticket: &mut Ticket,
-) -> Result<Status> {
-    let Some(mut banks) = node.banks(held) else { return Ok(Status::Pending) };
+) -> Result<ExecutionStatus> {
+    let Some(mut banks) = node.banks(held) else { return Ok(ExecutionStatus::Pending) };
     let numbers = comm.collectives.node.numbers(messenger, comm);
     let rank_of = |member| {
         let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
         place.map_or(member, |rank| rank as u32)
     };
     let complaint = ticket.agreement.complaint(&banks, || name_of_context(comm.context().0), rank_of);
-    let Some(complaint) = complaint else { return Ok(Status::Pending) };
+    let Some(complaint) = complaint else { return Ok(ExecutionStatus::Pending) };
     if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
         // Its turn will not come, and so none after it.
         banks.give_up(ticket.agreement.number());

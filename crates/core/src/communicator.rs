@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
-use crate::attached::Place;
+use crate::attached::AttachmentPlace;
 use crate::attributes::Attributes;
 use crate::error_handler::ErrorHandler;
 use crate::group::{Comparison, Group};
@@ -47,7 +47,7 @@ pub struct Communicator {
     /// Hints.
     pub info: FirstLaneCell<Info>,
     /// The buffer attached for buffered sends (MPI-4.1).
-    pub buffer: Place,
+    pub buffer: AttachmentPlace,
     /// Plans and the count of collective operations.
     pub collectives: Collectives,
     pub(crate) topology: OnceLock<Arc<Topology>>,
@@ -121,7 +121,7 @@ impl Communicator {
             name: FirstLaneCell::new(ObjectName::EMPTY),
             error_handler: FirstLaneCell::new(error_handler),
             info: FirstLaneCell::default(),
-            buffer: Place::new(),
+            buffer: AttachmentPlace::new(),
             collectives: Collectives::default(),
             topology: OnceLock::new(),
         }

@@ -24,12 +24,12 @@ const LAST_DOUBT: Duration = Duration::from_millis(100);
 pub struct Kernel {
     seat: Option<std::result::Result<Arc<Seat>, String>>,
     /// Operations that have been called and are not over.
-    calls: Vec<(Arc<Place>, u32, Instant)>,
+    calls: Vec<(Arc<OffloadGroup>, u32, Instant)>,
 }
 
 /// A group of ranks, as this one sees it.
 #[derive(Debug)]
-pub struct Place {
+pub struct OffloadGroup {
     seat: Arc<Seat>,
     group: seat::Group,
     programs: Vec<Program>,
@@ -88,7 +88,7 @@ impl Kernel {
     }
 }
 
-impl Place {
+impl OffloadGroup {
     /// A group that the kernel knows, with the own program of each operation; `barrier` is one of them.
     /// Who says nothing for `silence` is gone.
     pub fn new(
@@ -97,14 +97,14 @@ impl Place {
         programs: Vec<Program>,
         barrier: u8,
         silence: Duration,
-    ) -> Place {
+    ) -> OffloadGroup {
         let rank = programs[usize::from(barrier)].rank;
-        Place { seat, group, programs, rank, barrier, silence, turns: Mutex::default() }
+        OffloadGroup { seat, group, programs, rank, barrier, silence, turns: Mutex::default() }
     }
 
     /// Calls an operation; `synchronises`: it ends nowhere before all have called it.
     pub fn call(
-        self: &Arc<Place>,
+        self: &Arc<OffloadGroup>,
         kernel: &mut Kernel,
         operation: Operation,
         synchronises: bool,
@@ -133,7 +133,7 @@ impl Place {
     ///
     /// # Errors
     /// Members have called different operations.
-    pub fn advance(self: &Arc<Place>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
+    pub fn advance(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
         let mut own = std::mem::take(&mut self.turns().own);
         let tended = own.iter_mut().map(|call| self.tend(kernel, call)).collect::<Result<Vec<bool>>>();
         let mut over = tended?.into_iter();
@@ -154,7 +154,7 @@ impl Place {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tend(self: &Arc<Place>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
+    fn tend(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
         let (packet, sequence) = (&call.packet, call.packet.sequence);
         let Some((doubt, interval)) = call.doubt else {
             if !self.may_enter(call) {
@@ -246,7 +246,7 @@ impl Place {
     }
 
     /// Whether an operation is over; then it is forgotten.
-    fn finish(self: &Arc<Place>, kernel: &mut Kernel, sequence: u32) -> bool {
+    fn finish(self: &Arc<OffloadGroup>, kernel: &mut Kernel, sequence: u32) -> bool {
         let is_done = self.seat.is_done(&self.group, sequence);
         if is_done {
             self.turns().open.retain(|open| *open != sequence);

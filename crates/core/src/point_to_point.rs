@@ -15,7 +15,7 @@ use tutti_transport::Peer;
 use tutti_transport::exposure::LentMessage;
 use tutti_transport::waiting::Spin;
 
-use crate::buffer::{Buffer, Run, signature};
+use crate::buffer::{Buffer, ByteRun, signature};
 use crate::buffered::Attached;
 use crate::communicator::{Communicator, Partner};
 use crate::completion::{self, Finished};
@@ -154,7 +154,7 @@ pub fn send_run(
     held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
-    run: Run,
+    run: ByteRun,
     destination: i32,
     tag: i32,
 ) -> Result<bool> {
@@ -335,7 +335,7 @@ pub fn start_receive_run(
     held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
-    run: Run,
+    run: ByteRun,
     source: i32,
     tag: i32,
 ) -> Result<Option<RequestId>> {

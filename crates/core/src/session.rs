@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::RankBlock;
 
-use crate::buffered::{OF_SESSIONS, Place};
+use crate::buffered::{AttachmentPlace, OF_SESSIONS};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
@@ -34,7 +34,7 @@ pub struct Session {
     /// Hints that the program gave.
     pub info: Info,
     /// Where a buffer for buffered sends is attached.
-    pub buffer: Arc<Place>,
+    pub buffer: Arc<AttachmentPlace>,
 }
 
 /// Sessions that were opened in this process so far.
@@ -43,7 +43,7 @@ static OPENED: AtomicU32 = AtomicU32::new(0);
 impl Session {
     /// Opens a session.
     pub fn open(held: &LaneGuard, error_handler: ErrorHandler, info: Info) -> Session {
-        let buffer = Arc::new(Place::new());
+        let buffer = Arc::new(AttachmentPlace::new());
         OF_SESSIONS.borrow_mut(held).push(Arc::clone(&buffer));
         let origin = Origin::numbered(1 + OPENED.fetch_add(1, Ordering::Relaxed));
         Session { origin, error_handler: FirstLaneCell::new(error_handler), info, buffer }

@@ -12,7 +12,9 @@ use tutti_base::Result;
 use tutti_coll::ir::Access;
 use tutti_coll::{Collective, Environment, Plan, Shape};
 use tutti_core::buffer::Buffer;
-use tutti_core::engine::{Array, Execution, Exposed, Memory, NodePort, Port, Remote, Started, Status};
+use tutti_core::engine::{
+    Array, Execution, ExecutionStatus, Exposed, Memory, NodePort, Port, Remote, Started,
+};
 use tutti_data::{Datatype, Op};
 
 struct Counting;
@@ -104,7 +106,7 @@ fn a_cached_operation_allocates_nothing() {
                 // SAFETY: both vectors outlive the run and hold four items.
                 unsafe { execution.bindings().bind(array(from), array(into), &[]) };
                 execution.start();
-                while execution.progress(&mut Instant).expect("never fails") == Status::Pending {}
+                while execution.progress(&mut Instant).expect("never fails") == ExecutionStatus::Pending {}
             }
         };
         run(1);

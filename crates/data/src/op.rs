@@ -29,18 +29,18 @@ pub(crate) enum Operator {
 }
 
 #[derive(Clone)]
-pub(crate) enum Kind {
+pub(crate) enum OperatorKind {
     Predefined(Operator),
     User { function: UserFunction, commutative: bool },
 }
 
 /// A reduction operator. Cheap to clone.
 #[derive(Clone)]
-pub struct Op(pub(crate) Kind);
+pub struct Op(pub(crate) OperatorKind);
 
 const PREDEFINED: [(&str, Op); 14] = {
     const fn op(operator: Operator) -> Op {
-        Op(Kind::Predefined(operator))
+        Op(OperatorKind::Predefined(operator))
     }
     [
         ("MPI_SUM", op(Operator::Sum)),
@@ -70,14 +70,14 @@ impl Op {
 
     /// An operator by a user's function (`MPI_Op_create`).
     pub fn user(function: UserFunction, commutative: bool) -> Op {
-        Op(Kind::User { function, commutative })
+        Op(OperatorKind::User { function, commutative })
     }
 
     /// The handle of the ABI, if predefined.
     pub fn code(&self) -> Option<u32> {
         match self.0 {
-            Kind::Predefined(operator) => Some(operator as u32),
-            Kind::User { .. } => None,
+            OperatorKind::Predefined(operator) => Some(operator as u32),
+            OperatorKind::User { .. } => None,
         }
     }
 
@@ -90,8 +90,8 @@ impl Op {
     /// Whether operands may change places. `MPI_REPLACE` and `MPI_NO_OP` do not commute.
     pub fn is_commutative(&self) -> bool {
         match &self.0 {
-            Kind::Predefined(operator) => !matches!(operator, Operator::Replace | Operator::Nothing),
-            Kind::User { commutative, .. } => *commutative,
+            OperatorKind::Predefined(operator) => !matches!(operator, Operator::Replace | Operator::Nothing),
+            OperatorKind::User { commutative, .. } => *commutative,
         }
     }
 
@@ -104,15 +104,17 @@ impl Op {
     /// [`Op::check_strictly`] refuses it.
     pub fn check(&self, datatype: &Datatype) -> Result<()> {
         match self.0 {
-            Kind::User { .. } | Kind::Predefined(Operator::Replace | Operator::Nothing) => Ok(()),
-            Kind::Predefined(_) if !datatype.is_predefined() => {
+            OperatorKind::User { .. } | OperatorKind::Predefined(Operator::Replace | Operator::Nothing) => {
+                Ok(())
+            }
+            OperatorKind::Predefined(_) if !datatype.is_predefined() => {
                 let name = self.name().unwrap_or_default();
                 let message = format!(
                     "{name} does not apply to a derived datatype ({datatype:?}); give a predefined type or a user operator"
                 );
                 Err(Error::new(ErrorClass::Op, message))
             }
-            Kind::Predefined(operator) => self.row(operator, datatype).map(|_| ()),
+            OperatorKind::Predefined(operator) => self.row(operator, datatype).map(|_| ()),
         }
     }
 
@@ -122,8 +124,10 @@ impl Op {
     /// `Op`, naming both.
     pub fn check_strictly(&self, datatype: &Datatype) -> Result<()> {
         let operator = match self.0 {
-            Kind::User { .. } | Kind::Predefined(Operator::Replace | Operator::Nothing) => return Ok(()),
-            Kind::Predefined(operator) => operator,
+            OperatorKind::User { .. } | OperatorKind::Predefined(Operator::Replace | Operator::Nothing) => {
+                return Ok(());
+            }
+            OperatorKind::Predefined(operator) => operator,
         };
         if self.row(operator, datatype)?.group != Group::Character {
             return Ok(());

@@ -9,7 +9,7 @@ use crate::datatype::Datatype;
 use crate::kernels;
 use crate::layout::Layout;
 use crate::moving;
-use crate::op::{Kind, Op, Operator, UserFunction};
+use crate::op::{Op, Operator, OperatorKind, UserFunction};
 use crate::predefined::Predefined;
 use crate::shape::Unit;
 use crate::simd::Kernels;
@@ -79,10 +79,10 @@ impl Op {
 
     fn action(&self, datatype: &Datatype) -> Result<Action> {
         let operator = match &self.0 {
-            Kind::User { function, .. } => return Ok(Action::User(function.clone())),
-            Kind::Predefined(Operator::Replace) => return Ok(Action::Replace),
-            Kind::Predefined(Operator::Nothing) => return Ok(Action::Nothing),
-            Kind::Predefined(operator) => *operator,
+            OperatorKind::User { function, .. } => return Ok(Action::User(function.clone())),
+            OperatorKind::Predefined(Operator::Replace) => return Ok(Action::Replace),
+            OperatorKind::Predefined(Operator::Nothing) => return Ok(Action::Nothing),
+            OperatorKind::Predefined(operator) => *operator,
         };
         let row: &Predefined = self.row(operator, datatype)?;
         let kernels = kernels::select(operator, row).expect("every type of an operator's groups has a loop");

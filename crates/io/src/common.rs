@@ -16,7 +16,7 @@ use tutti_core::communicator::Communicator;
 use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::process::Process;
 use tutti_core::window::access::Target;
-use tutti_core::window::create::{self, Part};
+use tutti_core::window::create::{self, WindowPart};
 use tutti_core::window::memory::Base;
 use tutti_core::window::{Flavor, LockKind, Window};
 use tutti_data::Datatype;
@@ -49,7 +49,7 @@ impl Common {
         let bytes = if comm.rank().0 == KEEPER as u32 { POINTER_BYTES } else { 0 };
         // SAFETY: see the module's Safety section.
         let nowhere = unsafe { Base::new(std::ptr::null_mut()) };
-        let part = Part { base: nowhere, bytes, unit: 1 };
+        let part = WindowPart { base: nowhere, bytes, unit: 1 };
         let window = create::create(held, process, comm, Flavor::Allocate, part, Default::default())?;
         Ok(Common::Shared(window))
     }

@@ -19,7 +19,7 @@ const PIECE: usize = 256 << 10;
 
 /// What a marked socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeptKind {
     /// For datagrams.
     Datagrams,
     /// It listens.
@@ -75,17 +75,17 @@ pub fn is_marked(fd: BorrowedFd<'_>) -> bool {
 ///
 /// # Errors
 /// What the system reports.
-pub fn kind(fd: BorrowedFd<'_>) -> io::Result<Kind> {
+pub fn kind(fd: BorrowedFd<'_>) -> io::Result<KeptKind> {
     if option(fd, libc::SO_TYPE, 0)? == libc::SOCK_DGRAM {
-        return Ok(Kind::Datagrams);
+        return Ok(KeptKind::Datagrams);
     }
     if option(fd, libc::SO_ACCEPTCONN, 0)? != 0 {
-        return Ok(Kind::Listener);
+        return Ok(KeptKind::Listener);
     }
     let stream = TcpStream::from(fd.try_clone_to_owned()?);
-    let Ok(peer) = stream.peer_addr() else { return Ok(Kind::Unconnected) };
+    let Ok(peer) = stream.peer_addr() else { return Ok(KeptKind::Unconnected) };
     let is_narrow = socket::segment_bytes(fd).is_ok_and(|bytes| bytes <= SAFE_SEGMENT_BYTES);
-    Ok(Kind::Connection { local: stream.local_addr()?, peer, is_narrow })
+    Ok(KeptKind::Connection { local: stream.local_addr()?, peer, is_narrow })
 }
 
 /// Where a socket is reached.
@@ -164,12 +164,12 @@ mod tests {
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let accepted = listener.accept().unwrap().0;
         assert!(is_marked(accepted.as_fd()) && is_marked(listener.as_fd()) && !is_marked(stream.as_fd()));
-        assert_eq!(kind(listener.as_fd()).unwrap(), Kind::Listener);
+        assert_eq!(kind(listener.as_fd()).unwrap(), KeptKind::Listener);
         assert_eq!(address(listener.as_fd()).unwrap(), listener.local_addr().unwrap());
         let (local, peer) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
-        assert_eq!(kind(accepted.as_fd()).unwrap(), Kind::Connection { local, peer, is_narrow: false });
+        assert_eq!(kind(accepted.as_fd()).unwrap(), KeptKind::Connection { local, peer, is_narrow: false });
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert_eq!(kind(datagrams.as_fd()).unwrap(), Kind::Datagrams);
+        assert_eq!(kind(datagrams.as_fd()).unwrap(), KeptKind::Datagrams);
         let mut got = Vec::new();
         // Nothing is there, and a read would wait.
         assert!(drain(accepted.as_fd(), &mut got).unwrap() && got.is_empty());

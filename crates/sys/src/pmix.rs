@@ -12,8 +12,8 @@ use std::time::Duration;
 mod library;
 
 use library::{
-    KEY_BYTES, Library, NAMESPACE_BYTES, NOT_FOUND, OPERATION_SUCCEEDED, RANK_WILDCARD, RawBytes, RawData,
-    RawInfo, RawProcess, RawValue, SUCCESS, data_type,
+    KEY_BYTES, NAMESPACE_BYTES, NOT_FOUND, OPERATION_SUCCEEDED, PmixLibrary, RANK_WILDCARD, RawBytes,
+    RawData, RawInfo, RawProcess, RawValue, SUCCESS, data_type,
 };
 
 /// Who may read what is put.
@@ -82,7 +82,7 @@ type OnFence = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// This process as a client of its PMIx server.
 pub struct Client {
-    library: &'static Library,
+    library: &'static PmixLibrary,
     myself: RawProcess,
 }
 
@@ -98,12 +98,12 @@ impl Client {
     /// # Errors
     /// That there is no library, or no server.
     pub fn join(path: &str) -> Result<Client> {
-        let library = Library::open(path).map_err(|error| Failure {
+        let library = PmixLibrary::open(path).map_err(|error| Failure {
             call: "dlopen",
             status: 0,
             text: format!("no library of PMIx (libpmix.so.2, package libpmix2): {error}"),
         })?;
-        let library: &'static Library = Box::leak(Box::new(library));
+        let library: &'static PmixLibrary = Box::leak(Box::new(library));
         let mut myself = RawProcess { namespace: [0; NAMESPACE_BYTES], rank: 0 };
         // SAFETY: myself is writable; no infos are passed.
         let status = unsafe { (library.init)(&mut myself, std::ptr::null(), 0) };
@@ -291,7 +291,7 @@ impl Client {
 
 /// What a callback needs.
 struct Request<F> {
-    library: &'static Library,
+    library: &'static PmixLibrary,
     done: F,
 }
 
@@ -370,7 +370,7 @@ fn text_of(characters: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn check(library: &Library, call: &'static str, status: c_int) -> Result<()> {
+fn check(library: &PmixLibrary, call: &'static str, status: c_int) -> Result<()> {
     if status == SUCCESS {
         return Ok(());
     }

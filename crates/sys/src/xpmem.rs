@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 
 /// The device, opened.
 #[derive(Debug)]
-pub struct Device(File);
+pub struct XpmemDevice(File);
 
 #[repr(C)]
 struct Make {
@@ -53,13 +53,13 @@ const READ_WRITE: i32 = 2;
 /// Processes of the same user.
 const MODE: u64 = 0o600;
 
-impl Device {
+impl XpmemDevice {
     /// Opens it.
     ///
     /// # Errors
     /// NotFound without the module, PermissionDenied.
-    pub fn open() -> io::Result<Device> {
-        Ok(Device(OpenOptions::new().read(true).write(true).open("/dev/xpmem")?))
+    pub fn open() -> io::Result<XpmemDevice> {
+        Ok(XpmemDevice(OpenOptions::new().read(true).write(true).open("/dev/xpmem")?))
     }
 
     /// Offers all memory of this process; returns the number that others attach it by.

@@ -33,7 +33,7 @@ use tutti_sys::job::Job;
 use tutti_sys::regions::{Region, RegionKey};
 use tutti_sys::remap;
 
-use found::{ENTRIES, Entry, Found};
+use found::{ENTRIES, Found, FoundEntry};
 use layout::{
     CLASSES, CONTROL_BYTES, EDGE_BYTES, HEAD_BYTES, INLINE_BYTES, Places, RECORD_BYTES, RECORDS, WAITS_OFFSET,
 };
@@ -151,7 +151,7 @@ impl Banks {
 
     /// What members have found out for all.
     pub fn found(&self) -> Found<'_> {
-        let entries = self.at(0, self.places.found).cast::<Entry>();
+        let entries = self.at(0, self.places.found).cast::<FoundEntry>();
         // SAFETY: inside the part of the first member, which is 64-aligned as all its parts are; atomics, valid as zeros.
         Found::new(unsafe { std::slice::from_raw_parts(entries, ENTRIES) })
     }

@@ -126,7 +126,7 @@ pub use directory::{Address, Directory};
 #[cfg(not(loom))]
 pub use exposure::Exposures;
 #[cfg(not(loom))]
-pub use fabric::{Counters as FarCounters, FabricLink};
+pub use fabric::{FabricCounters as FarCounters, FabricLink};
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};
 #[cfg(not(loom))]
 pub use links::{FarLink, Links};

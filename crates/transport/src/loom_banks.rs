@@ -11,7 +11,7 @@ use loom::thread;
 
 use tutti_base::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::found::{Entry, Found, Look};
+use crate::found::{Found, FoundEntry, Look};
 use crate::loom_tests::{Words, model};
 use crate::turns::{Turns, is_last, is_reached, word};
 
@@ -236,9 +236,9 @@ fn loom_the_last_to_leave_wakes_who_wants_room() {
 #[test]
 fn loom_what_is_found_is_told_whole() {
     model(|| {
-        let entries: Arc<[Entry; 2]> = Arc::new(Default::default());
+        let entries: Arc<[FoundEntry; 2]> = Arc::new(Default::default());
         let told = Arc::new(AtomicU64::new(0));
-        let run = |entries: &[Entry; 2], told: &AtomicU64, keys: [u64; 2]| {
+        let run = |entries: &[FoundEntry; 2], told: &AtomicU64, keys: [u64; 2]| {
             let found = Found::new(entries);
             for key in keys {
                 match found.look([key, 0]) {

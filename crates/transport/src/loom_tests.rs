@@ -13,7 +13,7 @@ use tutti_base::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::bell::Bell;
 use crate::link::Header;
-use crate::ring::{Control, INLINE_BYTES, Ring, Slot};
+use crate::ring::{INLINE_BYTES, Ring, RingControl, RingSlot};
 
 const SLOTS: usize = 2;
 const UNIT: usize = 64;
@@ -23,8 +23,8 @@ const UNITS: usize = 2;
 /// reports two accesses to one of them that are not ordered.
 #[derive(Default)]
 struct Shared {
-    control: Control,
-    slots: [Slot; SLOTS],
+    control: RingControl,
+    slots: [RingSlot; SLOTS],
     inline: [UnsafeCell<()>; SLOTS],
     payload: [UnsafeCell<()>; UNITS],
     announced: AtomicU64,

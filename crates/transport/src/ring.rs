@@ -38,7 +38,7 @@ const LANES: usize = 2;
 /// One record. Zero is an empty slot.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Slot {
+pub struct RingSlot {
     /// Lap in the upper half, payload length in the lower.
     state: AtomicU64,
     header: [AtomicU64; 3],
@@ -50,7 +50,7 @@ pub struct Slot {
 /// lines in pairs. Zero is an empty ring.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Control {
+pub struct RingControl {
     sender: SenderWords,
     receiver: ReceiverWords,
     freed: FreedWords,
@@ -112,8 +112,8 @@ struct WishWord {
 /// A view of one ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring<'a> {
-    control: &'a Control,
-    slots: &'a [Slot],
+    control: &'a RingControl,
+    slots: &'a [RingSlot],
     short_lane: u64,
     long_lane: u64,
 }
@@ -132,12 +132,12 @@ pub struct Place {
 
 /// A record that has arrived.
 #[derive(Debug)]
-pub struct Record<'a> {
+pub struct RingRecord<'a> {
     /// What the sender put in front.
     pub header: Header,
     /// Length of the payload.
     pub bytes: usize,
-    slot: &'a Slot,
+    slot: &'a RingSlot,
     sequence: u64,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Ring<'a> {
     /// A view of the ring over `control` and `slots`, a power of two of them, with `payload_bytes` of
     /// byte ring.
     #[inline]
-    pub fn new(control: &'a Control, slots: &'a [Slot], payload_bytes: u64) -> Ring<'a> {
+    pub fn new(control: &'a RingControl, slots: &'a [RingSlot], payload_bytes: u64) -> Ring<'a> {
         debug_assert!(slots.len().is_power_of_two());
         let short_lane = if payload_bytes >= CUT_FROM { SHORT_LANE } else { 0 };
         Ring { control, slots, short_lane, long_lane: payload_bytes - short_lane }
@@ -195,7 +195,7 @@ impl<'a> Ring<'a> {
 
     /// The slot of a reserved place, to write an inline payload into.
     #[inline]
-    pub fn slot_of(&self, place: &Place) -> &'a Slot {
+    pub fn slot_of(&self, place: &Place) -> &'a RingSlot {
         self.slot(place.sequence)
     }
 
@@ -218,7 +218,7 @@ impl<'a> Ring<'a> {
 
     /// The next record, if one has arrived.
     #[inline]
-    pub fn peek(&self) -> Option<Record<'a>> {
+    pub fn peek(&self) -> Option<RingRecord<'a>> {
         let sequence = self.control.receiver.taken.load(Ordering::Relaxed);
         let slot = self.slot(sequence);
         let state = slot.state.load(Ordering::Acquire);
@@ -226,13 +226,13 @@ impl<'a> Ring<'a> {
             return None;
         }
         let header = Header(std::array::from_fn(|index| slot.header[index].load(Ordering::Relaxed)));
-        Some(Record { header, bytes: state as u32 as usize, slot, sequence })
+        Some(RingRecord { header, bytes: state as u32 as usize, slot, sequence })
     }
 
     /// Consumes the record that [`Ring::peek`] gave. Its payload may be overwritten once this is
     /// published.
     #[inline]
-    pub fn take(&self, record: &Record<'_>) {
+    pub fn take(&self, record: &RingRecord<'_>) {
         let receiver = &self.control.receiver;
         receiver.taken.store(record.sequence + 1, Ordering::Relaxed);
         if receiver.held.load(Ordering::Relaxed) != 0 {
@@ -319,7 +319,7 @@ impl<'a> Ring<'a> {
     }
 
     #[inline]
-    fn slot(&self, sequence: u64) -> &'a Slot {
+    fn slot(&self, sequence: u64) -> &'a RingSlot {
         &self.slots[sequence as usize & (self.slots.len() - 1)]
     }
 
@@ -339,10 +339,10 @@ impl Place {
     }
 }
 
-impl<'a> Record<'a> {
+impl<'a> RingRecord<'a> {
     /// The slot, where an inline payload lies.
     #[inline]
-    pub fn slot(&self) -> &'a Slot {
+    pub fn slot(&self) -> &'a RingSlot {
         self.slot
     }
 
@@ -355,7 +355,7 @@ impl<'a> Record<'a> {
 
 /// The sender reads what the receiver has published since. Not of the view, which stays in registers.
 #[cold]
-fn look_again(control: &Control) {
+fn look_again(control: &RingControl) {
     let (sender, freed) = (&control.sender, &control.freed);
     sender.seen_records.store(freed.records.load(Ordering::Acquire), Ordering::Relaxed);
     for (lane, freed) in sender.lanes.iter().zip(&freed.bytes) {
@@ -369,4 +369,4 @@ fn padded(bytes: usize) -> u64 {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 64 && size_of::<Control>() <= 4096);
+const _: () = assert!(size_of::<RingSlot>() == 64 && size_of::<RingControl>() <= 4096);

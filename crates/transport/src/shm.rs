@@ -7,7 +7,8 @@
 //!
 //! # Safety
 //! - The inboxes lie inside the mapping that the link keeps alive ([`Job`]), start at page boundaries and
-//!   held zeros before the first record; `Control`, `Slot` and the announcements consist of atomics, for
+//!   held zeros before the first record; `RingControl`, `RingSlot` and the announcements consist of atomics,
+//!   for
 //!   which any bytes are valid.
 //! - Ring (r, s) is sent into only by the link of rank s and polled only by that of rank r, and there is one
 //!   link a rank: `ShmLink::new` claims the rank in its inbox. Between reserve and publish the payload belongs to the
@@ -25,7 +26,7 @@ use tutti_sys::{event, futex};
 
 use crate::bell::Bell;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
-use crate::ring::{Control, INLINE_BYTES, Record, Ring, Slot};
+use crate::ring::{INLINE_BYTES, Ring, RingControl, RingRecord, RingSlot};
 
 /// Payloads for whose successor the cache lines are fetched early. For shorter ones it costs more than it saves,
 /// longer ones are streams, whose lines have left the receiver's cache (measured by `examples/pingpong`).
@@ -181,11 +182,11 @@ impl ShmLink {
 
     #[inline]
     fn ring(&self, base: NonNull<u8>) -> Ring<'_> {
-        // SAFETY: base comes from ring_base, so Control and the slots lie there, page aligned, in a
+        // SAFETY: base comes from ring_base, so RingControl and the slots lie there, page aligned, in a
         // mapping that outlives self; they are atomics, valid whatever they hold.
         let (control, slots) = unsafe {
-            let slots = base.add(SLOTS_OFFSET).cast::<Slot>();
-            (base.cast::<Control>().as_ref(), std::slice::from_raw_parts(slots.as_ptr(), self.slots))
+            let slots = base.add(SLOTS_OFFSET).cast::<RingSlot>();
+            (base.cast::<RingControl>().as_ref(), std::slice::from_raw_parts(slots.as_ptr(), self.slots))
         };
         Ring::new(control, slots, self.payload_bytes as u64)
     }
@@ -268,7 +269,7 @@ impl ShmLink {
     }
 
     #[inline]
-    fn received<'a>(&'a self, base: NonNull<u8>, record: &Record<'a>) -> &'a [u8] {
+    fn received<'a>(&'a self, base: NonNull<u8>, record: &RingRecord<'a>) -> &'a [u8] {
         let start = if record.bytes <= INLINE_BYTES {
             record.slot().inline.as_ptr().cast::<u8>()
         } else {

@@ -1,7 +1,7 @@
 //! Buffers for buffered sends (MPI-5 section 3.6).
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::buffered::{OF_PROCESS, Place};
+use tutti_core::buffered::{AttachmentPlace, OF_PROCESS};
 
 use crate::entry::Call;
 use crate::generated::constants::MPI_BUFFER_AUTOMATIC;
@@ -78,7 +78,7 @@ pub fn session_iflush(call: &mut Call, session: In<Session>, request: HandleOut<
     iflush_at(call, &session.get()?.buffer, request)
 }
 
-fn attach_at(call: &Call, place: &Place, buffer: Address, size: i64) -> Result<()> {
+fn attach_at(call: &Call, place: &AttachmentPlace, buffer: Address, size: i64) -> Result<()> {
     if buffer.bits() == MPI_BUFFER_AUTOMATIC {
         return place.attach(&call.held, buffer.bits(), None);
     }
@@ -91,7 +91,7 @@ fn attach_at(call: &Call, place: &Place, buffer: Address, size: i64) -> Result<(
     place.attach(&call.held, buffer.bits(), Some(bytes))
 }
 
-fn detach_at(call: &mut Call, place: &Place, buffer_addr: Address, size: CountOut) -> Result<()> {
+fn detach_at(call: &mut Call, place: &AttachmentPlace, buffer_addr: Address, size: CountOut) -> Result<()> {
     let Some((address, bytes)) = place.detach(&mut call.held, process()?) else {
         return Err(Error::new(ErrorClass::Buffer, "no buffer is attached"));
     };
@@ -99,7 +99,7 @@ fn detach_at(call: &mut Call, place: &Place, buffer_addr: Address, size: CountOu
     size.set(bytes.unwrap_or(0) as i64)
 }
 
-fn iflush_at(call: &mut Call, place: &Place, request: HandleOut<Request>) -> Result<()> {
+fn iflush_at(call: &mut Call, place: &AttachmentPlace, request: HandleOut<Request>) -> Result<()> {
     request.check()?;
     request.set(handle_of(place.start_flush(&call.held, process()?)))
 }

@@ -5,7 +5,7 @@
 //! on.
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::buffer::{Buffer, Run};
+use tutti_core::buffer::{Buffer, ByteRun};
 use tutti_core::point_to_point::Typed;
 use tutti_core::process::{self, Process};
 use tutti_data::Datatype;
@@ -122,7 +122,7 @@ pub fn run<'s>(
     address: Address,
     items: i64,
     handle: In<'s, kind::Datatype>,
-) -> Result<Option<(Run, &'s Datatype)>> {
+) -> Result<Option<(ByteRun, &'s Datatype)>> {
     let items = count_of(items, handle)?;
     let datatype = datatype(handle)?;
     Ok(run_of(address, items, datatype)?.map(|run| (run, datatype)))
@@ -133,17 +133,17 @@ pub fn run<'s>(
 /// # Errors
 /// As [`message_of`].
 #[inline(always)]
-pub fn run_of(address: Address, count: u64, datatype: &Datatype) -> Result<Option<Run>> {
+pub fn run_of(address: Address, count: u64, datatype: &Datatype) -> Result<Option<ByteRun>> {
     check_address(address, "buf", count, datatype)?;
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
-    Ok(unsafe { Run::user(address.pointer(), count, datatype) })
+    Ok(unsafe { ByteRun::user(address.pointer(), count, datatype) })
 }
 
 /// Another run of the same items, at an address that was checked.
 #[inline(always)]
-pub fn run_like(address: Address, other: Run) -> Run {
+pub fn run_like(address: Address, other: ByteRun) -> ByteRun {
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
-    unsafe { Run::at(address.pointer(), other.bytes()) }
+    unsafe { ByteRun::at(address.pointer(), other.bytes()) }
 }
 
 /// A buffer of a message whose count and datatype are checked.

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::buffer::{Buffer, Run};
+use tutti_core::buffer::{Buffer, ByteRun};
 use tutti_core::request::RequestId;
 use tutti_core::window::Window;
 use tutti_core::window::access::Target;
@@ -46,7 +46,7 @@ fn both<'s>(
 fn run_and_target<'s>(
     (address, count, datatype): (Address, i64, In<'s, Datatype>),
     (rank, displacement, target_count, target_datatype): (c_int, i64, i64, In<'s, Datatype>),
-) -> Result<Option<(Run, Target<'s>)>> {
+) -> Result<Option<(ByteRun, Target<'s>)>> {
     if target_datatype.raw() != datatype.raw() || target_count != count {
         return Ok(None);
     }

@@ -13,7 +13,7 @@ use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
 use tutti_core::lanes::FirstLaneCell;
 use tutti_core::names::ObjectName;
-use tutti_core::window::create::{self, Part};
+use tutti_core::window::create::{self, WindowPart};
 use tutti_core::window::memory::Base;
 use tutti_core::window::{Flavor, LockKind, Window};
 
@@ -58,7 +58,8 @@ fn make(
     }
     // SAFETY: see the module's Safety section.
     let base = unsafe { Base::new(base.pointer()) };
-    let window = create::create(&mut call.held, process, comm, flavor, Part { base, bytes, unit }, entries)?;
+    let window =
+        create::create(&mut call.held, process, comm, flavor, WindowPart { base, bytes, unit }, entries)?;
     let handle = win.create(Arc::clone(&window))?;
     window.set_handle(handle.bits());
     Ok(window)

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::cma::Pid;
 use tutti_sys::kept::{self, at};
-use tutti_sys::kept_socket::{self, Kind};
+use tutti_sys::kept_socket::{self, KeptKind};
 use tutti_sys::{remap, tracee};
 
 use super::memory::Memory;
@@ -64,10 +64,10 @@ impl Network {
             return None;
         }
         Some(match kept_socket::kind(socket.as_fd()).ok()? {
-            Kind::Datagrams => Socket::Datagrams,
-            Kind::Listener => Socket::Listener,
-            Kind::Unconnected => Socket::Unconnected,
-            Kind::Connection { local, peer, is_narrow } => {
+            KeptKind::Datagrams => Socket::Datagrams,
+            KeptKind::Listener => Socket::Listener,
+            KeptKind::Unconnected => Socket::Unconnected,
+            KeptKind::Connection { local, peer, is_narrow } => {
                 let ends = Ends { local: plain(local), peer: plain(peer), is_narrow };
                 self.held.push(Held { pid, number, file, socket, ends, bytes: Vec::new(), is_over: false });
                 Socket::Connection(ends)

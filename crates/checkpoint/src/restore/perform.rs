@@ -89,8 +89,8 @@ fn check_files(image: &Process) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes all blocks of a rank's memory, by several threads: most of the time goes to its pages, which come as
-/// they are written (512 MB took 0.52 s by one thread, where reading the files takes 0.27).
+/// Writes all blocks of a rank's memory, by several threads: most of the time goes to its pages, which come
+/// as they are written (512 MB took 0.52 s by one thread, where reading the files takes 0.27).
 fn fill(memory: &Memory, reader: &Reader, speak: &mut dyn FnMut()) -> io::Result<()> {
     let filling = Filling { memory, reader, next: AtomicUsize::new(0) };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -14,7 +14,7 @@ use super::Hierarchy;
 
 /// How much vertices have to say to one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traffic {
+pub struct TrafficMatrix {
     /// For each vertex its neighbours and what goes between the two, in both directions together.
     neighbours: Vec<Vec<(u32, u64)>>,
     /// Orders of the vertices whose beginnings are likely to be good parts.
@@ -26,9 +26,9 @@ const PATIENCE: usize = 48;
 /// So many passes at most.
 const PASSES: usize = 6;
 
-impl Traffic {
+impl TrafficMatrix {
     /// Between `vertices` vertices: from, to, weight. Edges may come several times; loops make no difference.
-    pub fn new(vertices: u32, edges: impl IntoIterator<Item = (u32, u32, u64)>) -> Traffic {
+    pub fn new(vertices: u32, edges: impl IntoIterator<Item = (u32, u32, u64)>) -> TrafficMatrix {
         let mut sums: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); vertices as usize];
         for (from, to, weight) in edges.into_iter().filter(|(from, to, _)| from != to) {
             for (one, other) in [(from, to), (to, from)] {
@@ -37,12 +37,12 @@ impl Traffic {
             }
         }
         let neighbours = sums.into_iter().map(|sums| sums.into_iter().collect()).collect();
-        Traffic { neighbours, orders: vec![(0..vertices).collect()] }
+        TrafficMatrix { neighbours, orders: vec![(0..vertices).collect()] }
     }
 
     /// Of a grid in row-major order (the last dimension varies fastest) in which neighbours exchange
     /// `weight`, among `vertices` vertices: those beyond the grid talk to nobody.
-    pub fn grid(dims: &[u32], periodic: &[bool], vertices: u32, weight: u64) -> Traffic {
+    pub fn grid(dims: &[u32], periodic: &[bool], vertices: u32, weight: u64) -> TrafficMatrix {
         let size: u32 = dims.iter().product();
         let strides: Vec<u32> = (0..dims.len()).map(|place| dims[place + 1..].iter().product()).collect();
         let coord = |vertex: u32, place: usize| vertex / strides[place] % dims[place];
@@ -54,7 +54,7 @@ impl Traffic {
         let edges = (0..size).flat_map(|vertex| {
             (0..dims.len()).filter_map(move |place| Some((vertex, up(vertex, place)?, 2 * weight)))
         });
-        let mut traffic = Traffic::new(vertices.max(size), edges);
+        let mut traffic = TrafficMatrix::new(vertices.max(size), edges);
         traffic.orders = (0..dims.len())
             .map(|place| {
                 let mut order: Vec<u32> = (0..vertices.max(size)).collect();
@@ -104,7 +104,7 @@ impl Traffic {
 
 /// A mapping in the making.
 struct Mapping<'a> {
-    traffic: &'a Traffic,
+    traffic: &'a TrafficMatrix,
     hierarchy: &'a Hierarchy,
     ranks: Vec<u32>,
 }
@@ -147,7 +147,7 @@ impl Mapping<'_> {
 
 /// A division of some vertices in two.
 struct Cut<'a> {
-    traffic: &'a Traffic,
+    traffic: &'a TrafficMatrix,
     /// By vertex: which part it is in; `None` for those that are not to be divided.
     side: Vec<Option<bool>>,
     /// What goes between the two.
@@ -156,7 +156,7 @@ struct Cut<'a> {
 
 impl<'a> Cut<'a> {
     /// The best that was found of `vertices` into one part of `size` and the rest.
-    fn best(traffic: &'a Traffic, vertices: &[u32], size: usize) -> Cut<'a> {
+    fn best(traffic: &'a TrafficMatrix, vertices: &[u32], size: usize) -> Cut<'a> {
         let within: BTreeSet<u32> = vertices.iter().copied().collect();
         let given = traffic.orders.iter();
         let mut orders: Vec<Vec<u32>> = given
@@ -171,7 +171,7 @@ impl<'a> Cut<'a> {
         orders.iter().map(cut).min_by_key(|cut| cut.weight).expect("there is an order")
     }
 
-    fn new(traffic: &'a Traffic, first: &[u32], second: &[u32]) -> Cut<'a> {
+    fn new(traffic: &'a TrafficMatrix, first: &[u32], second: &[u32]) -> Cut<'a> {
         let mut side = vec![None; traffic.neighbours.len()];
         first.iter().for_each(|vertex| side[*vertex as usize] = Some(false));
         second.iter().for_each(|vertex| side[*vertex as usize] = Some(true));
@@ -256,7 +256,7 @@ impl<'a> Cut<'a> {
 
 /// The vertices of a part by their distance from one at its rim; parts that do not hang together one after
 /// the other.
-fn breadth_first(traffic: &Traffic, within: &BTreeSet<u32>) -> Vec<u32> {
+fn breadth_first(traffic: &TrafficMatrix, within: &BTreeSet<u32>) -> Vec<u32> {
     let mut open = within.clone();
     let mut order = Vec::with_capacity(within.len());
     while let Some(first) = open.first().copied() {
@@ -266,7 +266,7 @@ fn breadth_first(traffic: &Traffic, within: &BTreeSet<u32>) -> Vec<u32> {
     order
 }
 
-fn walk(traffic: &Traffic, first: u32, open: &mut BTreeSet<u32>) -> Vec<u32> {
+fn walk(traffic: &TrafficMatrix, first: u32, open: &mut BTreeSet<u32>) -> Vec<u32> {
     open.remove(&first);
     let (mut order, mut queue) = (Vec::new(), VecDeque::from([first]));
     while let Some(vertex) = queue.pop_front() {
@@ -280,17 +280,17 @@ fn walk(traffic: &Traffic, first: u32, open: &mut BTreeSet<u32>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::Place;
+    use crate::hierarchy::RankLocation;
     use tutti_topo::model::Places;
 
     /// `hosts` of `each` ranks, filled in turn: neighbours are on different hosts.
     fn scattered(hosts: u32, each: u32) -> Hierarchy {
-        let place = |rank| Place { host: rank % hosts, at: Places::default() };
+        let place = |rank| RankLocation { host: rank % hosts, at: Places::default() };
         Hierarchy::new(&(0..hosts * each).map(place).collect::<Vec<_>>())
     }
 
     /// The cost before and after, and that nobody is left out.
-    fn check(traffic: &Traffic, hierarchy: &Hierarchy, expected: (u64, u64)) {
+    fn check(traffic: &TrafficMatrix, hierarchy: &Hierarchy, expected: (u64, u64)) {
         let ranks = traffic.map(hierarchy);
         let mut all = ranks.clone();
         all.sort_unstable();
@@ -302,31 +302,39 @@ mod tests {
     #[test]
     fn those_that_talk_are_brought_together() {
         // A line of 8 on 2 hosts: one of its 7 edges must cross; others cost 6 each, 2 units on every edge.
-        check(&Traffic::grid(&[8], &[false], 8, 1), &scattered(2, 4), (7 * 2 * 7, 6 * 2 * 6 + 2 * 7));
+        check(&TrafficMatrix::grid(&[8], &[false], 8, 1), &scattered(2, 4), (7 * 2 * 7, 6 * 2 * 6 + 2 * 7));
         // A ring crosses twice.
-        check(&Traffic::grid(&[8], &[true], 8, 1), &scattered(2, 4), (8 * 2 * 7, 6 * 2 * 6 + 2 * 2 * 7));
+        check(
+            &TrafficMatrix::grid(&[8], &[true], 8, 1),
+            &scattered(2, 4),
+            (8 * 2 * 7, 6 * 2 * 6 + 2 * 2 * 7),
+        );
         // 4 x 4 on 4 hosts: squares, 8 of 24 edges cross.
-        check(&Traffic::grid(&[4, 4], &[false; 2], 16, 1), &scattered(4, 4), (312, 16 * 2 * 6 + 8 * 2 * 7));
+        check(
+            &TrafficMatrix::grid(&[4, 4], &[false; 2], 16, 1),
+            &scattered(4, 4),
+            (312, 16 * 2 * 6 + 8 * 2 * 7),
+        );
         // Two cliques that were told in alternation.
         let pairs = (0..8).flat_map(|one| (0..8).map(move |other| (one, other)));
         let cliques = pairs.filter(|(one, other)| one < other && one / 4 == other / 4);
-        let traffic = Traffic::new(8, cliques.map(|(one, other)| (one, other, 5)));
+        let traffic = TrafficMatrix::new(8, cliques.map(|(one, other)| (one, other, 5)));
         check(&traffic, &scattered(2, 4), (400, 12 * 5 * 6));
     }
 
     #[test]
     fn who_is_well_placed_stays() {
-        let traffic = Traffic::grid(&[4, 2], &[false; 2], 8, 1);
-        let place = |rank: u32| Place { host: rank / 4, at: Places::default() };
+        let traffic = TrafficMatrix::grid(&[4, 2], &[false; 2], 8, 1);
+        let place = |rank: u32| RankLocation { host: rank / 4, at: Places::default() };
         let hierarchy = Hierarchy::new(&(0..8).map(place).collect::<Vec<_>>());
         assert_eq!(traffic.map(&hierarchy), (0..8).collect::<Vec<_>>());
-        assert_eq!(Traffic::grid(&[], &[], 3, 1).map(&Hierarchy::flat(3)), [0, 1, 2]);
+        assert_eq!(TrafficMatrix::grid(&[], &[], 3, 1).map(&Hierarchy::flat(3)), [0, 1, 2]);
     }
 
     #[test]
     fn vertices_without_traffic_fill_what_is_left() {
         // A line of 4 among 6 ranks of 2 hosts: three fit on one, or all the line's edges but one.
-        let ranks = Traffic::grid(&[4], &[false], 6, 1).map(&scattered(2, 3));
+        let ranks = TrafficMatrix::grid(&[4], &[false], 6, 1).map(&scattered(2, 3));
         let hosts: Vec<u32> = ranks[..4].iter().map(|rank| rank % 2).collect();
         assert_eq!(hosts.windows(2).filter(|pair| pair[0] != pair[1]).count(), 1, "{ranks:?}");
     }

@@ -24,10 +24,10 @@ fn machine(name: &str) -> Machine {
 }
 
 /// Rank r is bound to processor `binding[r]`.
-fn bound(machine: &Machine, binding: &[usize]) -> Vec<Place> {
+fn bound(machine: &Machine, binding: &[usize]) -> Vec<RankLocation> {
     let place = |&processor: &usize| {
         let set: ProcessorSet = [processor].into_iter().collect();
-        Place { host: 0, at: machine.places(&set) }
+        RankLocation { host: 0, at: machine.places(&set) }
     };
     binding.iter().map(place).collect()
 }
@@ -104,7 +104,7 @@ fn parents(hierarchy: &Hierarchy, form: Form, root: u32) -> Vec<Option<u32>> {
 }
 
 /// Holds a hierarchy, its trees and its ring against distances and the greedy algorithms.
-fn check(places: &[Place], distance: impl Fn(u32, u32) -> u8) {
+fn check(places: &[RankLocation], distance: impl Fn(u32, u32) -> u8) {
     let ranks = places.len() as u32;
     let hierarchy = Hierarchy::new(places);
     for one in 0..ranks {
@@ -214,7 +214,7 @@ proptest! {
         one_controller: bool,
         ranks in prop::collection::vec((0_u32..3, any::<u32>(), 0_u32..12), 1..40),
     ) {
-        let places: Vec<Place> = ranks.into_iter().map(|(host, seed, free)| {
+        let places: Vec<RankLocation> = ranks.into_iter().map(|(host, seed, free)| {
             let mut at = [None; tutti_topo::model::LEVELS];
             let (mut seed, mut instance) = (seed, 0);
             let mut digit = |count: u32| {
@@ -232,14 +232,14 @@ proptest! {
             if one_controller {
                 at[Level::Numa as usize] = at[Level::Board as usize];
             }
-            Place { host, at }
+            RankLocation { host, at }
         }).collect();
         check(&places, |one, two| distance_of(&places[one as usize], &places[two as usize]));
     }
 }
 
 /// Section 4.4.1, literally.
-fn distance_of(one: &Place, two: &Place) -> u8 {
+fn distance_of(one: &RankLocation, two: &RankLocation) -> u8 {
     let share = |level: Level| {
         let instance = one.at[level as usize];
         instance.is_some() && instance == two.at[level as usize]
@@ -284,7 +284,7 @@ fn flat_and_alone() {
     for ranks in 1..9 {
         let flat = Hierarchy::flat(ranks);
         let other = Hierarchy::new(&vec![
-            Place { host: 0, at: [Some(0); tutti_topo::model::LEVELS] };
+            RankLocation { host: 0, at: [Some(0); tutti_topo::model::LEVELS] };
             ranks as usize
         ]);
         assert_eq!(flat.order(), other.order());

@@ -23,7 +23,7 @@ pub struct Pool {
 
 /// Where one rank is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PoolPlace {
     /// Which machine, of several.
     pub host: u32,
     /// Its pool.
@@ -46,7 +46,7 @@ const NONE: u32 = u32::MAX;
 /// Where all ranks are.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    places: Vec<Place>,
+    places: Vec<PoolPlace>,
     pools: Vec<Pool>,
     memories: u32,
     /// The largest number of ranks that share a last-level cache.
@@ -72,7 +72,8 @@ pub enum Binding {
 impl Layout {
     /// `ranks` ranks that share `cores` cores of which nothing is known but that they share a cache.
     pub fn flat(ranks: u32, cores: u32) -> Layout {
-        let place = Place { host: 0, pool: 0, memory: 0, cache: 0, board: 0, at: [NONE, NONE, 0, 0, 0, 0] };
+        let place =
+            PoolPlace { host: 0, pool: 0, memory: 0, cache: 0, board: 0, at: [NONE, NONE, 0, 0, 0, 0] };
         Layout {
             places: vec![place; ranks as usize],
             pools: vec![Pool { processors: cores.max(1), ranks }],
@@ -110,9 +111,9 @@ impl Layout {
                 pools.len() - 1
             });
             pools[pool].ranks += 1;
-            near.push(hierarchy::Place { host, at: machine.places(set) });
+            near.push(hierarchy::RankLocation { host, at: machine.places(set) });
             let shared = if machine.count(Level::L3) > 0 { at[2] } else { at[1] };
-            places.push(Place {
+            places.push(PoolPlace {
                 host,
                 pool: pool as u32,
                 memory: host * memories + if at[4] == NONE { 0 } else { at[4] },
@@ -148,11 +149,13 @@ impl Layout {
         let place = |(host, machine): (u32, u32)| {
             pools[machine as usize].ranks += 1;
             let (pool, memory, cache, board) = (machine, machine, machine, machine);
-            Place { host, pool, memory, cache, board, at: [NONE, NONE, 0, 0, 0, 0] }
+            PoolPlace { host, pool, memory, cache, board, at: [NONE, NONE, 0, 0, 0, 0] }
         };
-        let places: Vec<Place> = hosts_in_order.into_iter().zip(machines).map(place).collect();
-        let near: Vec<hierarchy::Place> =
-            places.iter().map(|place| hierarchy::Place { host: place.host, at: Places::default() }).collect();
+        let places: Vec<PoolPlace> = hosts_in_order.into_iter().zip(machines).map(place).collect();
+        let near: Vec<hierarchy::RankLocation> = places
+            .iter()
+            .map(|place| hierarchy::RankLocation { host: place.host, at: Places::default() })
+            .collect();
         Layout {
             memories: pools.len() as u32,
             cache_ranks: pools.iter().map(|pool| pool.ranks).max().unwrap_or(1),
@@ -184,7 +187,7 @@ impl Layout {
 
     /// A number that is equal for equal layouts in any run, and hardly for others.
     pub fn fingerprint(&self) -> u64 {
-        let words = |place: &Place| {
+        let words = |place: &PoolPlace| {
             [place.host, place.pool, place.memory, place.cache, place.board].into_iter().chain(place.at)
         };
         let pools = self.pools.iter().flat_map(|pool| [pool.processors, pool.ranks]);
@@ -195,7 +198,7 @@ impl Layout {
     }
 
     /// Where `rank` is.
-    pub fn place(&self, rank: u32) -> &Place {
+    pub fn place(&self, rank: u32) -> &PoolPlace {
         &self.places[rank as usize]
     }
 

@@ -25,7 +25,7 @@ mod series;
 #[cfg(test)]
 mod tests;
 
-pub use layout::{Binding, Layout, Place, Pool};
+pub use layout::{Binding, Layout, Pool, PoolPlace};
 pub use load::Load;
 pub use prices::Reach;
 pub use series::{Beside, Series, Turn};

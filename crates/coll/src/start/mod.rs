@@ -2,9 +2,10 @@
 //! 2.7).
 //!
 //! A [`Scheme`] says how processes are started ([`Spread`]) and how they learn where the others are
-//! ([`Exchange`]). What it does is counted along the longest path, term by term ([`Scheme::terms`]); each
-//! term has a cost that is fitted to measured runs by least squares ([`fit`]). So all schemes share the same
-//! constants, and a few runs on a few hosts say what each of them would take at a million ranks.
+//! ([`SimulatedExchange`]). What it does is counted along the longest path, term by term
+//! ([`Scheme::terms`]); each term has a cost that is fitted to measured runs by least squares ([`fit`]). So
+//! all schemes share the same constants, and a few runs on a few hosts say what each of them would take at a
+//! million ranks.
 //!
 //! Runs are text, a line a run (`#` begins a comment):
 //!
@@ -43,7 +44,7 @@ pub enum Spread {
 
 /// How processes learn where the others are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exchange {
+pub enum SimulatedExchange {
     /// At the first message to a peer; the start waits for nothing.
     Request,
     /// All addresses pass through a ring of the daemons.
@@ -66,7 +67,7 @@ pub struct Scheme {
     /// First this,
     pub spread: Spread,
     /// then this.
-    pub exchange: Exchange,
+    pub exchange: SimulatedExchange,
 }
 
 /// A job to start.
@@ -117,12 +118,12 @@ impl Scheme {
             Spread::Star | Spread::Tree(_) => {}
         }
         let (hops, bytes, connections) = match self.exchange {
-            Exchange::Request => (0.0, 0.0, 0.0),
-            Exchange::Ring => (others, ranks * ADDRESS_BYTES, f64::from(job.hosts > 1)),
-            Exchange::Static => (ranks - 1.0, (ranks - 1.0) * ADDRESS_BYTES, ranks - 1.0),
-            Exchange::Combined => (2.0 * ranks, NUMBER_BYTES * ranks * ranks * (1.0 + ranks), 0.0),
-            Exchange::Reassembled => (2.0 * ranks, NUMBER_BYTES * 2.0 * ranks * ranks, 0.0),
-            Exchange::Bootstrap => (ranks, NUMBER_BYTES * ranks * ranks, ranks),
+            SimulatedExchange::Request => (0.0, 0.0, 0.0),
+            SimulatedExchange::Ring => (others, ranks * ADDRESS_BYTES, f64::from(job.hosts > 1)),
+            SimulatedExchange::Static => (ranks - 1.0, (ranks - 1.0) * ADDRESS_BYTES, ranks - 1.0),
+            SimulatedExchange::Combined => (2.0 * ranks, NUMBER_BYTES * ranks * ranks * (1.0 + ranks), 0.0),
+            SimulatedExchange::Reassembled => (2.0 * ranks, NUMBER_BYTES * 2.0 * ranks * ranks, 0.0),
+            SimulatedExchange::Bootstrap => (ranks, NUMBER_BYTES * ranks * ranks, ranks),
         };
         terms[4] += hops;
         terms[5] += bytes;
@@ -133,7 +134,7 @@ impl Scheme {
             terms[1] = terms[1].max(others / shared);
             terms[2] = terms[2].max(others / shared);
             terms[3] = terms[3].max(ranks / shared);
-            if self.exchange == Exchange::Static {
+            if self.exchange == SimulatedExchange::Static {
                 terms[6] = terms[6].max(ranks * (ranks - 1.0) / 2.0 / shared);
             }
         }
@@ -147,7 +148,7 @@ impl Scheme {
 
     /// Seconds of the initiation alone; the rest is the exchange.
     pub fn init_seconds(&self, job: &Job, costs: &[f64]) -> f64 {
-        Scheme { exchange: Exchange::Request, ..*self }.seconds(job, costs)
+        Scheme { exchange: SimulatedExchange::Request, ..*self }.seconds(job, costs)
     }
 }
 
@@ -282,13 +283,13 @@ fn parse<T: FromStr>(text: &str) -> Result<T, String> {
 const SPREADS: [(&str, Spread); 3] =
     [("each", Spread::Each), ("star", Spread::Star), ("daemons", Spread::Daemons)];
 
-const EXCHANGES: [(&str, Exchange); 6] = [
-    ("request", Exchange::Request),
-    ("ring", Exchange::Ring),
-    ("static", Exchange::Static),
-    ("combined", Exchange::Combined),
-    ("reassembled", Exchange::Reassembled),
-    ("bootstrap", Exchange::Bootstrap),
+const EXCHANGES: [(&str, SimulatedExchange); 6] = [
+    ("request", SimulatedExchange::Request),
+    ("ring", SimulatedExchange::Ring),
+    ("static", SimulatedExchange::Static),
+    ("combined", SimulatedExchange::Combined),
+    ("reassembled", SimulatedExchange::Reassembled),
+    ("bootstrap", SimulatedExchange::Bootstrap),
 ];
 
 /// `tree:8+ring`, `star` (by request): how processes are started, and how they find each other.

@@ -15,7 +15,7 @@ use tutti_topo::Machine;
 
 use super::guardian;
 use super::meeting::{self, Greeting, Guest, MeetingError};
-use super::starter::{Facts, Starter, failed};
+use super::starter::{Starter, StarterFacts, failed};
 use super::{Boot, Network};
 
 /// What rank 0 tells the first rank of each host.
@@ -71,13 +71,13 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     Ok(Boot { job: Arc::new(job), rank, local: place.local, network, starter: None })
 }
 
-fn greeting(facts: &Facts) -> Greeting {
+fn greeting(facts: &StarterFacts) -> Greeting {
     let processors = cpu::affinity().unwrap_or_default();
     Greeting { rank: facts.rank, program: facts.program, processors }
 }
 
 /// In a job of several hosts: the secret goes through the starter's own channels.
-fn exchange(starter: &mut dyn Starter, facts: &Facts, wants: bool) -> Result<Option<Record>> {
+fn exchange(starter: &mut dyn Starter, facts: &StarterFacts, wants: bool) -> Result<Option<Record>> {
     let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
     let given =
         (facts.rank == 0).then(|| Record::new(cpu::usable_processors() as u32).map(|record| record.encode()));
@@ -123,7 +123,7 @@ fn give(job: &Job, guests: &[Guest]) -> std::result::Result<Vec<OwnedFd>, Meetin
 
 fn create(
     config: &Config,
-    facts: &Facts,
+    facts: &StarterFacts,
     host: u32,
     record: Option<Record>,
     own: Greeting,

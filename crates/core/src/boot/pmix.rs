@@ -13,7 +13,7 @@ use tutti_sys::pmix::{Client, Failure, Scope, Subject, Value};
 use tutti_transport::Directory;
 use tutti_transport::directory::{Address, Answer};
 
-use super::starter::{Facts, LastWords, Starter, failed};
+use super::starter::{LastWords, Starter, StarterFacts, failed};
 
 const SPEAKS: &str = "PMIx";
 /// What rank 0 tells the first rank of each host.
@@ -25,7 +25,7 @@ const ADDRESS_KEY: &std::ffi::CStr = c"tutti.address";
 #[derive(Debug)]
 pub struct Pmix {
     client: Arc<Client>,
-    facts: Facts,
+    facts: StarterFacts,
     limit: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Pmix {
 }
 
 impl Starter for Pmix {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &StarterFacts {
         &self.facts
     }
 
@@ -92,7 +92,7 @@ fn slurm_step(job: &str) -> Option<CString> {
     is_step.then(|| CString::new(step).expect("digits and a point"))
 }
 
-fn facts(client: &Client) -> Result<Facts> {
+fn facts(client: &Client) -> Result<StarterFacts> {
     let number = |subject, key| match client.get(subject, key) {
         Ok(Value::Number(number)) => u32::try_from(number).ok(),
         _ => None,
@@ -107,7 +107,15 @@ fn facts(client: &Client) -> Result<Facts> {
         return Err(failed(SPEAKS, &"the rank is beyond the size of the job"));
     }
     let placement = placement.ok_or_else(|| missing("where all ranks run"))?;
-    Ok(Facts { speaks: SPEAKS, job: client.namespace(), rank, placement, program, universe, other_host })
+    Ok(StarterFacts {
+        speaks: SPEAKS,
+        job: client.namespace(),
+        rank,
+        placement,
+        program,
+        universe,
+        other_host,
+    })
 }
 
 /// Where the ranks run, and the name of another host than ours. A starter tells all of its processes the same at start, so no message is sent.

@@ -14,7 +14,7 @@ use super::pmix::Pmix;
 
 /// What a starter says at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct StarterFacts {
     /// What it speaks, for people.
     pub speaks: &'static str,
     /// Name of the job, which no other job on this host has.
@@ -34,7 +34,7 @@ pub struct Facts {
 /// A starter that this process is connected to.
 pub trait Starter: fmt::Debug + Send {
     /// What it said at once.
-    fn facts(&self) -> &Facts;
+    fn facts(&self) -> &StarterFacts;
 
     /// All ranks of a job of several hosts call this, once: rank 0 gives a record, and who `wants` it gets it.
     ///

@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
-use crate::engine::{Execution, Status};
+use crate::engine::{Execution, ExecutionStatus};
 use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
 use crate::request::{Request, RequestId, Work};
@@ -112,8 +112,8 @@ impl Activity for Running {
             None => execution.progress(&mut port),
         };
         let error = match result {
-            Ok(Status::Pending) => return Some(self),
-            Ok(Status::Done) => None,
+            Ok(ExecutionStatus::Pending) => return Some(self),
+            Ok(ExecutionStatus::Done) => None,
             Err(error) => {
                 failures::tell(&port, &error);
                 Some(error)

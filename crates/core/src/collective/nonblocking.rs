@@ -11,7 +11,7 @@ use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::communicator::collectives::under_way::{Kept, Nonblocking, Running};
-use crate::engine::Status;
+use crate::engine::ExecutionStatus;
 use crate::inside;
 use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
@@ -111,7 +111,7 @@ impl Activity for Running {
     ) -> Option<Box<dyn Activity>> {
         let Running { comm, operation } = &mut *self;
         let result = match operation.as_mut()?.advance(held, messenger, comm.as_deref(), patient) {
-            Ok(Status::Pending) => return Some(self),
+            Ok(ExecutionStatus::Pending) => return Some(self),
             result => result,
         };
         if let Some(operation) = operation {
@@ -138,7 +138,7 @@ impl Nonblocking {
         messenger: &Messenger,
         comm: Option<&Communicator>,
         patient: bool,
-    ) -> Result<Status> {
+    ) -> Result<ExecutionStatus> {
         let Nonblocking { run, ticket, kept, .. } = self;
         let comm = communicator(kept.as_deref(), comm);
         let own = kept.as_ref().and_then(|kept| kept.banks());
@@ -153,7 +153,7 @@ impl Nonblocking {
         held: &LaneGuard,
         messenger: &Messenger,
         comm: Option<&Communicator>,
-        result: Result<Status>,
+        result: Result<ExecutionStatus>,
     ) {
         let run = self.run.take();
         match &self.kept {

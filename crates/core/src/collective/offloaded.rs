@@ -35,7 +35,7 @@ use crate::communicator::collectives::operation::{Owned, Side};
 use crate::completion;
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::messenger::Messenger;
-use crate::offload::{Call, Place};
+use crate::offload::{Call, OffloadGroup};
 use crate::process::{Process, started};
 use crate::progress;
 use crate::request::{Request, RequestId, Restart, Restarted, Work};
@@ -176,7 +176,7 @@ fn negotiate(
 }
 
 /// Does a barrier in the kernel, as all members do: whether its packets get through.
-fn try_out(held: &mut LaneGuard, process: &Process, place: Arc<Place>) -> Option<Arc<Place>> {
+fn try_out(held: &mut LaneGuard, process: &Process, place: Arc<OffloadGroup>) -> Option<Arc<OffloadGroup>> {
     let until = Instant::now() + TRIAL;
     let operation = lower::Operation { program: BARRIER, operator: 0, bytes: 0 };
     let mut call = place.call(&mut process.kernel.borrow_mut(held), operation, true, Vec::new());
@@ -214,7 +214,7 @@ fn install(
     (process, comm): (&Process, &Communicator),
     hosts: &[Ipv4Addr],
     number: u32,
-) -> std::result::Result<Place, String> {
+) -> std::result::Result<OffloadGroup, String> {
     let programs = programs(comm.size(), comm.rank().0)?;
     let mut ranks: Vec<u32> = programs.iter().flat_map(Program::peers).collect();
     ranks.sort_unstable();
@@ -228,7 +228,7 @@ fn install(
         seat.install(&group, number, program).map_err(|_| "a program has unknown peers".to_string())?;
     }
     let silence = Duration::from_millis(process.config.launch.silence_ms);
-    Ok(Place::new(Arc::clone(seat), group, programs, BARRIER, silence))
+    Ok(OffloadGroup::new(Arc::clone(seat), group, programs, BARRIER, silence))
 }
 
 /// This rank's programs, in the order of their numbers.
@@ -292,7 +292,7 @@ fn carried(
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
-) -> Option<(Arc<Place>, Carried)> {
+) -> Option<(Arc<OffloadGroup>, Carried)> {
     let place = match &*comm.collectives.offloaded.borrow(held) {
         Standing::Ready(place, _) => Arc::clone(place),
         Standing::Open | Standing::None | Standing::Several(_) => return None,
@@ -378,7 +378,7 @@ fn operator_of(reducer: &Reducer) -> Option<Operator> {
     }
 }
 
-fn begin(held: &LaneGuard, messenger: &Messenger, place: &Arc<Place>, carried: &Carried) -> Call {
+fn begin(held: &LaneGuard, messenger: &Messenger, place: &Arc<OffloadGroup>, carried: &Carried) -> Call {
     let data = carried.gives.as_ref().map_or(Vec::new(), Buffer::to_vec);
     place.call(&mut messenger.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
 }
@@ -387,7 +387,7 @@ fn begin(held: &LaneGuard, messenger: &Messenger, place: &Arc<Place>, carried: &
 fn move_on(
     held: &LaneGuard,
     messenger: &Messenger,
-    place: &Arc<Place>,
+    place: &Arc<OffloadGroup>,
     call: &mut Call,
     gets: Option<&Buffer>,
 ) -> Result<bool> {
@@ -507,7 +507,7 @@ pub(super) fn persistent(
 /// A persistent operation that the kernel does.
 #[derive(Debug)]
 struct Repeated {
-    place: Arc<Place>,
+    place: Arc<OffloadGroup>,
     what: (Collective, Option<u32>),
     carried: FirstLaneCell<Carried>,
     /// Keeps the datatypes.
@@ -536,7 +536,7 @@ impl Restart for Repeated {
 /// An operation behind a request.
 #[derive(Debug)]
 struct KernelCall {
-    place: Arc<Place>,
+    place: Arc<OffloadGroup>,
     call: Call,
     gets: Option<Buffer>,
     request: RequestId,

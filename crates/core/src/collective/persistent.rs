@@ -30,7 +30,7 @@ use crate::communicator::collectives::node::Neighbourhood;
 use crate::communicator::collectives::tuning::{News, Says, Unit};
 use crate::communicator::collectives::under_way::Kept;
 use crate::completion;
-use crate::engine::Status;
+use crate::engine::ExecutionStatus;
 use crate::inside;
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::messenger::Messenger;
@@ -254,8 +254,8 @@ impl Kept {
             let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
             let mut port = port.looking(looks);
             match run.execution.progress(&mut port) {
-                Ok(Status::Pending) => {}
-                Ok(Status::Done) => return Attempt::Over(Ok(())),
+                Ok(ExecutionStatus::Pending) => {}
+                Ok(ExecutionStatus::Done) => return Attempt::Over(Ok(())),
                 Err(error) => {
                     failures::tell(&port, &error);
                     return Attempt::Over(Err(error));

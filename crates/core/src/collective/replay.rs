@@ -17,7 +17,7 @@ use super::{Channel, LANE_BITS, Words, deferred, failures, fast_path, finish, of
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
-use crate::engine::Status;
+use crate::engine::ExecutionStatus;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
@@ -142,8 +142,10 @@ unsafe fn attempt(
         let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
         let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut()).looking(looks);
         match run.execution.progress(&mut port) {
-            Ok(Status::Pending) => {}
-            Ok(Status::Done) => return Some(Attempt::Over(failures::overdue(&port).map_or(Ok(()), Err))),
+            Ok(ExecutionStatus::Pending) => {}
+            Ok(ExecutionStatus::Done) => {
+                return Some(Attempt::Over(failures::overdue(&port).map_or(Ok(()), Err)));
+            }
             Err(error) => {
                 failures::tell(&port, &error);
                 return Some(Attempt::Over(Err(error)));

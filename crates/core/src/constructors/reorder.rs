@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tutti_base::{Rank, Result};
-use tutti_coll::hierarchy::mapping::Traffic;
+use tutti_coll::hierarchy::mapping::TrafficMatrix;
 use tutti_coll::simulate::Layout;
 
 use crate::collective;
@@ -21,14 +21,14 @@ const EDGE_BYTES: usize = 8;
 
 /// The member that takes each place of a grid, then those that get none.
 pub(super) fn of_grid(process: &Process, comm: &Communicator, grid: &Cartesian) -> Vec<u32> {
-    order(process, comm, || Traffic::grid(grid.dims(), grid.periodic(), comm.size(), 1))
+    order(process, comm, || TrafficMatrix::grid(grid.dims(), grid.periodic(), comm.size(), 1))
 }
 
 /// The member that takes each node of a graph, then those that get none.
 pub(super) fn of_graph(process: &Process, comm: &Communicator, graph: &Graph) -> Vec<u32> {
     let edges = (0..graph.size())
         .flat_map(|node| graph.neighbours(node).iter().map(move |other| (node, *other as u32, 1)));
-    order(process, comm, || Traffic::new(comm.size(), edges))
+    order(process, comm, || TrafficMatrix::new(comm.size(), edges))
 }
 
 /// Members exchange their parts in a distributed graph, of which each knows its own edges. Gives the member that takes each
@@ -53,7 +53,7 @@ pub(super) fn of_distributed(
             let weights = ends.weights.into_iter().map(|weight| weight as u64);
             ends.ranks.into_iter().zip(weights).map(move |(to, weight)| (from, to, weight))
         });
-        let found = order(process, comm, || Traffic::new(comm.size(), all));
+        let found = order(process, comm, || TrafficMatrix::new(comm.size(), all));
         text = found.iter().flat_map(|rank| rank.to_le_bytes()).collect();
     }
     collective::broadcast_bytes(held, process, comm, Rank(0), &mut text)?;
@@ -69,7 +69,7 @@ pub(super) fn of_distributed(
     Ok((found, moved))
 }
 
-fn order(process: &Process, comm: &Communicator, traffic: impl FnOnce() -> Traffic) -> Vec<u32> {
+fn order(process: &Process, comm: &Communicator, traffic: impl FnOnce() -> TrafficMatrix) -> Vec<u32> {
     match places(process, comm) {
         Some(layout) => traffic().map(layout.hierarchy()),
         None => (0..comm.size()).collect(),

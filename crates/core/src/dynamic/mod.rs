@@ -77,7 +77,7 @@ use crate::process::Process;
 #[derive(Debug, Default)]
 pub struct Dynamic {
     /// Ports that are open.
-    ports: HashMap<Vec<u8>, Arc<ports::Port>>,
+    ports: HashMap<Vec<u8>, Arc<ports::OpenPort>>,
     /// Names that are published.
     services: HashMap<Vec<u8>, services::Service>,
     /// Communicator with those that have started this job.

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(3600);
 
 /// An open port.
 #[derive(Debug)]
-pub struct Port {
+pub struct OpenPort {
     listener: Listener,
     /// For those on other hosts.
     far: Option<TcpListener>,
@@ -54,12 +54,12 @@ pub enum Failed {
     Told(Vec<u8>),
 }
 
-impl Port {
+impl OpenPort {
     /// Opens one; those on other hosts find it at `place`, if one is given.
     ///
     /// # Errors
     /// What the system reports.
-    pub fn open(place_on_network: Option<Place>) -> io::Result<Port> {
+    pub fn open(place_on_network: Option<Place>) -> io::Result<OpenPort> {
         let (place, key) = (process::random()?, process::random()?);
         let socket = socket_name(place);
         // What roots say to each other is little, and has to pass every path.
@@ -71,7 +71,7 @@ impl Port {
             name += &format!(":{}", far.local_addr()?);
         }
         let acceptor = Mutex::new(Acceptor::new(key, secret(place, key)));
-        Ok(Port { listener: Listener::bind(&socket)?, far, name, acceptor })
+        Ok(OpenPort { listener: Listener::bind(&socket)?, far, name, acceptor })
     }
 
     /// What connects find it by.
@@ -227,7 +227,7 @@ pub fn connect_leaders(
         return reach(held, process, &String::from_utf8_lossy(&name), ErrorClass::Comm);
     }
     // Without a port the other side is told no name, and fails too.
-    let port = Port::open(place(process)).map_err(|error| failed(error.to_string()));
+    let port = OpenPort::open(place(process)).map_err(|error| failed(error.to_string()));
     swap(held, port.as_ref().map_or_else(|_| Vec::new(), |port| port.name().as_bytes().to_vec()))?;
     let port = port?;
     let came = wait_for(held, process, "the leader of the other group", move || port.accept(None));
@@ -237,7 +237,7 @@ pub fn connect_leaders(
 /// MPI_Comm_accept.
 ///
 /// # Errors
-/// `Port` when this process, the root, has not opened the port, or the others cannot be met.
+/// `OpenPort` when this process, the root, has not opened the port, or the others cannot be met.
 pub fn accept(
     held: &mut LaneGuard,
     process: &Process,
@@ -262,7 +262,7 @@ pub fn accept(
 /// MPI_Comm_connect.
 ///
 /// # Errors
-/// `Port` when nobody listens there, or the others cannot be met.
+/// `OpenPort` when nobody listens there, or the others cannot be met.
 pub fn connect_from(
     held: &mut LaneGuard,
     process: &Process,
@@ -284,10 +284,10 @@ const JOIN_BYTES: usize = 256;
 /// is the greater waits at its own.
 ///
 /// # Errors
-/// `Port` when the socket carries nothing, or the processes cannot meet.
+/// `OpenPort` when the socket carries nothing, or the processes cannot meet.
 pub fn join(held: &mut LaneGuard, process: &Process, fd: i32) -> Result<Option<Arc<Communicator>>> {
     let failed = |error: io::Error| Error::new(ErrorClass::Port, format!("argument fd is {fd}: {error}"));
-    let port = Port::open(place(process)).map_err(failed)?;
+    let port = OpenPort::open(place(process)).map_err(failed)?;
     let is_far = port.far.is_some();
     let host = tutti_sys::this_process::host_identity();
     let mut words = [port.name().as_bytes(), &[0], &host, &[0]].concat();
@@ -318,9 +318,9 @@ pub fn join(held: &mut LaneGuard, process: &Process, fd: i32) -> Result<Option<A
 /// MPI_Open_port.
 ///
 /// # Errors
-/// `Port` when the system refuses it.
+/// `OpenPort` when the system refuses it.
 pub fn open(held: &LaneGuard, process: &Process) -> Result<String> {
-    let port = Port::open(place(process))
+    let port = OpenPort::open(place(process))
         .map_err(|error| Error::new(ErrorClass::Port, format!("no port can be opened: {error}")))?;
     let name = port.name().to_string();
     super::known(process).borrow_mut(held).ports.insert(name.clone().into_bytes(), Arc::new(port));
@@ -330,7 +330,7 @@ pub fn open(held: &LaneGuard, process: &Process) -> Result<String> {
 /// MPI_Close_port.
 ///
 /// # Errors
-/// `Port` when this process has not opened it.
+/// `OpenPort` when this process has not opened it.
 pub fn close(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<()> {
     match super::known(process).borrow_mut(held).ports.remove(name) {
         Some(_) => Ok(()),
@@ -341,8 +341,8 @@ pub fn close(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<()> {
 /// The port of this name.
 ///
 /// # Errors
-/// `Port` when this process has not opened it.
-pub fn find(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<Arc<Port>> {
+/// `OpenPort` when this process has not opened it.
+pub fn find(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<Arc<OpenPort>> {
     super::known(process).borrow(held).ports.get(name).cloned().ok_or_else(|| not_open(name))
 }
 
@@ -365,7 +365,7 @@ mod tests {
     }
 
     /// Somebody else comes, and somebody who knows the name.
-    fn check_port(port: &Port) {
+    fn check_port(port: &OpenPort) {
         let name = port.name();
         let (start, rest) = name.split_at(name.find(':').unwrap() + 18);
         let (key, end) = rest.split_at(16);
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_name_leads_to_its_port_and_nothing_else_does() {
-        let port = Port::open(None).unwrap();
+        let port = OpenPort::open(None).unwrap();
         let name = port.name().to_string();
         check_port(&port);
         drop(port);
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_port_is_found_from_other_hosts() {
-        let mut port = Port::open(Some((HERE, None))).unwrap();
+        let mut port = OpenPort::open(Some((HERE, None))).unwrap();
         // Another host has no socket of that name.
         port.listener = Listener::bind(format!("elsewhere-{}", port.name).as_bytes()).unwrap();
         check_port(&port);
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn who_says_nothing_keeps_nobody_waiting() {
-        let port = Port::open(Some((HERE, None))).unwrap();
+        let port = OpenPort::open(Some((HERE, None))).unwrap();
         let name = port.name().to_string();
         let to = port.far.as_ref().unwrap().local_addr().unwrap();
         let silent: Vec<_> = (0..50).map(|_| std::net::TcpStream::connect(to).unwrap()).collect();

@@ -15,7 +15,7 @@ use tutti_sys::{letter, process as system, this_process};
 use super::background::wait_for;
 use super::line::Line;
 use super::meeting::{Part, meet};
-use super::ports::{self, Failed, Port};
+use super::ports::{self, Failed, OpenPort};
 use crate::communicator::Communicator;
 use crate::lanes::LaneGuard;
 use crate::names::ObjectName;
@@ -55,7 +55,7 @@ fn start(held: &mut LaneGuard, process: &Process, programs: Vec<Program>) -> Res
     let refused =
         |error: io::Error| Error::new(ErrorClass::Spawn, format!("no process can be started: {error}"));
     // They start on this host.
-    let port = Port::open(None).map_err(refused)?;
+    let port = OpenPort::open(None).map_err(refused)?;
     let job_id = system::random().map_err(refused)?;
     let is_own = |name: &[u8]| OWN_VARIABLES.iter().any(|own| own.as_bytes() == name);
     let mut variables: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()

@@ -22,7 +22,7 @@ use crate::trace;
 
 /// How far an execution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum ExecutionStatus {
     /// All steps are complete; the memory is the user's again.
     Done,
     /// Some message is under way.
@@ -204,15 +204,15 @@ impl<H> Execution<H> {
     /// As the first [`Execution::progress`] of a compiled run within the node, whose flags and bank are granted, with a port that
     /// never fails: if it is light, what it cannot do is left to another. Leaving is the caller's.
     #[inline(always)]
-    pub fn fast_path<P: NodePort>(&mut self, port: &mut P) -> Status {
+    pub fn fast_path<P: NodePort>(&mut self, port: &mut P) -> ExecutionStatus {
         self.bindings.bind_bank_of_program(port.bank(self.plan.shape.rank));
         let program = self.program.as_ref().expect("a compiled execution has its program");
         let (bases, reducer) = self.bindings.flat();
         match program.run(0, bases, reducer, port) {
-            Ok(Reached::End) => Status::Done,
+            Ok(Reached::End) => ExecutionStatus::Done,
             Ok(Reached::Flag(next)) => {
                 (self.granted, self.next) = (true, next);
-                Status::Pending
+                ExecutionStatus::Pending
             }
             Err(_) => unreachable!("a light port does not fail"),
         }
@@ -222,7 +222,7 @@ impl<H> Execution<H> {
     ///
     /// # Errors
     /// The first error of the port. The execution is then over: what was under way is cancelled.
-    pub fn progress<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
+    pub fn progress<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<ExecutionStatus> {
         let result = if self.compiled { self.run_program(port) } else { self.step(port) };
         if result.is_err() {
             self.abandon(port);
@@ -242,11 +242,11 @@ impl<H> Execution<H> {
     }
 
     #[inline(always)]
-    fn run_program<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
+    fn run_program<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<ExecutionStatus> {
         let local = self.plan.schedule.order == Order::Program;
         if local && !self.granted {
             if !port.granted() {
-                return Ok(Status::Pending);
+                return Ok(ExecutionStatus::Pending);
             }
             self.granted = true;
             self.bindings.bind_bank_of_program(port.bank(self.plan.shape.rank));
@@ -256,22 +256,22 @@ impl<H> Execution<H> {
         match program.run(self.next, bases, reducer, port)? {
             Reached::Flag(next) => {
                 self.next = next;
-                Ok(Status::Pending)
+                Ok(ExecutionStatus::Pending)
             }
             Reached::End => {
                 if local {
                     port.leave();
                     self.granted = false;
                 }
-                Ok(Status::Done)
+                Ok(ExecutionStatus::Done)
             }
         }
     }
 
-    fn step<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
+    fn step<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<ExecutionStatus> {
         let local = self.plan.schedule.order == Order::Program;
         if local && !self.ready(port) {
-            return Ok(Status::Pending);
+            return Ok(ExecutionStatus::Pending);
         }
         if trace::is_on() {
             self.observed.begin();
@@ -293,7 +293,7 @@ impl<H> Execution<H> {
         let Execution { plan, bindings, cursor, observed, .. } = self;
         let schedule = &plan.schedule;
         if !cursor.finished(schedule) {
-            return Ok(Status::Pending);
+            return Ok(ExecutionStatus::Pending);
         }
         if trace::is_on() {
             observed.end(plan, port);
@@ -303,7 +303,7 @@ impl<H> Execution<H> {
             port.leave();
             self.granted = false;
         }
-        Ok(Status::Done)
+        Ok(ExecutionStatus::Done)
     }
 
     /// Completes the messages that have come or gone; whether there were any.

@@ -17,6 +17,6 @@ pub mod port;
 mod tests;
 
 pub(crate) use copies::{copy_to_bank, copy_to_peer};
-pub use execution::{Execution, Status};
+pub use execution::{Execution, ExecutionStatus};
 pub use memory::{Array, Bindings, Memory};
 pub use port::{Exposed, NodePort, Port, Remote, Rows, Started};

@@ -18,7 +18,7 @@ use tutti_coll::ir::Access;
 use tutti_coll::{Choice, Collective, Environment, Generator, Params, Plan, Shape, registry};
 use tutti_data::{Datatype, Form, Op};
 
-use super::{Array, Execution, Exposed, Memory, NodePort, Port, Remote, Started, Status};
+use super::{Array, Execution, ExecutionStatus, Exposed, Memory, NodePort, Port, Remote, Started};
 use crate::buffer::Buffer;
 
 /// Ranks, which of the cases of a generator, and which generators: fewer where Miri looks at each access to memory.
@@ -491,7 +491,8 @@ fn run(case: &Case, executions: &mut [Execution<usize>], random: &mut Random, ag
         }
         let turn = random.below(open.len());
         let rank = open[turn];
-        if executions[rank].progress(&mut ports[rank]).expect("the port never fails") == Status::Done {
+        if executions[rank].progress(&mut ports[rank]).expect("the port never fails") == ExecutionStatus::Done
+        {
             open.swap_remove(turn);
         }
         // An eager message may still have to be delivered.

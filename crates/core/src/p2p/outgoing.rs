@@ -11,7 +11,7 @@ use super::withheld::Waiting;
 use super::{
     Body, Limits, Message, Mode, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream, is_counted,
 };
-use crate::buffer::Run;
+use crate::buffer::ByteRun;
 use crate::flow::{ENVELOPE_BYTES, eager_cost};
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
@@ -19,7 +19,7 @@ use crate::wire::{Packet, RendezvousRequest, Signature};
 
 /// Fills the room of a record with a run of memory.
 #[inline(always)]
-fn fill(stores: &mut PeerStores, run: Run, out: &mut [u8]) {
+fn fill(stores: &mut PeerStores, run: ByteRun, out: &mut [u8]) {
     stores.fill(out, |out| run.pack(out), |out| run.stream(out));
 }
 
@@ -37,7 +37,7 @@ impl<L: Link> PointToPoint<L> {
 
     /// Sends a run of memory in standard mode at once if that takes no more than a copy into the transport.
     #[inline]
-    pub fn send_run(&mut self, peer: WorldRank, envelope: Envelope, run: Run) -> bool {
+    pub fn send_run(&mut self, peer: WorldRank, envelope: Envelope, run: ByteRun) -> bool {
         self.send_eager(peer, envelope, 0, run.bytes(), |stores, out| fill(stores, run, out))
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tutti_base::traffic::TRAFFIC;
 use tutti_coll::Collective;
 use tutti_transport::FarCounters;
-use tutti_transport::multicast::Counters as CastingCounters;
+use tutti_transport::multicast::MulticastCounters;
 
 use super::Names;
 use crate::events::chosen::CHOSEN;
@@ -54,7 +54,7 @@ pub struct Variable {
 enum Source {
     Traffic(fn() -> u64),
     Far(fn(&FarCounters) -> u64),
-    Casting(fn(&CastingCounters) -> u64),
+    Casting(fn(&MulticastCounters) -> u64),
     Messages(fn(&crate::p2p::State) -> u64),
     Algorithm(usize),
 }
@@ -170,7 +170,7 @@ fn network(all: &mut Vec<Variable>) {
 
 fn multicast(all: &mut Vec<Variable>) {
     use Class as C;
-    type Field = fn(&CastingCounters) -> u64;
+    type Field = fn(&MulticastCounters) -> u64;
     let rows: [(&str, &str, Class, Field); 9] = [
         ("messages", "messages sent once for several other hosts", C::Counter, |c| c.messages),
         ("bytes", "bytes of messages sent once for several other hosts", C::Aggregate, |c| c.bytes),

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Op, Reducer};
 
-use super::memory::{self, PIECE_BYTES, Place, RunUpdate, Spot, Update};
+use super::memory::{self, PIECE_BYTES, RunUpdate, Spot, Update, WindowPlace};
 use super::{Flavor, Member, Window};
-use crate::buffer::{Buffer, Run};
+use crate::buffer::{Buffer, ByteRun};
 use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::request::RequestId;
@@ -68,7 +68,7 @@ impl Window {
     /// # Errors
     /// As [`Window::put`].
     #[inline(always)]
-    pub fn put_run(&self, held: &LaneGuard, origin: Run, target: Target<'_>) -> Result<bool> {
+    pub fn put_run(&self, held: &LaneGuard, origin: ByteRun, target: Target<'_>) -> Result<bool> {
         let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
         run.copy_from(origin);
         self.is_ordered.store(false, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Window {
     /// # Errors
     /// As [`Window::get`].
     #[inline(always)]
-    pub fn get_run(&self, held: &LaneGuard, origin: Run, target: Target<'_>) -> Result<bool> {
+    pub fn get_run(&self, held: &LaneGuard, origin: ByteRun, target: Target<'_>) -> Result<bool> {
         let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
         origin.copy_from(run);
         self.has_read(target.rank as u32, target.displacement, Some(origin));
@@ -116,8 +116,8 @@ impl Window {
 
     /// An access has read what `result` holds now, or has read nothing and has written.
     #[inline(always)]
-    fn has_read(&self, rank: u32, displacement: i64, result: Option<Run>) {
-        match result.and_then(Run::word) {
+    fn has_read(&self, rank: u32, displacement: i64, result: Option<ByteRun>) {
+        match result.and_then(ByteRun::word) {
             Some(word) => {
                 let window = std::ptr::from_ref(self) as u64;
                 let place = window ^ u64::from(rank).rotate_right(20) ^ displacement.cast_unsigned();
@@ -144,16 +144,16 @@ impl Window {
         self.is_ordered.store(false, Ordering::Relaxed);
         self.polls.moved();
         match aim.member.place() {
-            Place::Here(base) => {
+            WindowPlace::Here(base) => {
                 base.buffer(&aim.spot)?.copy_from(origin);
                 return Ok(());
             }
             _ if self.put_in_log(held, &aim, origin) => return Ok(()),
-            Place::Lent(window) => match memory::put_lent(window, &aim.spot, origin) {
+            WindowPlace::Lent(window) => match memory::put_lent(window, &aim.spot, origin) {
                 Ok(()) => return Ok(()),
                 Err(error) => self.turn_to_messages(process, aim.rank, error)?,
             },
-            Place::Message => (),
+            WindowPlace::Message => (),
         }
         self.put_by_message(held, process, &aim, origin)
     }
@@ -194,19 +194,19 @@ impl Window {
         let Some(aim) = self.aim(held, target)? else { return Ok(RequestId::DONE) };
         fits(origin, &aim.spot)?;
         match aim.member.place() {
-            Place::Here(base) => {
+            WindowPlace::Here(base) => {
                 origin.copy_from(&base.buffer(&aim.spot)?);
                 self.has_read(aim.rank, target.displacement, origin.user_run());
                 return Ok(RequestId::DONE);
             }
-            Place::Lent(window) => match memory::get_lent(window, &aim.spot, origin) {
+            WindowPlace::Lent(window) => match memory::get_lent(window, &aim.spot, origin) {
                 Ok(()) => {
                     self.has_read(aim.rank, target.displacement, origin.user_run());
                     return Ok(RequestId::DONE);
                 }
                 Err(error) => self.turn_to_messages(process, aim.rank, error)?,
             },
-            Place::Message => (),
+            WindowPlace::Message => (),
         }
         self.get_by_message(held, process, &aim, origin, by_request)
     }
@@ -232,7 +232,7 @@ impl Window {
         update.origin.map_or(Ok(()), |origin| fits(origin, &aim.spot))?;
         update.result.map_or(Ok(()), |result| fits(result, &aim.spot))?;
         match aim.member.place() {
-            Place::Here(base) => {
+            WindowPlace::Here(base) => {
                 let mut bound = self.bound.borrow_mut(held);
                 let reducer = Bound::to(&mut bound, update.op, target.datatype, self.checks_types)?;
                 let station = self.station_of(aim.member.station.unwrap_or(0));
@@ -240,7 +240,7 @@ impl Window {
                 self.has_read(aim.rank, target.displacement, update.result.and_then(Buffer::user_run));
                 return Ok(RequestId::DONE);
             }
-            Place::Lent(window) => {
+            WindowPlace::Lent(window) => {
                 bind(update.op, target.datatype, self.checks_types)?;
                 let packed = bind(update.op, basic(update.op, target.datatype)?, false)?;
                 let station = self.station_of(aim.member.station.unwrap_or(0));
@@ -260,7 +260,7 @@ impl Window {
                     }
                 }
             }
-            Place::Message => drop(bind(update.op, target.datatype, self.checks_types)?),
+            WindowPlace::Message => drop(bind(update.op, target.datatype, self.checks_types)?),
         }
         self.update_by_message(held, process, &aim, &update, by_request)
     }
@@ -283,14 +283,14 @@ impl Window {
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
         let station = aim.member.station.unwrap_or(0);
         match aim.member.place() {
-            Place::Here(base) => {
+            WindowPlace::Here(base) => {
                 let own = base.buffer(&aim.spot)?;
                 let swap = || memory::swap_here(&own, compare, origin, result);
                 self.station_of(station).alone(self.looks, swap);
                 self.has_read(aim.rank, target.displacement, result.user_run());
                 return Ok(());
             }
-            Place::Lent(window) => {
+            WindowPlace::Lent(window) => {
                 let swap = || memory::swap_lent(window, &aim.spot, compare, origin, result);
                 match self.station_of(station).alone(self.looks, swap) {
                     Ok(()) => {
@@ -300,7 +300,7 @@ impl Window {
                     Err(error) => self.turn_to_messages(process, aim.rank, error)?,
                 }
             }
-            Place::Message => (),
+            WindowPlace::Message => (),
         }
         self.swap_by_message(held, process, &aim, [origin, compare, result])
     }
@@ -325,11 +325,11 @@ impl Window {
 
     /// The items of a target, which have so many bytes without gaps, if they are mapped here.
     #[inline(always)]
-    fn near(&self, held: &LaneGuard, target: &Target<'_>, bytes: u64) -> Result<Option<(Run, &Member)>> {
+    fn near(&self, held: &LaneGuard, target: &Target<'_>, bytes: u64) -> Result<Option<(ByteRun, &Member)>> {
         debug_assert_eq!(target.datatype.dense_bytes(target.count), Some(bytes));
         // Of negative ranks, which are large as unsigned numbers, and those that are too large there is no member.
         let Some(member) = self.members.get(target.rank as u32 as usize) else { return Ok(None) };
-        let Place::Here(base) = &member.place else { return Ok(None) };
+        let WindowPlace::Here(base) = &member.place else { return Ok(None) };
         let offset = target.displacement.checked_mul(member.unit);
         let Some(offset) = offset.filter(|offset| is_within(member, *offset, bytes)) else { return Ok(None) };
         self.epochs.borrow_mut(held).access(target.rank as u32)?;

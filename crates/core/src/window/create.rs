@@ -12,7 +12,7 @@ use tutti_sys::job::Slot;
 use tutti_transport::exposure::Record;
 use tutti_transport::window::Control;
 
-use super::memory::{Base, Place, lend, of_process, open};
+use super::memory::{Base, WindowPlace, lend, of_process, open};
 use super::polls::Polls;
 use super::remote::Remote;
 use super::{Counts, Facts, Flavor, Member, UNIFIED, Window};
@@ -30,7 +30,7 @@ use super::epoch::Epochs;
 
 /// The own part of a window that is to be made.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct WindowPart {
     /// Where it is, unless it is allocated with the window.
     pub base: Base,
     /// Length.
@@ -151,7 +151,7 @@ pub fn create(
     process: &Process,
     comm: &Communicator,
     flavor: Flavor,
-    part: Part,
+    part: WindowPart,
     info: Info,
 ) -> Result<Arc<Window>> {
     if comm.inter().is_some() {
@@ -189,7 +189,7 @@ fn card(
     held: &LaneGuard,
     process: &Process,
     flavor: Flavor,
-    part: Part,
+    part: WindowPart,
     near: &Near,
     slot: Option<&Slot>,
     info: &Info,
@@ -238,7 +238,7 @@ fn make(
     process: &Process,
     comm: Arc<Communicator>,
     flavor: Flavor,
-    part: Part,
+    part: WindowPart,
     info: Info,
     near: Near,
     slot: Option<Slot>,
@@ -314,7 +314,7 @@ fn members(
     base: impl Fn(usize) -> Base,
 ) -> Vec<Member> {
     let unknown = |card: &Card| Member {
-        place: Place::Message,
+        place: WindowPlace::Message,
         station: None,
         bytes: card.bytes,
         unit: card.unit,
@@ -327,11 +327,11 @@ fn members(
         member.station = Some(station as u32);
         let local = near.locals[station];
         member.place = match flavor {
-            _ if station == near.me as usize => Place::Here(own),
-            Flavor::Allocate | Flavor::Shared => Place::Here(base(station)),
+            _ if station == near.me as usize => WindowPlace::Here(own),
+            Flavor::Allocate | Flavor::Shared => WindowPlace::Here(base(station)),
             Flavor::Dynamic if card.reach => of_process(&mut exposures, local),
             Flavor::Create if card.reach => open(&mut exposures, local, &card.record),
-            _ => Place::Message,
+            _ => WindowPlace::Message,
         };
     }
     members
@@ -340,7 +340,9 @@ fn members(
 impl Window {
     /// Whether it has to send active messages.
     fn sends_messages(&self) -> bool {
-        self.members.iter().any(|member| matches!(member.place, Place::Message) || member.station.is_none())
+        self.members
+            .iter()
+            .any(|member| matches!(member.place, WindowPlace::Message) || member.station.is_none())
     }
 
     /// Whether some member's memory is reached by the system's calls, which may be refused later.

@@ -14,11 +14,11 @@ use tutti_transport::Peer;
 use tutti_transport::exposure::{self, Access, Entry, Exposures, Record, Window as Exposed};
 use tutti_transport::window::Station;
 
-use crate::buffer::{Buffer, Run, combine_packed};
+use crate::buffer::{Buffer, ByteRun, combine_packed};
 
 /// Where the memory of a target is, seen from an origin.
 #[derive(Debug)]
-pub enum Place {
+pub enum WindowPlace {
     /// In this process: its own, or mapped.
     Here(Base),
     /// In reach of the system's calls, as a whole or but for what is mapped.
@@ -37,7 +37,7 @@ unsafe impl Send for Base {}
 unsafe impl Sync for Base {}
 
 // SAFETY: exposed memory is addresses and numbers as well; it is used under the lock of the first lane.
-unsafe impl Sync for Place {}
+unsafe impl Sync for WindowPlace {}
 
 /// Items in the memory of a target.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +76,9 @@ pub struct Update<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct RunUpdate<'a> {
     /// As of [`Update`].
-    pub origin: Option<Run>,
+    pub origin: Option<ByteRun>,
     /// As of [`Update`].
-    pub result: Option<Run>,
+    pub result: Option<ByteRun>,
     /// As of [`Update`].
     pub op: &'a Op,
 }
@@ -119,9 +119,9 @@ impl Base {
 
     /// So many bytes, which lie inside the window, from `offset` on.
     #[inline(always)]
-    pub fn run(self, offset: i64, bytes: u64) -> Run {
+    pub fn run(self, offset: i64, bytes: u64) -> ByteRun {
         // SAFETY: the module's promise.
-        unsafe { Run::at(self.0.wrapping_offset(offset as isize), bytes) }
+        unsafe { ByteRun::at(self.0.wrapping_offset(offset as isize), bytes) }
     }
 
     /// Stores `data`, which goes inside the window, at `offset`.
@@ -151,24 +151,24 @@ pub fn lend(exposures: &mut Exposures, base: Base, bytes: u64) -> Record {
 }
 
 /// Where memory is that a member of this node, of that local rank, has lent.
-pub fn open(exposures: &mut Exposures, owner: u32, record: &Record) -> Place {
+pub fn open(exposures: &mut Exposures, owner: u32, record: &Record) -> WindowPlace {
     if record.bytes() == 0 {
-        return Place::Here(Base(std::ptr::null_mut()));
+        return WindowPlace::Here(Base(std::ptr::null_mut()));
     }
     if !exposures.reaches_record(Peer(owner), record) {
-        return Place::Message;
+        return WindowPlace::Message;
     }
     // SAFETY: a record without edges or a table; the window is used as long as the loan lasts.
     let window = unsafe { exposures.open(Peer(owner), record, std::ptr::null(), std::ptr::null()) };
     match window.direct(0, record.bytes()) {
-        Some(base) => Place::Here(Base(base)),
-        None => Place::Lent(window),
+        Some(base) => WindowPlace::Here(Base(base)),
+        None => WindowPlace::Lent(window),
     }
 }
 
 /// The memory of a process of this node, of that local rank, by its addresses.
-pub fn of_process(exposures: &mut Exposures, owner: u32) -> Place {
-    exposures.process_of(Peer(owner)).map_or(Place::Message, Place::Lent)
+pub fn of_process(exposures: &mut Exposures, owner: u32) -> WindowPlace {
+    exposures.process_of(Peer(owner)).map_or(WindowPlace::Message, WindowPlace::Lent)
 }
 
 impl<'a> Update<'a> {
@@ -308,7 +308,7 @@ pub fn update_here(
 /// As [`update_here`] for a few items without gaps, at most [`PIECE_BYTES`], and single runs of the same length.
 #[inline(always)]
 pub fn update_run(
-    (target, count): (Run, u64),
+    (target, count): (ByteRun, u64),
     reducer: &Reducer,
     update: &RunUpdate<'_>,
     station: &Station,

@@ -4,7 +4,7 @@
 //! library allocated, or that is shared already, is mapped in every process of the node; other memory of the node is
 //! read and written by the system's calls. What is out of reach, on other hosts, is asked for by active messages
 //! ([`wire`]), which the target does in the order of their origin whenever it is in MPI. The public functions choose by
-//! the place of each target ([`memory::Place`]).
+//! the place of each target ([`memory::WindowPlace`]).
 //!
 //! Accumulates are combined by the origin under a lock of the target in shared memory, also by the target itself where it does so for
 //! another host, so all are atomic with each other, whatever their types and operators. Locks, posts
@@ -48,7 +48,7 @@ use crate::names::ObjectName;
 
 use access::Bound;
 use epoch::Epochs;
-use memory::{Base, Place};
+use memory::{Base, WindowPlace};
 use polls::Polls;
 use remote::Remote;
 
@@ -132,7 +132,7 @@ pub struct Facts {
 /// What is known of the memory of a member.
 #[derive(Debug)]
 struct Member {
-    place: Place,
+    place: WindowPlace,
     /// Its number among those that share the control, if it does.
     station: Option<u32>,
     bytes: u64,
@@ -169,9 +169,9 @@ const UNIFIED: i32 = 321;
 impl Member {
     /// Where its memory is now.
     #[inline(always)]
-    fn place(&self) -> &Place {
+    fn place(&self) -> &WindowPlace {
         match &self.place {
-            Place::Lent(_) if self.refused.load(Ordering::Relaxed) => &Place::Message,
+            WindowPlace::Lent(_) if self.refused.load(Ordering::Relaxed) => &WindowPlace::Message,
             place => place,
         }
     }
@@ -209,7 +209,7 @@ impl Window {
             None => self.members.iter().find(|member| member.bytes > 0).unwrap_or(&self.members[0]),
         };
         match member.place {
-            Place::Here(base) if self.flavor != Flavor::Dynamic => {
+            WindowPlace::Here(base) if self.flavor != Flavor::Dynamic => {
                 Ok((base.address(), member.bytes, member.unit))
             }
             _ => Ok((0, 0, member.unit)),

@@ -13,7 +13,7 @@ use tutti_transport::window::turnstile::{Kind as LockKind, Ticket};
 use super::access::{Aim, basic};
 use super::memory::{PIECE_BYTES, Update, packed_granule};
 use super::serve::Incoming;
-use super::wire::{Active, Kind};
+use super::wire::{Active, WindowRequestKind};
 use super::{Lock, Window};
 use crate::buffer::Buffer;
 use crate::completion;
@@ -192,7 +192,7 @@ impl Window {
         held: &mut LaneGuard,
         process: &Process,
         rank: u32,
-        kind: Kind,
+        kind: WindowRequestKind,
         answered: bool,
     ) {
         self.make_room(held, process);
@@ -247,7 +247,7 @@ impl Window {
             }
         };
         for target in targets {
-            self.tell(held, process, target, Kind::Flush, true);
+            self.tell(held, process, target, WindowRequestKind::Flush, true);
         }
         self.await_answers(held, process, rank, what);
     }
@@ -263,8 +263,8 @@ impl Window {
     /// Takes the lock of a target on another host.
     pub(super) fn lock_by_message(&self, held: &mut LaneGuard, process: &Process, rank: u32, kind: LockKind) {
         let kind = match kind {
-            LockKind::Shared => Kind::LockShared,
-            LockKind::Exclusive => Kind::LockExclusive,
+            LockKind::Shared => WindowRequestKind::LockShared,
+            LockKind::Exclusive => WindowRequestKind::LockExclusive,
         };
         self.tell(held, process, rank, kind, true);
         self.await_answers(held, process, Some(rank), "MPI_Win_lock");
@@ -280,9 +280,10 @@ impl Window {
         self.lock_late(held, process, aim.rank);
         aim.spot.each_piece(PIECE_BYTES, 1, |position, bytes, runs| {
             self.make_room(held, process);
-            let message = Active { runs, ..Active::bare(Kind::Put, 0) }.encode(bytes as usize, |room| {
-                origin.pack(position, room);
-            });
+            let message =
+                Active { runs, ..Active::bare(WindowRequestKind::Put, 0) }.encode(bytes as usize, |room| {
+                    origin.pack(position, room);
+                });
             self.remote.borrow_mut(held).dirty.insert(aim.rank);
             self.send(held, process, aim.rank, message);
             Ok(())
@@ -303,7 +304,7 @@ impl Window {
             self.make_room(held, process);
             let reply =
                 self.remote.borrow_mut(held).expect(aim.rank, Some((origin.clone(), position)), whole);
-            let message = Active { runs, ..Active::bare(Kind::Get, reply) }.encode(0, |_| ());
+            let message = Active { runs, ..Active::bare(WindowRequestKind::Get, reply) }.encode(0, |_| ());
             self.send(held, process, aim.rank, message);
             Ok(())
         })?;
@@ -327,7 +328,7 @@ impl Window {
         self.lock_late(held, process, aim.rank);
         let fetches = update.result.is_some();
         let whole = self.begin(held, process, by_request && fetches);
-        let kind = if fetches { Kind::Fetch } else { Kind::Accumulate };
+        let kind = if fetches { WindowRequestKind::Fetch } else { WindowRequestKind::Accumulate };
         aim.spot.each_piece(PIECE_BYTES, packed_granule(aim.spot.datatype), |position, bytes, runs| {
             self.make_room(held, process);
             let mut remote = self.remote.borrow_mut(held);
@@ -364,10 +365,11 @@ impl Window {
         let reply = remote.expect(aim.rank, Some((result.clone(), 0)), None);
         remote.dirty.insert(aim.rank);
         drop(remote);
-        let message = Active { runs, ..Active::bare(Kind::Swap, reply) }.encode(2 * bytes, |room| {
-            compare.pack(0, &mut room[..bytes]);
-            origin.pack(0, &mut room[bytes..]);
-        });
+        let message =
+            Active { runs, ..Active::bare(WindowRequestKind::Swap, reply) }.encode(2 * bytes, |room| {
+                compare.pack(0, &mut room[..bytes]);
+                origin.pack(0, &mut room[bytes..]);
+            });
         self.send(held, process, aim.rank, message);
         Ok(())
     }

@@ -14,7 +14,7 @@ use tutti_sys::cma::CopyError;
 use tutti_transport::window::turnstile::Kind as LockKind;
 
 use super::memory::{gather, scatter, unreachable};
-use super::wire::{Active, Kind};
+use super::wire::{Active, WindowRequestKind};
 use super::{Flavor, Window};
 use crate::buffer::{Buffer, combine_packed};
 use crate::completion;
@@ -188,30 +188,36 @@ impl Window {
 
     fn act(&self, held: &LaneGuard, messenger: &Messenger, source: u32, active: &Active<'_>) -> Result<()> {
         match active.kind {
-            Kind::Put => {
+            WindowRequestKind::Put => {
                 self.check(held, active)?;
                 scatter(&self.own.window(u64::MAX), &active.runs, active.data).map_err(unreachable)
             }
-            Kind::Get | Kind::Accumulate | Kind::Fetch | Kind::Swap => {
+            WindowRequestKind::Get
+            | WindowRequestKind::Accumulate
+            | WindowRequestKind::Fetch
+            | WindowRequestKind::Swap => {
                 self.check(held, active)?;
                 let old = self.update_own(active)?;
-                if active.kind != Kind::Accumulate {
+                if active.kind != WindowRequestKind::Accumulate {
                     self.answer(held, messenger, source, active.reply, &old);
                 }
                 Ok(())
             }
-            Kind::Flush => {
+            WindowRequestKind::Flush => {
                 self.answer(held, messenger, source, active.reply, &[]);
                 Ok(())
             }
-            Kind::LockShared | Kind::LockExclusive => {
-                let kind =
-                    if active.kind == Kind::LockShared { LockKind::Shared } else { LockKind::Exclusive };
+            WindowRequestKind::LockShared | WindowRequestKind::LockExclusive => {
+                let kind = if active.kind == WindowRequestKind::LockShared {
+                    LockKind::Shared
+                } else {
+                    LockKind::Exclusive
+                };
                 let ticket = self.station_of(self.station).door.ask(kind, self.station);
                 self.remote.borrow_mut(held).queue.push((source, active.reply, ticket));
                 Ok(())
             }
-            Kind::Unlock => {
+            WindowRequestKind::Unlock => {
                 let ticket = self.remote.borrow_mut(held).holding.remove(&source);
                 let ticket = ticket
                     .ok_or_else(|| Error::new(ErrorClass::RmaSync, "it unlocks what it has not locked"))?;
@@ -220,16 +226,16 @@ impl Window {
                 self.answer(held, messenger, source, active.reply, &[]);
                 Ok(())
             }
-            Kind::Post => {
+            WindowRequestKind::Post => {
                 *self.remote.borrow_mut(held).posts.entry(source).or_insert(0) += 1;
                 Ok(())
             }
-            Kind::Complete => {
+            WindowRequestKind::Complete => {
                 let mut remote = self.remote.borrow_mut(held);
                 remote.completed = remote.completed.wrapping_add(1);
                 Ok(())
             }
-            Kind::Reply => {
+            WindowRequestKind::Reply => {
                 let answered = self.remote.borrow_mut(held).answered(active.reply, active.data);
                 let over = answered.ok_or_else(|| Error::new(ErrorClass::Intern, "an answer to nothing"))?;
                 if let Some(request) = over {
@@ -244,12 +250,12 @@ impl Window {
     fn update_own(&self, active: &Active<'_>) -> Result<Vec<u8>> {
         let mut old = vec![0; active.bytes()];
         let own = self.own.window(u64::MAX);
-        if active.kind == Kind::Get {
+        if active.kind == WindowRequestKind::Get {
             gather(&own, &active.runs, &mut old).map_err(unreachable)?;
             return Ok(old);
         }
         let reducer = match active.kind {
-            Kind::Swap => None,
+            WindowRequestKind::Swap => None,
             _ => {
                 let unknown = || Error::new(ErrorClass::Intern, "an accumulate that is not known");
                 let op = Op::predefined(active.op).ok_or_else(unknown)?;
@@ -296,7 +302,8 @@ impl Window {
     }
 
     fn answer(&self, held: &LaneGuard, messenger: &Messenger, rank: u32, reply: u64, data: &[u8]) {
-        let message = Active::bare(Kind::Reply, reply).encode(data.len(), |room| room.copy_from_slice(data));
+        let message = Active::bare(WindowRequestKind::Reply, reply)
+            .encode(data.len(), |room| room.copy_from_slice(data));
         self.send(held, messenger, rank, message);
     }
 

@@ -6,7 +6,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_transport::window::turnstile::Kind as LockKind;
 
 use super::polls::Then;
-use super::wire::Kind;
+use super::wire::WindowRequestKind;
 use super::{Lock, Window};
 use crate::collective;
 use crate::group::Group;
@@ -86,7 +86,7 @@ impl Window {
                     self.control.posts(station, self.station).count();
                     self.wake(process, station);
                 }
-                None => self.tell(held, process, origin, Kind::Post, false),
+                None => self.tell(held, process, origin, WindowRequestKind::Post, false),
             }
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Window {
                     self.station_of(station).completed.count();
                     self.wake(process, station);
                 }
-                None => self.tell(held, process, target, Kind::Complete, false),
+                None => self.tell(held, process, target, WindowRequestKind::Complete, false),
             }
         }
         Ok(())
@@ -285,7 +285,7 @@ impl Window {
     fn give_lock(&self, held: &mut LaneGuard, process: &Process, target: u32, lock: Lock) {
         match lock {
             // Messages are done in order.
-            Lock::Message => self.tell(held, process, target, Kind::Unlock, true),
+            Lock::Message => self.tell(held, process, target, WindowRequestKind::Unlock, true),
             Lock::Nothing => self.flush_messages(held, process, Some(target), "MPI_Win_unlock"),
             Lock::Ticket(ticket) => {
                 self.flush_messages(held, process, Some(target), "MPI_Win_unlock");

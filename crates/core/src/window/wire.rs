@@ -11,7 +11,7 @@ use tutti_transport::exposure::Entry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[allow(missing_docs, reason = "the names of the functions of the standard, where nothing else is said")]
-pub enum Kind {
+pub enum WindowRequestKind {
     Put = 1,
     Get = 2,
     Accumulate = 3,
@@ -34,7 +34,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Active<'a> {
     /// What.
-    pub kind: Kind,
+    pub kind: WindowRequestKind,
     /// The operator of an accumulate: its handle.
     pub op: u32,
     /// The datatype of its items: its handle.
@@ -52,7 +52,7 @@ const RUN_BYTES: usize = 16;
 
 impl<'a> Active<'a> {
     /// A message without data.
-    pub fn bare(kind: Kind, reply: u64) -> Active<'static> {
+    pub fn bare(kind: WindowRequestKind, reply: u64) -> Active<'static> {
         Active { kind, op: 0, basic: 0, reply, runs: Vec::new(), data: &[] }
     }
 
@@ -99,10 +99,12 @@ impl<'a> Active<'a> {
         let runs: Vec<Entry> = (0..count).map(run).collect::<Result<_>>()?;
         let total = runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.bytes)).ok_or_else(broken)?;
         let fits = match kind {
-            Kind::Put => data.len() as u64 == total,
+            WindowRequestKind::Put => data.len() as u64 == total,
             // MPI_NO_OP has none.
-            Kind::Accumulate | Kind::Fetch => data.is_empty() || data.len() as u64 == total,
-            Kind::Swap => data.len() as u64 == 2 * total,
+            WindowRequestKind::Accumulate | WindowRequestKind::Fetch => {
+                data.is_empty() || data.len() as u64 == total
+            }
+            WindowRequestKind::Swap => data.len() as u64 == 2 * total,
             _ => true,
         };
         if !fits {
@@ -117,19 +119,19 @@ impl<'a> Active<'a> {
     }
 }
 
-const KINDS: [Kind; 12] = [
-    Kind::Put,
-    Kind::Get,
-    Kind::Accumulate,
-    Kind::Fetch,
-    Kind::Swap,
-    Kind::Flush,
-    Kind::LockShared,
-    Kind::LockExclusive,
-    Kind::Unlock,
-    Kind::Post,
-    Kind::Complete,
-    Kind::Reply,
+const KINDS: [WindowRequestKind; 12] = [
+    WindowRequestKind::Put,
+    WindowRequestKind::Get,
+    WindowRequestKind::Accumulate,
+    WindowRequestKind::Fetch,
+    WindowRequestKind::Swap,
+    WindowRequestKind::Flush,
+    WindowRequestKind::LockShared,
+    WindowRequestKind::LockExclusive,
+    WindowRequestKind::Unlock,
+    WindowRequestKind::Post,
+    WindowRequestKind::Complete,
+    WindowRequestKind::Reply,
 ];
 
 #[cfg(test)]
@@ -139,7 +141,7 @@ mod tests {
     fn check(message: &Active<'_>) {
         let bytes = message.encode(message.data.len(), |room| room.copy_from_slice(message.data));
         assert_eq!(Active::decode(&bytes).as_ref(), Ok(message));
-        if message.kind == Kind::Put {
+        if message.kind == WindowRequestKind::Put {
             assert!((0..bytes.len()).all(|length| Active::decode(&bytes[..length]).is_err()));
         }
     }
@@ -149,17 +151,24 @@ mod tests {
         let run = |offset, bytes| Entry { offset, bytes };
         KINDS
             .into_iter()
-            .filter(|kind| *kind != Kind::Put)
+            .filter(|kind| *kind != WindowRequestKind::Put)
             .for_each(|kind| check(&Active::bare(kind, u64::MAX)));
         let runs = vec![run(1 << 46, 3), run(0, 2)];
-        check(&Active { kind: Kind::Put, op: 0, basic: 0, reply: 0, runs: runs.clone(), data: b"abcde" });
-        check(&Active { kind: Kind::Fetch, op: 0x3c, basic: 0x251, reply: 9, runs, data: b"" });
+        check(&Active {
+            kind: WindowRequestKind::Put,
+            op: 0,
+            basic: 0,
+            reply: 0,
+            runs: runs.clone(),
+            data: b"abcde",
+        });
+        check(&Active { kind: WindowRequestKind::Fetch, op: 0x3c, basic: 0x251, reply: 9, runs, data: b"" });
     }
 
     #[test]
     fn foreign_bytes_are_an_error() {
         assert!(Active::decode(&[]).is_err() && Active::decode(&[0; 32]).is_err());
-        let mut bytes = Active::bare(Kind::Get, 1).encode(0, |_| ());
+        let mut bytes = Active::bare(WindowRequestKind::Get, 1).encode(0, |_| ());
         bytes[12..16].fill(0xff);
         assert!(Active::decode(&bytes).is_err());
     }

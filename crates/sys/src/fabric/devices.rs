@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// A kind of network: its provider, and what shows that it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct FabricKind {
     /// The provider of libfabric.
     pub provider: &'static str,
     /// A folder of the system with an entry a device.
@@ -18,16 +18,16 @@ pub struct Kind {
 const INFINIBAND: &str = "sys/class/infiniband";
 
 /// The kinds that are known, fastest first.
-pub const KINDS: [Kind; 6] = [
-    Kind { provider: "cxi", folder: "sys/class/cxi", prefix: "cxi", reliable: true },
-    Kind { provider: "efa", folder: INFINIBAND, prefix: "efa", reliable: true },
-    Kind { provider: "opx", folder: INFINIBAND, prefix: "hfi1", reliable: true },
-    Kind { provider: "psm2", folder: INFINIBAND, prefix: "hfi1", reliable: true },
-    Kind { provider: "psm", folder: INFINIBAND, prefix: "qib", reliable: true },
-    Kind { provider: "verbs", folder: INFINIBAND, prefix: "", reliable: false },
+pub const KINDS: [FabricKind; 6] = [
+    FabricKind { provider: "cxi", folder: "sys/class/cxi", prefix: "cxi", reliable: true },
+    FabricKind { provider: "efa", folder: INFINIBAND, prefix: "efa", reliable: true },
+    FabricKind { provider: "opx", folder: INFINIBAND, prefix: "hfi1", reliable: true },
+    FabricKind { provider: "psm2", folder: INFINIBAND, prefix: "hfi1", reliable: true },
+    FabricKind { provider: "psm", folder: INFINIBAND, prefix: "qib", reliable: true },
+    FabricKind { provider: "verbs", folder: INFINIBAND, prefix: "", reliable: false },
 ];
 
-impl Kind {
+impl FabricKind {
     /// The first device of this kind; `root` is where the system's folders are, `/` but in tests.
     pub fn device(&self, root: &Path) -> Option<String> {
         let entries = std::fs::read_dir(root.join(self.folder)).ok()?;

@@ -232,12 +232,12 @@ pub enum Rights {
 
 /// Memory that a domain knows.
 #[derive(Debug)]
-pub struct Region {
+pub struct RegisteredRegion {
     raw: NonNull<FidMr>,
     domain: Rc<Domain>,
 }
 
-impl Region {
+impl RegisteredRegion {
     /// Registers `bytes` at `start`. Where regions are bound to endpoints, `endpoint` is that one.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Region {
         bytes: usize,
         rights: Rights,
         endpoint: Option<&super::Endpoint>,
-    ) -> Result<Region> {
+    ) -> Result<RegisteredRegion> {
         let access = match rights {
             Rights::Local => raw::FI_SEND | raw::FI_RECV | raw::FI_READ | raw::FI_WRITE,
             Rights::RemoteRead => raw::FI_REMOTE_READ | raw::FI_SEND,
@@ -271,7 +271,7 @@ impl Region {
         };
         checked(domain.provider(), "fi_mr_reg", code)?;
         let raw = NonNull::new(raw).ok_or_else(|| failed(domain.provider(), "fi_mr_reg", libc::ENOMEM))?;
-        let region = Region { raw, domain: domain.clone() };
+        let region = RegisteredRegion { raw, domain: domain.clone() };
         if let (true, Some(endpoint)) = (domain.info.binds_regions(), endpoint) {
             region.bind(endpoint)?;
         }
@@ -301,7 +301,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for RegisteredRegion {
     fn drop(&mut self) {
         // SAFETY: open until here.
         unsafe { close(self.raw.cast().as_ptr()) };

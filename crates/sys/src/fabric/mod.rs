@@ -25,8 +25,8 @@ use std::fmt;
 pub use endpoint::{Endpoint, PIECES, PassiveEndpoint, Receiver, SharedReceive};
 pub use info::{EndpointKind, Info, Query};
 pub use library::version;
-pub use memory::{AddressVector, Domain, Fabric, PeerAddress, Region, Rights};
-pub use queue::{Completion, CompletionQueue, ConnectionChange, EventQueue, Failure, Wakeup};
+pub use memory::{AddressVector, Domain, Fabric, PeerAddress, RegisteredRegion, Rights};
+pub use queue::{Completion, CompletionFailure, CompletionQueue, ConnectionChange, EventQueue, Wakeup};
 pub use raw::OperationContext;
 
 /// What went wrong, with the provider and the operation of libfabric.

@@ -29,7 +29,7 @@ pub struct Completion {
 
 /// An operation that ended with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct CompletionFailure {
     /// The context that it was posted with.
     pub context: *mut OperationContext,
     /// The error number.
@@ -126,7 +126,11 @@ impl CompletionQueue {
     /// # Errors
     /// What the provider reports about the queue itself.
     #[inline]
-    pub fn read(&self, completions: &mut [Completion], mut failure: impl FnMut(Failure)) -> Result<usize> {
+    pub fn read(
+        &self,
+        completions: &mut [Completion],
+        mut failure: impl FnMut(CompletionFailure),
+    ) -> Result<usize> {
         const AT_ONCE: usize = 16;
         let mut entries = [CompletionEntry { op_context: null_mut(), flags: 0, len: 0 }; AT_ONCE];
         let wanted = completions.len().min(AT_ONCE);
@@ -150,7 +154,7 @@ impl CompletionQueue {
     }
 
     #[cold]
-    fn read_failure(&self, count: isize, failure: &mut dyn FnMut(Failure)) -> Result<usize> {
+    fn read_failure(&self, count: isize, failure: &mut dyn FnMut(CompletionFailure)) -> Result<usize> {
         if count != -raw::FI_EAVAIL {
             return Err(failed(self.domain.provider(), "fi_cq_read", count as i32));
         }
@@ -162,7 +166,7 @@ impl CompletionQueue {
             call!((*cq).ops, CompletionQueueOps, readerr(cq, &mut entry, 0))
         };
         if got == Some(1) {
-            failure(Failure {
+            failure(CompletionFailure {
                 context: entry.op_context.cast(),
                 code: entry.err,
                 received: entry.flags & raw::FI_RECV != 0,

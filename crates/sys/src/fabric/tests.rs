@@ -203,7 +203,8 @@ fn read_remote(sides: &[Side; 2], active: &Endpoint) {
     let remote = vec![7u8; 300_000];
     // SAFETY: the memory outlives the region, and nobody writes it.
     let region = unsafe {
-        Region::register(&sides[1].domain, remote.as_ptr(), remote.len(), Rights::RemoteRead, None).unwrap()
+        RegisteredRegion::register(&sides[1].domain, remote.as_ptr(), remote.len(), Rights::RemoteRead, None)
+            .unwrap()
     };
     let mut local = vec![0u8; 200_000];
     let mut context = Box::new(OperationContext::default());

@@ -116,7 +116,7 @@ type ResolvePeers =
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// The functions that are used. The library is never unloaded.
-pub struct Library {
+pub struct PmixLibrary {
     pub init: Init,
     pub finalize: Finalize,
     pub abort: Abort,
@@ -137,12 +137,12 @@ macro_rules! function {
     };
 }
 
-impl Library {
+impl PmixLibrary {
     /// Loads the library: `path` if one is given, else that of the starter (`PMIX_PREFIX`), else that of the system.
     ///
     /// # Errors
     /// NotFound if there is none, Unsupported if it lacks a function.
-    pub fn open(path: &str) -> io::Result<Library> {
+    pub fn open(path: &str) -> io::Result<PmixLibrary> {
         let mut why = String::new();
         for candidate in candidates(path) {
             let Ok(name) = CString::new(candidate.as_os_str().as_bytes()) else { continue };
@@ -150,7 +150,7 @@ impl Library {
             let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             if !handle.is_null() {
                 // SAFETY: just opened.
-                return unsafe { Library::of(handle) };
+                return unsafe { PmixLibrary::of(handle) };
             }
             why = dynamic_linker_says();
         }
@@ -159,10 +159,10 @@ impl Library {
 
     /// # Safety
     /// `handle` is an open libpmix.so.2.
-    unsafe fn of(handle: *mut c_void) -> io::Result<Library> {
+    unsafe fn of(handle: *mut c_void) -> io::Result<PmixLibrary> {
         // SAFETY: each symbol has the type of its field in every library of this soname.
         unsafe {
-            Ok(Library {
+            Ok(PmixLibrary {
                 init: function!(handle, Init, c"PMIx_Init"),
                 finalize: function!(handle, Finalize, c"PMIx_Finalize"),
                 abort: function!(handle, Abort, c"PMIx_Abort"),
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there_is_refused() {
-        let refused = Library::open("/nowhere/libpmix.so.2").err().map(|error| error.kind());
+        let refused = PmixLibrary::open("/nowhere/libpmix.so.2").err().map(|error| error.kind());
         assert_eq!(refused, Some(io::ErrorKind::NotFound));
     }
 }

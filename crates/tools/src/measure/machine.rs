@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::AtomicU64;
 
 use tutti_base::config::{Config, Mapped, Multicast, Offload, RemoteRead, SingleCopy};
-use tutti_sys::fabric::devices::{KINDS, Kind};
+use tutti_sys::fabric::devices::{FabricKind, KINDS};
 use tutti_sys::fabric::{EndpointKind, Query};
 use tutti_sys::job::Reach;
 use tutti_sys::userfault::Watcher;
@@ -71,7 +71,7 @@ pub fn back_ends() -> Vec<String> {
     };
     vec![
         format!("mapped regions: {mapped}"),
-        format!("XPMEM: {}", verdict(tutti_sys::xpmem::Device::open().map(drop))),
+        format!("XPMEM: {}", verdict(tutti_sys::xpmem::XpmemDevice::open().map(drop))),
         format!("process_vm_readv and process_vm_writev: {attach}"),
         format!("KNEM: {}", verdict(tutti_sys::knem::Device::open().map(drop))),
     ]
@@ -114,7 +114,7 @@ pub fn multicast(config: &Config) -> String {
 pub fn networks(config: &Config) -> Vec<String> {
     let setting = &config.network.fabric[..];
     let root = std::path::Path::new("/");
-    let row = |kind: &Kind| match kind.device(root) {
+    let row = |kind: &FabricKind| match kind.device(root) {
         Some(device) => format!("{}: the device {device}", kind.provider),
         None => format!("{}: no device", kind.provider),
     };

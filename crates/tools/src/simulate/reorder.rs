@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tutti_coll::hierarchy::mapping::Traffic;
+use tutti_coll::hierarchy::mapping::TrafficMatrix;
 use tutti_coll::hierarchy::{Hierarchy, NETWORK};
 use tutti_coll::simulate::{Binding, Layout};
 use tutti_topo::Distance;
@@ -55,7 +55,7 @@ fn report(options: &Options) -> Result<String, String> {
     let ranks: u32 = dims.iter().product();
     let layout = Layout::bound(&machine, &options.bind, ranks, options.hosts.clamp(1, ranks));
     let hierarchy = layout.hierarchy();
-    let traffic = Traffic::grid(dims, &vec![options.periodic; dims.len()], ranks, options.bytes);
+    let traffic = TrafficMatrix::grid(dims, &vec![options.periodic; dims.len()], ranks, options.bytes);
     let (stay, moved) = ((0..ranks).collect::<Vec<u32>>(), traffic.map(hierarchy));
     let (before, after) = (traffic.cost(hierarchy, &stay), traffic.cost(hierarchy, &moved));
     let shape: Vec<String> = dims.iter().map(u32::to_string).collect();
@@ -86,7 +86,7 @@ fn report(options: &Options) -> Result<String, String> {
 }
 
 /// Bytes that go over each distance.
-fn by_distance(traffic: &Traffic, hierarchy: &Hierarchy, ranks: &[u32]) -> [u64; NETWORK as usize + 1] {
+fn by_distance(traffic: &TrafficMatrix, hierarchy: &Hierarchy, ranks: &[u32]) -> [u64; NETWORK as usize + 1] {
     let mut bytes = [0; NETWORK as usize + 1];
     for (one, other, weight) in traffic.edges() {
         bytes[usize::from(hierarchy.distance(ranks[one as usize], ranks[other as usize]))] += weight;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tutti_coll::start::{
-    Connections, Exchange, Fitted, Job, MEANINGS, MEMORY_TERMS, Runs, Scheme, Spread, TERMS,
+    Connections, Fitted, Job, MEANINGS, MEMORY_TERMS, Runs, Scheme, SimulatedExchange, Spread, TERMS,
 };
 use tutti_sys::files;
 
@@ -85,14 +85,14 @@ fn measured(runs: &Runs, times: &Fitted<7>) -> String {
 fn predicted(options: &Options, times: &Fitted<7>) -> String {
     let tree = Spread::Tree(options.radix);
     let schemes = [
-        (tree, Exchange::Request),
-        (tree, Exchange::Ring),
-        (tree, Exchange::Static),
-        (Spread::Star, Exchange::Request),
-        (Spread::Star, Exchange::Static),
-        (Spread::Each, Exchange::Reassembled),
-        (Spread::Each, Exchange::Combined),
-        (Spread::Daemons, Exchange::Bootstrap),
+        (tree, SimulatedExchange::Request),
+        (tree, SimulatedExchange::Ring),
+        (tree, SimulatedExchange::Static),
+        (Spread::Star, SimulatedExchange::Request),
+        (Spread::Star, SimulatedExchange::Static),
+        (Spread::Each, SimulatedExchange::Reassembled),
+        (Spread::Each, SimulatedExchange::Combined),
+        (Spread::Daemons, SimulatedExchange::Bootstrap),
     ]
     .map(|(spread, exchange)| Scheme { spread, exchange });
     let mut text =

@@ -2,16 +2,16 @@
 
 /// Since the start of the process, but for those that say *now*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ConnectionCounters {
     /// Peers that were spoken to.
     pub peers: u64,
     /// Records sent and received by datagrams.
     pub sent_records: u64,
-    /// See [`Counters::sent_records`].
+    /// See [`ConnectionCounters::sent_records`].
     pub received_records: u64,
     /// Their payload in bytes.
     pub sent_bytes: u64,
-    /// See [`Counters::sent_bytes`].
+    /// See [`ConnectionCounters::sent_bytes`].
     pub received_bytes: u64,
     /// Datagrams sent, acknowledgements and repetitions included.
     pub sent_datagrams: u64,

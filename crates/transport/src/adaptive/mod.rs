@@ -67,7 +67,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use action::{Action, ConnectionId, Decision};
-pub use counters::Counters;
+pub use counters::ConnectionCounters;
 pub use manage::neighbours;
 
 use names::Names;
@@ -187,7 +187,7 @@ impl Adaptive {
             record_bytes,
             address,
             pool: Pool::new(datagram_bytes),
-            counters: Counters::default(),
+            counters: ConnectionCounters::default(),
             sealed: Vec::with_capacity(datagram_bytes),
             scratch: Vec::new(),
         };
@@ -475,13 +475,13 @@ impl Adaptive {
     }
 
     /// What was counted so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ConnectionCounters {
         let memory = self.common.pool.memory()
             + self.common.scratch.capacity()
             + self.peers.memory()
             + self.pairs.capacity() * size_of::<Pair>()
             + self.pairs.iter().map(Pair::memory).sum::<usize>();
-        Counters {
+        ConnectionCounters {
             peers: self.pairs.len() as u64,
             connections: self.names.count() as u64,
             most_connections: self.names.most() as u64,

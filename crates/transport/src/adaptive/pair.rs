@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::action::ConnectionId;
 use super::connection::{Connection, Ends};
 use super::contact::{Contact, Means};
-use super::counters::Counters;
+use super::counters::ConnectionCounters;
 use super::pace::WINDOW;
 use super::packet::{self, FIXED_BYTES, HEADER_BYTES, Kind, Outline, Packet};
 use super::pool::Pool;
@@ -43,7 +43,7 @@ pub(super) struct Common {
     pub record_bytes: usize,
     pub address: Vec<u8>,
     pub pool: Pool,
-    pub counters: Counters,
+    pub counters: ConnectionCounters,
     /// A datagram under construction.
     pub sealed: Vec<u8>,
     /// A record under construction.

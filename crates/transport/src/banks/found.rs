@@ -24,14 +24,14 @@ const DONE: u64 = 2;
 /// What a table has of one key. All zero: nothing.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Entry {
+pub struct FoundEntry {
     state: AtomicU64,
     words: [AtomicU64; KEY_WORDS + VALUE_WORDS],
 }
 
 /// The table of a set.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a>(&'a [Entry]);
+pub struct Found<'a>(&'a [FoundEntry]);
 
 /// What a table says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Look {
 
 impl<'a> Found<'a> {
     /// A table of these entries, at least one.
-    pub fn new(entries: &'a [Entry]) -> Found<'a> {
+    pub fn new(entries: &'a [FoundEntry]) -> Found<'a> {
         Found(entries)
     }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_first_who_looks_tells_the_others() {
-        let entries: Vec<Entry> = (0..16).map(|_| Entry::default()).collect();
+        let entries: Vec<FoundEntry> = (0..16).map(|_| FoundEntry::default()).collect();
         let found = Found::new(&entries);
         let Look::Mine(place) = found.look([5, 1]) else { panic!("the table is empty") };
         check(found, 5, Look::Busy);

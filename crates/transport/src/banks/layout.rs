@@ -22,7 +22,7 @@
 
 use tutti_base::BankSizes;
 
-use super::found::{ENTRIES, Entry};
+use super::found::{ENTRIES, FoundEntry};
 
 /// Bytes of a bank that lie in the line of flag 0: payload and flag move together.
 pub const INLINE_BYTES: usize = 56;
@@ -51,7 +51,7 @@ pub(super) const SAID_OFFSET: usize = 256;
 pub(super) const SAID_BYTES: usize = 4096;
 pub(super) const CONTROL_BYTES: usize = SAID_OFFSET + SAID_BYTES;
 pub(super) const HEAD_BYTES: usize = 128;
-const FOUND_BYTES: usize = ENTRIES * size_of::<Entry>();
+const FOUND_BYTES: usize = ENTRIES * size_of::<FoundEntry>();
 const PAGE: usize = 4096;
 /// What a part begins further into a page than the one before it.
 const COLOUR_BYTES: usize = 128;

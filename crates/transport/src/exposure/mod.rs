@@ -49,7 +49,7 @@ use loans::Loans;
 use object::{Object, Place};
 use policy::{Advice, Policy};
 use proofs::Proofs;
-use record::Layout;
+use record::RecordLayout;
 use tutti_base::config::{Config, Mapped};
 use tutti_sys::job::{Job, Reach};
 
@@ -292,7 +292,7 @@ impl Exposures {
         let others = (0..).zip(rows.clone()).filter(|&(row, _)| Some(row) != own).map(|(_, piece)| piece);
         // SAFETY: the caller's promise, also that nobody writes what is lent for being read.
         unsafe {
-            let mut record = self.expose_table(rows, table, access, edges, Layout::Entries);
+            let mut record = self.expose_table(rows, table, access, edges, RecordLayout::Entries);
             if access == Access::Read && record.is_near() {
                 record.written_back = self.write_back.of_pieces(others);
             }
@@ -314,7 +314,7 @@ impl Exposures {
         edges: Option<ptr::NonNull<EdgeRoom>>,
     ) -> Record {
         // SAFETY: the caller's promise.
-        unsafe { self.expose_table(rows, table, access, edges, Layout::Runs) }
+        unsafe { self.expose_table(rows, table, access, edges, RecordLayout::Runs) }
     }
 
     /// What `peer`, a rank of this host, has published, seen from here. `edges` and `table` are where this process sees the room that
@@ -333,9 +333,11 @@ impl Exposures {
     ) -> Window {
         let layout = record.layout();
         let bytes = match layout {
-            Layout::Whole | Layout::Entries => record.bytes,
+            RecordLayout::Whole | RecordLayout::Entries => record.bytes,
             // SAFETY: the owner has written that many rows.
-            Layout::Runs => (0..record.entries as usize).map(|row| unsafe { (*table.add(row)).bytes }).sum(),
+            RecordLayout::Runs => {
+                (0..record.entries as usize).map(|row| unsafe { (*table.add(row)).bytes }).sum()
+            }
         };
         let by = BackEnd::of(record.by);
         let lent = record.lent();
@@ -588,7 +590,7 @@ impl Exposures {
         table: *mut Entry,
         access: Access,
         edges: Option<ptr::NonNull<EdgeRoom>>,
-        layout: Layout,
+        layout: RecordLayout,
     ) -> Record {
         // Empty entries may have any address, null too.
         let full = rows.clone().filter(|&(_, bytes)| bytes > 0).map(|(start, bytes)| (start as u64, bytes));

@@ -44,7 +44,7 @@ pub struct Entry {
 /// How the exposed bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Layout {
+pub enum RecordLayout {
     /// From the first to the last.
     Whole = 0,
     /// A peer names an entry of the table.
@@ -65,7 +65,7 @@ pub struct Record {
     pub(super) bytes: u64,
     /// The owner's process.
     pub(super) pid: i32,
-    /// A [`Layout`].
+    /// A [`RecordLayout`].
     pub(super) layout: u32,
     /// Rows of the table.
     pub(super) entries: u32,
@@ -101,7 +101,7 @@ impl Record {
 
     /// As numbers, for a message to peers of the same node: memory as a whole, without edges.
     pub fn words(&self) -> [u64; Record::WORDS] {
-        debug_assert!(self.layout() == Layout::Whole && self.edges == 0);
+        debug_assert!(self.layout() == RecordLayout::Whole && self.edges == 0);
         [
             self.address,
             self.bytes,
@@ -194,11 +194,11 @@ impl Record {
     }
 
     /// How it is counted.
-    pub(super) fn layout(&self) -> Layout {
+    pub(super) fn layout(&self) -> RecordLayout {
         match self.layout {
-            1 => Layout::Entries,
-            2 => Layout::Runs,
-            _ => Layout::Whole,
+            1 => RecordLayout::Entries,
+            2 => RecordLayout::Runs,
+            _ => RecordLayout::Whole,
         }
     }
 }

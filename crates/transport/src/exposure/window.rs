@@ -11,7 +11,7 @@ use std::ptr;
 use tutti_base::traffic::TRAFFIC;
 
 use super::back_ends::BackEnd;
-use super::record::{EdgeRoom, Entry, Layout};
+use super::record::{EdgeRoom, Entry, RecordLayout};
 use crate::single_copy::{CopyError, Lent, Pid, RemoteSegment, SingleCopy};
 
 /// Entries of a table that are handed to a back end in one call.
@@ -32,7 +32,7 @@ pub struct Window {
     pub(super) near: *mut u8,
     /// Copies of the ends, or null.
     pub(super) edges: *const EdgeRoom,
-    pub(super) layout: Layout,
+    pub(super) layout: RecordLayout,
     pub(super) table: *const Entry,
     pub(super) entries: u32,
     /// The part that this window shows.
@@ -63,7 +63,7 @@ impl Window {
             near_end: 0,
             near: ptr::null_mut(),
             edges: ptr::null(),
-            layout: Layout::Whole,
+            layout: RecordLayout::Whole,
             table: ptr::null(),
             entries: 0,
             first: 0,
@@ -87,7 +87,7 @@ impl Window {
 
     /// Whether it was given with a table of entries.
     pub fn has_entries(&self) -> bool {
-        self.layout == Layout::Entries
+        self.layout == RecordLayout::Entries
     }
 
     /// Entry `index` of exposed memory that was given with a table.
@@ -95,9 +95,9 @@ impl Window {
     /// # Panics
     /// If there is no such entry: a bug of the caller.
     pub fn entry(&self, index: u32) -> Window {
-        assert!(self.layout == Layout::Entries, "exposed memory with entries");
+        assert!(self.layout == RecordLayout::Entries, "exposed memory with entries");
         let Entry { offset, bytes } = self.row(index);
-        Window { layout: Layout::Whole, ..*self }.part(offset, bytes)
+        Window { layout: RecordLayout::Whole, ..*self }.part(offset, bytes)
     }
 
     /// Where the bytes are in this process, to be read and written in place; `None` where they are not mapped here (the
@@ -106,7 +106,7 @@ impl Window {
     pub fn direct(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
         let start = self.first + offset;
         let inside =
-            self.layout == Layout::Whole && start >= self.near_start && start + bytes <= self.near_end;
+            self.layout == RecordLayout::Whole && start >= self.near_start && start + bytes <= self.near_end;
         inside.then(|| self.near.wrapping_add(start as usize))
     }
 
@@ -221,7 +221,7 @@ impl Window {
     /// # Safety
     /// As [`Window::scatter`].
     pub unsafe fn replace(&self, runs: &[Entry], from: *const u8) -> Result<(), CopyError> {
-        assert!(runs.len() <= REPLACED_RUNS && self.layout == Layout::Whole, "few runs of a whole");
+        assert!(runs.len() <= REPLACED_RUNS && self.layout == RecordLayout::Whole, "few runs of a whole");
         let writing = Window { edges: ptr::null(), ..*self };
         let mut remote = Vec::with_capacity(PIECES);
         let mut local = Vec::with_capacity(PIECES);
@@ -302,7 +302,7 @@ impl Window {
         bytes: u64,
         mut run: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.layout != Layout::Runs {
+        if self.layout != RecordLayout::Runs {
             return run(start, bytes);
         }
         let (mut skip, mut left, mut index) = (start, bytes, 0);

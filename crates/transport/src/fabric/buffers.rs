@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use tutti_sys::fabric::{Domain, OperationContext, Region, Result, Rights};
+use tutti_sys::fabric::{Domain, OperationContext, RegisteredRegion, Result, Rights};
 
 /// Alignment of pieces: a cache line.
 const ALIGNMENT: usize = 64;
@@ -21,7 +21,7 @@ const ALIGNMENT: usize = 64;
 #[derive(Debug)]
 pub struct Buffers {
     /// Dropped before the memory is freed.
-    region: Option<Region>,
+    region: Option<RegisteredRegion>,
     memory: NonNull<u8>,
     contexts: NonNull<OperationContext>,
     count: usize,
@@ -45,7 +45,8 @@ impl Buffers {
         if domain.info().registers_local_memory() {
             let start = buffers.memory.as_ptr();
             // SAFETY: the memory stays mapped until the region is dropped; no rights for peers.
-            let region = unsafe { Region::register(domain, start, count * stride, Rights::Local, None)? };
+            let region =
+                unsafe { RegisteredRegion::register(domain, start, count * stride, Rights::Local, None)? };
             buffers.region = Some(region);
         }
         Ok(buffers)
@@ -99,7 +100,7 @@ impl Buffers {
     /// What operations on the memory name.
     #[inline]
     pub fn descriptor(&self) -> *mut c_void {
-        self.region.as_ref().map_or(std::ptr::null_mut(), Region::descriptor)
+        self.region.as_ref().map_or(std::ptr::null_mut(), RegisteredRegion::descriptor)
     }
 
     /// The first `bytes` of a piece that no operation uses.

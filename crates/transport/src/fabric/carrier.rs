@@ -20,7 +20,7 @@ pub const RECORDS_PER_POLL: usize = 32;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CarrierKind {
     /// A record of the layer above.
     Record,
     /// The last one: its sender goes on by datagrams.
@@ -58,7 +58,13 @@ pub enum Event {
 /// Who takes frames from a carrier. `Left` as in [`crate::link::Sink`], for one connection.
 pub trait Frames {
     /// A frame. The payload is valid only during the call.
-    fn arrived(&mut self, connection: ConnectionId, kind: Kind, header: Header, payload: &[u8]) -> Verdict;
+    fn arrived(
+        &mut self,
+        connection: ConnectionId,
+        kind: CarrierKind,
+        header: Header,
+        payload: &[u8],
+    ) -> Verdict;
 
     /// Who is at the other end of a connection, if that is known: what is lent to it, it may read.
     fn peer(&self, _connection: ConnectionId) -> Option<Peer> {
@@ -66,9 +72,15 @@ pub trait Frames {
     }
 }
 
-impl<F: FnMut(ConnectionId, Kind, Header, &[u8]) -> Verdict> Frames for F {
+impl<F: FnMut(ConnectionId, CarrierKind, Header, &[u8]) -> Verdict> Frames for F {
     #[inline]
-    fn arrived(&mut self, connection: ConnectionId, kind: Kind, header: Header, payload: &[u8]) -> Verdict {
+    fn arrived(
+        &mut self,
+        connection: ConnectionId,
+        kind: CarrierKind,
+        header: Header,
+        payload: &[u8],
+    ) -> Verdict {
         self(connection, kind, header, payload)
     }
 }
@@ -114,7 +126,7 @@ pub trait Carrier {
     fn send(
         &mut self,
         connection: ConnectionId,
-        kind: Kind,
+        kind: CarrierKind,
         header: Header,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),

@@ -24,7 +24,7 @@ use tutti_sys::fabric::{
 
 use super::buffers::Buffers;
 use super::carrier::{
-    Carrier, Event, Frames, Kind, PRIVATE_BYTES, RECORD_BYTES, RECORDS_PER_POLL, RequestId, place_of,
+    Carrier, CarrierKind, Event, Frames, PRIVATE_BYTES, RECORD_BYTES, RECORDS_PER_POLL, RequestId, place_of,
 };
 use super::frame::{Front, HEADER_BYTES};
 use super::remote::Remote;
@@ -279,7 +279,7 @@ impl Connected {
             receives.give(piece);
             return;
         };
-        if front.kind == Kind::Done {
+        if front.kind == CarrierKind::Done {
             // Not behind records that are left: these may wait for what it frees.
             self.read.push((line.name, front.header.0[0]));
             return receives.give(piece);
@@ -374,7 +374,7 @@ impl Connected {
         }
         while let Some((connection, loan)) = self.remote.as_mut().and_then(|remote| remote.reads().untold()) {
             let header = Header([loan.name, 0, 0]);
-            if self.send(connection, Kind::Done, header, 0, |_| ()).is_err() {
+            if self.send(connection, CarrierKind::Done, header, 0, |_| ()).is_err() {
                 break;
             }
             if let Some(remote) = &mut self.remote {
@@ -528,12 +528,12 @@ impl Carrier for Connected {
     fn send(
         &mut self,
         connection: ConnectionId,
-        kind: Kind,
+        kind: CarrierKind,
         header: Header,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> std::result::Result<(), Full> {
-        if kind == Kind::End && self.is_read(connection) {
+        if kind == CarrierKind::End && self.is_read(connection) {
             return Err(Full);
         }
         let line = self.lines.get_mut(place_of(connection)).and_then(Option::as_mut).ok_or(Full)?;
@@ -547,7 +547,7 @@ impl Carrier for Connected {
         front.write(frame);
         fill(&mut frame[HEADER_BYTES..]);
         // The last frame is sent with a completion: all before it are sent then.
-        if kind == Kind::Record && whole <= self.inject_bytes && line.injected < INJECTS {
+        if kind == CarrierKind::Record && whole <= self.inject_bytes && line.injected < INJECTS {
             match line.endpoint.inject(PeerAddress::UNSPECIFIED, frame) {
                 Ok(true) => {
                     line.injected += 1;

@@ -6,7 +6,7 @@ use crate::adaptive;
 
 /// Since the start of the process; what is marked so, now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct FabricCounters {
     /// Records sent, by datagrams and connections.
     pub sent_records: u64,
     /// Their payload in bytes.
@@ -28,10 +28,10 @@ pub struct Counters {
     /// Memory for all of it in bytes, now.
     pub memory_bytes: u64,
     /// Datagrams and connections in detail.
-    pub adaptive: adaptive::Counters,
+    pub adaptive: adaptive::ConnectionCounters,
 }
 
-impl fmt::Display for Counters {
+impl fmt::Display for FabricCounters {
     /// One line, `name=value` each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = &self.adaptive;

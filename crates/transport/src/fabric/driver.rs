@@ -11,8 +11,8 @@ use tutti_sys::job::ADDRESS_BYTES;
 use tutti_sys::{kept, process};
 
 use super::address::Whereabouts;
-use super::carrier::{Carrier, Event, Frames, Kind, place_of};
-use super::counters::Counters;
+use super::carrier::{Carrier, CarrierKind, Event, Frames, place_of};
+use super::counters::FabricCounters;
 use super::datagrams::Datagrams;
 use crate::adaptive::{Action, Adaptive, ConnectionId, Decision, Mode, Settings, neighbours};
 use crate::directory::Directory;
@@ -97,11 +97,17 @@ struct Delivery<'a, S> {
 
 impl<S: Sink> Frames for Delivery<'_, S> {
     #[inline]
-    fn arrived(&mut self, connection: ConnectionId, kind: Kind, header: Header, payload: &[u8]) -> Verdict {
+    fn arrived(
+        &mut self,
+        connection: ConnectionId,
+        kind: CarrierKind,
+        header: Header,
+        payload: &[u8],
+    ) -> Verdict {
         let Some(Some(line)) = self.lines.get(place_of(connection)) else { return Verdict::Taken };
         if line.is_contact {
             // What else came on it is nobody's.
-            if kind == Kind::Datagram {
+            if kind == CarrierKind::Datagram {
                 self.machine.contacted(self.start.elapsed(), connection, payload, self.sink);
             }
             return Verdict::Taken;
@@ -109,11 +115,11 @@ impl<S: Sink> Frames for Delivery<'_, S> {
         if !line.open {
             return Verdict::Left;
         }
-        if kind == Kind::End {
+        if kind == CarrierKind::End {
             self.finished.push(connection);
             return Verdict::Taken;
         }
-        if kind != Kind::Record {
+        if kind != CarrierKind::Record {
             // A carrier that knows these keeps them to itself.
             return Verdict::Taken;
         }
@@ -218,7 +224,7 @@ impl<C: Carrier> Driver<C> {
         self.machine.transmit(now, |peer, connection, bytes| match (connection, peers.get(&peer.0)) {
             (Some(connection), _) => {
                 let fill = |room: &mut [u8]| room.copy_from_slice(bytes);
-                carrier.send(connection, Kind::Datagram, Header::default(), bytes.len(), fill).is_ok()
+                carrier.send(connection, CarrierKind::Datagram, Header::default(), bytes.len(), fill).is_ok()
             }
             (None, Some(peer)) => datagrams.send(peer.datagrams, bytes),
             // Lost, as datagrams may be.
@@ -311,8 +317,13 @@ impl<C: Carrier> Driver<C> {
                     let fill = |room: &mut [u8]| room.copy_from_slice(&proof);
                     // The first on its connection: there is room, or the connection is gone, which is
                     // reported.
-                    let _ =
-                        self.carrier.send(connection, Kind::Datagram, Header::default(), proof.len(), fill);
+                    let _ = self.carrier.send(
+                        connection,
+                        CarrierKind::Datagram,
+                        Header::default(),
+                        proof.len(),
+                        fill,
+                    );
                 }
                 Action::Call(peer) => {
                     self.directory.call(peer.0);
@@ -359,7 +370,8 @@ impl<C: Carrier> Driver<C> {
     /// Puts the end marks behind what was sent, where there is room now.
     fn finish(&mut self) {
         let carrier = &mut self.carrier;
-        let mut sent = |connection| carrier.send(connection, Kind::End, Header::default(), 0, |_| ()).is_ok();
+        let mut sent =
+            |connection| carrier.send(connection, CarrierKind::End, Header::default(), 0, |_| ()).is_ok();
         let lines = &self.lines;
         let gone = |connection: ConnectionId| lines.get(place_of(connection)).is_none_or(Option::is_none);
         self.finishing.retain(|&connection| !gone(connection) && !sent(connection));
@@ -494,13 +506,13 @@ impl<C: Carrier> Driver<C> {
     }
 
     /// What was counted so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> FabricCounters {
         let machine = self.machine.counters();
         let memory = self.carrier.memory_bytes()
             + self.peers.capacity() * size_of::<(u32, Whereabouts)>()
             + self.lines.capacity() * size_of::<Option<Line>>();
         let (registrations, reused_registrations) = self.carrier.registrations();
-        Counters {
+        FabricCounters {
             registrations,
             reused_registrations,
             sent_records: machine.sent_records + self.traffic.sent_records,
@@ -554,7 +566,7 @@ impl<C: Carrier> Link for Driver<C> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         if let Some(connection) = self.machine.connection_of(to) {
-            self.carrier.send(connection, Kind::Record, header, bytes, fill)?;
+            self.carrier.send(connection, CarrierKind::Record, header, bytes, fill)?;
             self.traffic.sent_records += 1;
             self.traffic.sent_bytes += bytes as u64;
             return Ok(());

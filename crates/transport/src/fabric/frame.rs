@@ -1,6 +1,6 @@
 //! Frames: what carriers put in front of every payload.
 
-use super::carrier::{Kind, RECORD_BYTES};
+use super::carrier::{CarrierKind, RECORD_BYTES};
 use crate::link::Header;
 
 /// Bytes in front of the payload: its length and what the frame is (4), whom it belongs to (4), the record's header (24).
@@ -13,7 +13,7 @@ pub const BULK_BYTES: usize = 256 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
     /// What the frame is.
-    pub kind: Kind,
+    pub kind: CarrierKind,
     /// Where the receiver is not known by other means: what belongs to the frame's sender there.
     pub line: u32,
     /// Opaque.
@@ -27,12 +27,12 @@ impl Front {
     #[inline]
     pub fn write(&self, frame: &mut [u8]) {
         let kind: u32 = match self.kind {
-            Kind::Record => 0,
-            Kind::End => 1,
-            Kind::Read => 2,
-            Kind::Bulk => 3,
-            Kind::Done => 4,
-            Kind::Datagram => 5,
+            CarrierKind::Record => 0,
+            CarrierKind::End => 1,
+            CarrierKind::Read => 2,
+            CarrierKind::Bulk => 3,
+            CarrierKind::Done => 4,
+            CarrierKind::Datagram => 5,
         };
         frame[..4].copy_from_slice(&(self.bytes as u32 | kind << 24).to_le_bytes());
         frame[4..8].copy_from_slice(&self.line.to_le_bytes());
@@ -47,20 +47,20 @@ impl Front {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let kind = match word(0) >> 24 {
-            0 => Kind::Record,
-            1 => Kind::End,
-            2 => Kind::Read,
-            3 => Kind::Bulk,
-            4 => Kind::Done,
-            5 => Kind::Datagram,
+            0 => CarrierKind::Record,
+            1 => CarrierKind::End,
+            2 => CarrierKind::Read,
+            3 => CarrierKind::Bulk,
+            4 => CarrierKind::Done,
+            5 => CarrierKind::Datagram,
             _ => return None,
         };
         let length = (word(0) & 0xff_ffff) as usize;
         let header = Header([long(8), long(16), long(24)]);
         let longest = match kind {
-            Kind::Record | Kind::End | Kind::Datagram => RECORD_BYTES,
-            Kind::Read | Kind::Done => 0,
-            Kind::Bulk => BULK_BYTES,
+            CarrierKind::Record | CarrierKind::End | CarrierKind::Datagram => RECORD_BYTES,
+            CarrierKind::Read | CarrierKind::Done => 0,
+            CarrierKind::Bulk => BULK_BYTES,
         };
         (length <= longest).then_some(Front { kind, line: word(4), header, bytes: length })
     }
@@ -89,14 +89,14 @@ mod tests {
     #[test]
     fn frames_are_read_as_they_were_written() {
         let header = Header([u64::MAX, 1, 1 << 63]);
-        check(Front { kind: Kind::Record, line: 3, header, bytes: 0 }, true);
-        check(Front { kind: Kind::Read, line: 3, header, bytes: 0 }, true);
-        check(Front { kind: Kind::Read, line: 3, header, bytes: 1 }, false);
-        check(Front { kind: Kind::Done, line: 3, header, bytes: 0 }, true);
-        check(Front { kind: Kind::Bulk, line: 3, header, bytes: BULK_BYTES }, true);
-        check(Front { kind: Kind::Bulk, line: 3, header, bytes: BULK_BYTES + 1 }, false);
-        check(Front { kind: Kind::End, line: u32::MAX, header, bytes: RECORD_BYTES }, true);
-        check(Front { kind: Kind::Record, line: 0, header, bytes: RECORD_BYTES + 1 }, false);
+        check(Front { kind: CarrierKind::Record, line: 3, header, bytes: 0 }, true);
+        check(Front { kind: CarrierKind::Read, line: 3, header, bytes: 0 }, true);
+        check(Front { kind: CarrierKind::Read, line: 3, header, bytes: 1 }, false);
+        check(Front { kind: CarrierKind::Done, line: 3, header, bytes: 0 }, true);
+        check(Front { kind: CarrierKind::Bulk, line: 3, header, bytes: BULK_BYTES }, true);
+        check(Front { kind: CarrierKind::Bulk, line: 3, header, bytes: BULK_BYTES + 1 }, false);
+        check(Front { kind: CarrierKind::End, line: u32::MAX, header, bytes: RECORD_BYTES }, true);
+        check(Front { kind: CarrierKind::Record, line: 0, header, bytes: RECORD_BYTES + 1 }, false);
         assert_eq!(Front::read(&[9; HEADER_BYTES]), None);
     }
 }

@@ -40,7 +40,7 @@ use crate::multicast::{self, carrier::Casting};
 use address::Whereabouts;
 use carrier::Carrier;
 use connected::Connected;
-pub use counters::Counters;
+pub use counters::FabricCounters;
 use datagrams::{DATAGRAM_BYTES, Datagrams};
 use driver::Driver;
 use kernel::Kernel;
@@ -134,7 +134,7 @@ impl FabricLink {
     }
 
     /// What was counted so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> FabricCounters {
         each!(&self.back_end, back_end => back_end.counters())
     }
 }

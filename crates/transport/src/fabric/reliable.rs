@@ -26,8 +26,8 @@ use tutti_sys::fabric::{
 
 use super::Identity;
 use super::buffers::Buffers;
-use super::carrier::{Kind, RECORD_BYTES, RECORDS_PER_POLL};
-use super::counters::Counters;
+use super::carrier::{CarrierKind, RECORD_BYTES, RECORDS_PER_POLL};
+use super::counters::FabricCounters;
 use super::frame::{Front, HEADER_BYTES};
 use super::remote::Remote;
 use crate::adaptive::tag::{Key, TAG_BYTES, Use};
@@ -95,7 +95,7 @@ pub struct Reliable {
     rank: u32,
     ranks: u32,
     failures: VecDeque<(Peer, String)>,
-    counters: Counters,
+    counters: FabricCounters,
     leaving: bool,
 }
 
@@ -134,7 +134,7 @@ impl Reliable {
             rank: identity.rank,
             ranks: identity.ranks,
             failures: VecDeque::new(),
-            counters: Counters::default(),
+            counters: FabricCounters::default(),
             leaving: false,
         };
         link.post_all()?;
@@ -218,7 +218,7 @@ impl Reliable {
         }
         place.insert(Held::Buffer(piece, bytes));
         self.kept += 1;
-        if front.kind == Kind::Done {
+        if front.kind == CarrierKind::Done {
             // Not behind records that are left: these may wait for what it frees.
             self.given_back(front.line, front.header.0[0]);
         }
@@ -242,7 +242,8 @@ impl Reliable {
         let failed = remote.reads().take_failures();
         self.failures.extend(failed.into_iter().map(|(rank, why)| (Peer(rank), why)));
         while let Some((rank, loan)) = self.remote.as_mut().and_then(|remote| remote.reads().untold()) {
-            if self.send_frame(Peer(rank), Kind::Done, (Header([loan.name, 0, 0]), 0), |_| ()).is_err() {
+            if self.send_frame(Peer(rank), CarrierKind::Done, (Header([loan.name, 0, 0]), 0), |_| ()).is_err()
+            {
                 break;
             }
             if let Some(remote) = &mut self.remote {
@@ -279,7 +280,7 @@ impl Reliable {
             };
             let (start, payload) = frame.split_at(FRONT_BYTES);
             let front: Front = start.first_chunk().and_then(Front::read).expect("it was read when it came");
-            if front.kind == Kind::Record {
+            if front.kind == CarrierKind::Record {
                 if sink.arrived(Peer(from), front.header, payload) == Verdict::Left {
                     break;
                 }
@@ -352,7 +353,7 @@ impl Reliable {
     fn send_frame(
         &mut self,
         to: Peer,
-        kind: Kind,
+        kind: CarrierKind,
         (header, bytes): (Header, usize),
         fill: impl FnOnce(&mut [u8]),
     ) -> std::result::Result<(), Full> {
@@ -382,7 +383,7 @@ impl Reliable {
         frame[NUMBERED_BYTES..FRONT_BYTES].copy_from_slice(&tag);
         fill(&mut frame[FRONT_BYTES..]);
         let partner = self.partners.get_mut(&to.0).expect("it was entered above");
-        let short = whole <= self.inject_bytes && kind == Kind::Record && partner.injected < INJECTS;
+        let short = whole <= self.inject_bytes && kind == CarrierKind::Record && partner.injected < INJECTS;
         if let (Some(address), true, true) = (partner.address, short, partner.unsent.is_empty())
             && self.endpoint.inject(address, frame) == Ok(true)
         {
@@ -398,14 +399,14 @@ impl Reliable {
     }
 
     /// What was counted so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> FabricCounters {
         let partner = size_of::<Partner>() + size_of::<u32>();
         let remote = self.remote.as_ref().map_or(0, Remote::memory_bytes);
         let memory = self.receives.memory_bytes()
             + self.sends.memory_bytes()
             + remote
             + self.partners.capacity() * partner;
-        let mut counters = Counters { memory_bytes: memory as u64, ..self.counters };
+        let mut counters = FabricCounters { memory_bytes: memory as u64, ..self.counters };
         counters.adaptive.peers = self.partners.len() as u64;
         (counters.registrations, counters.reused_registrations) =
             self.remote.as_ref().map_or((0, 0), Remote::registrations);
@@ -433,7 +434,7 @@ impl Reliable {
                 .map(|(&rank, _)| rank)
                 .collect();
             for peer in peers {
-                let _ = self.send_frame(Peer(peer), Kind::End, (Header::default(), 0), |_| ());
+                let _ = self.send_frame(Peer(peer), CarrierKind::End, (Header::default(), 0), |_| ());
             }
         }
         self.poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
@@ -462,7 +463,7 @@ impl Link for Reliable {
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> std::result::Result<(), Full> {
-        self.send_frame(to, Kind::Record, (header, bytes), fill)?;
+        self.send_frame(to, CarrierKind::Record, (header, bytes), fill)?;
         self.counters.sent_records += 1;
         self.counters.sent_bytes += bytes as u64;
         Ok(())

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use tutti_base::config::RemoteRead;
-use tutti_sys::fabric::devices::{KINDS, Kind};
+use tutti_sys::fabric::devices::{FabricKind, KINDS};
 use tutti_sys::fabric::{EndpointKind, Error, Info, Query};
 
 /// What carries the messages.
@@ -30,7 +30,7 @@ enum Use {
 }
 
 impl Use {
-    fn of(kind: &Kind) -> Use {
+    fn of(kind: &FabricKind) -> Use {
         if kind.reliable { Use::Reliable } else { Use::Connected }
     }
 }

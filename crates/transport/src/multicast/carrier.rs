@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tutti_sys::{event, kept, kept_socket, multicast};
 
 use super::packet::PACKET_BYTES;
-use super::{Batch, Counters, Multicast, Terms};
+use super::{Batch, Multicast, MulticastCounters, Terms};
 use crate::link::{Full, Header, Link, Peer, Sink};
 
 /// What one call to the system may bring: datagrams that the kernel has put together.
@@ -129,7 +129,7 @@ impl Casting {
     }
 
     /// What was counted so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> MulticastCounters {
         self.machine.counters()
     }
 

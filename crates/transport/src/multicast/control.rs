@@ -8,7 +8,7 @@ use crate::link::{Header, LINK_KIND};
 /// A word about a stream. Numbers are those of datagrams.
 #[allow(missing_docs, reason = "the fields are what their types say")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Control {
+pub enum MulticastControl {
     /// Sender: what has this number and those after it is for you too. Say at the latest after so many
     /// datagrams what you have, to whom the way leads.
     Open { first: u64, quarter: u32, group: SocketAddrV4, way: Path },
@@ -63,36 +63,38 @@ const DECLINE: u64 = 10;
 const GATHERED: u64 = 11;
 const STRAIGHT: u64 = 12;
 
-impl Control {
+impl MulticastControl {
     /// As a record about stream `stream`.
     pub fn encode(&self, stream: u32) -> (Header, Vec<u8>) {
         let (what, number, more, payload) = match self {
-            Control::Open { first, quarter, group, way } => {
+            MulticastControl::Open { first, quarter, group, way } => {
                 let address = u64::from(u32::from(*group.ip())) << 16 | u64::from(group.port());
                 let words = [*quarter, way.parent.map_or(0, |parent| parent + 1)];
                 let words = words.iter().chain(&way.children).flat_map(|word| word.to_le_bytes());
                 (OPEN, *first, address, words.collect())
             }
-            Control::Gathered { origin, next } => (GATHERED, *next, u64::from(*origin), Vec::new()),
-            Control::Straight => (STRAIGHT, 0, 0, Vec::new()),
-            Control::Opened { first } => (OPENED, *first, 0, Vec::new()),
-            Control::Refused { first } => (REFUSED, *first, 0, Vec::new()),
-            Control::Have { next } => (HAVE, *next, 0, Vec::new()),
-            Control::Lack { next, ranges } => {
+            MulticastControl::Gathered { origin, next } => (GATHERED, *next, u64::from(*origin), Vec::new()),
+            MulticastControl::Straight => (STRAIGHT, 0, 0, Vec::new()),
+            MulticastControl::Opened { first } => (OPENED, *first, 0, Vec::new()),
+            MulticastControl::Refused { first } => (REFUSED, *first, 0, Vec::new()),
+            MulticastControl::Have { next } => (HAVE, *next, 0, Vec::new()),
+            MulticastControl::Lack { next, ranges } => {
                 let words = ranges.iter().flat_map(|&(start, count)| [start, count]);
                 (LACK, *next, 0, words.flat_map(u32::to_le_bytes).collect())
             }
-            Control::Ask { end } => (ASK, *end, 0, Vec::new()),
-            Control::Repair { number, kind, payload } => (REPAIR, *number, u64::from(*kind), payload.clone()),
-            Control::Leave { end } => (LEAVE, *end, 0, Vec::new()),
-            Control::Left { end } => (LEFT, *end, 0, Vec::new()),
-            Control::Decline { end } => (DECLINE, *end, 0, Vec::new()),
+            MulticastControl::Ask { end } => (ASK, *end, 0, Vec::new()),
+            MulticastControl::Repair { number, kind, payload } => {
+                (REPAIR, *number, u64::from(*kind), payload.clone())
+            }
+            MulticastControl::Leave { end } => (LEAVE, *end, 0, Vec::new()),
+            MulticastControl::Left { end } => (LEFT, *end, 0, Vec::new()),
+            MulticastControl::Decline { end } => (DECLINE, *end, 0, Vec::new()),
         };
         (Header([LINK_KIND | what << 8 | u64::from(stream) << 32, number, more]), payload)
     }
 
     /// The stream and what is said of it; `None` if that is nothing.
-    pub fn decode(header: Header, payload: &[u8]) -> Option<(u32, Control)> {
+    pub fn decode(header: Header, payload: &[u8]) -> Option<(u32, MulticastControl)> {
         let [first, number, more] = header.0;
         let control = match first >> 8 & 0xff {
             OPEN => {
@@ -101,29 +103,29 @@ impl Control {
                 let (&[quarter, parent], children) = words.split_first_chunk().filter(|_| rest.is_empty())?;
                 let group = SocketAddrV4::new(Ipv4Addr::from((more >> 16) as u32), more as u16);
                 let way = Path { parent: parent.checked_sub(1), children: children.to_vec() };
-                Control::Open { first: number, quarter, group, way }
+                MulticastControl::Open { first: number, quarter, group, way }
             }
-            GATHERED => Control::Gathered { origin: u32::try_from(more).ok()?, next: number },
-            STRAIGHT => Control::Straight,
-            OPENED => Control::Opened { first: number },
-            REFUSED => Control::Refused { first: number },
-            HAVE => Control::Have { next: number },
+            GATHERED => MulticastControl::Gathered { origin: u32::try_from(more).ok()?, next: number },
+            STRAIGHT => MulticastControl::Straight,
+            OPENED => MulticastControl::Opened { first: number },
+            REFUSED => MulticastControl::Refused { first: number },
+            HAVE => MulticastControl::Have { next: number },
             LACK => {
                 let (pairs, rest) = payload.as_chunks::<8>();
                 let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("half of eight bytes"));
                 let ranges = pairs.iter().map(|pair| (word(&pair[..4]), word(&pair[4..]))).collect();
                 (rest.is_empty() && pairs.len() <= MOST_RANGES)
-                    .then_some(Control::Lack { next: number, ranges })?
+                    .then_some(MulticastControl::Lack { next: number, ranges })?
             }
-            ASK => Control::Ask { end: number },
-            REPAIR => Control::Repair {
+            ASK => MulticastControl::Ask { end: number },
+            REPAIR => MulticastControl::Repair {
                 number,
                 kind: u8::try_from(more).ok().filter(|kind| *kind < 4)?,
                 payload: payload.to_vec(),
             },
-            LEAVE => Control::Leave { end: number },
-            LEFT => Control::Left { end: number },
-            DECLINE => Control::Decline { end: number },
+            LEAVE => MulticastControl::Leave { end: number },
+            LEFT => MulticastControl::Left { end: number },
+            DECLINE => MulticastControl::Decline { end: number },
             _ => return None,
         };
         Some(((first >> 32) as u32, control))

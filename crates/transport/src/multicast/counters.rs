@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct MulticastCounters {
     /// Messages sent to groups, and their payload in bytes.
     pub messages: u64,
     /// See `messages`.
@@ -37,14 +37,14 @@ pub struct Counters {
     pub absurd: u64,
 }
 
-impl Counters {
+impl MulticastCounters {
     /// Datagrams that were dropped, whatever for.
     pub fn dropped(&self) -> u64 {
         self.malformed + self.foreign + self.forged + self.absurd
     }
 }
 
-impl fmt::Display for Counters {
+impl fmt::Display for MulticastCounters {
     /// One line, `name=value` each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dropped = self.dropped();

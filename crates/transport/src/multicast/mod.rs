@@ -43,8 +43,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use crate::link::{Full, Header, Peer, Sink};
-use control::Control;
-pub use counters::Counters;
+use control::MulticastControl;
+pub use counters::MulticastCounters;
 pub use packet::LONGEST_BYTES;
 use packet::{Datagram, Member, Unfit};
 use receiver::{Fate, Incoming};
@@ -87,7 +87,7 @@ pub struct Multicast {
     /// Tests that were heard.
     probes: BTreeSet<(u64, u32)>,
     back: VecDeque<(Peer, Header, Vec<u8>)>,
-    counters: Counters,
+    counters: MulticastCounters,
 }
 
 impl Multicast {
@@ -109,7 +109,7 @@ impl Multicast {
             incoming: BTreeMap::new(),
             probes: BTreeSet::new(),
             back: VecDeque::new(),
-            counters: Counters::default(),
+            counters: MulticastCounters::default(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Multicast {
     }
 
     /// What was counted so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> MulticastCounters {
         self.counters
     }
 
@@ -166,7 +166,7 @@ impl Multicast {
         mut wire: impl FnMut(Batch<'_>) -> bool,
         mut tell: impl FnMut(Peer, Header, &[u8]) -> bool,
     ) {
-        let mut tell = |peer: Peer, stream: u32, word: &Control| {
+        let mut tell = |peer: Peer, stream: u32, word: &MulticastControl| {
             let (header, payload) = word.encode(stream);
             tell(peer, header, &payload)
         };
@@ -217,17 +217,17 @@ impl Multicast {
         listens: bool,
         sink: &mut impl Sink,
     ) {
-        let Some((stream, word)) = Control::decode(header, payload) else {
+        let Some((stream, word)) = MulticastControl::decode(header, payload) else {
             self.counters.absurd += 1;
             return;
         };
-        if let Control::Gathered { origin, next } = word {
+        if let MulticastControl::Gathered { origin, next } = word {
             if let Some(incoming) = self.incoming.get_mut(&(origin, stream)) {
                 incoming.gathered(from, next);
             }
             return;
         }
-        if let Control::Open { first, quarter, group, way } = word {
+        if let MulticastControl::Open { first, quarter, group, way } = word {
             if self.incoming.len() >= MOST_INCOMING {
                 self.incoming.retain(|_, incoming| !incoming.is_over());
             }
@@ -237,10 +237,10 @@ impl Multicast {
         }
         if let Some(incoming) = self.incoming.get_mut(&(from.0, stream)) {
             match word {
-                Control::Ask { end } => return incoming.ask(end),
-                Control::Straight => return incoming.go_straight(),
-                Control::Leave { end } => return incoming.leave(end, sink),
-                Control::Repair { number, kind, ref payload } => {
+                MulticastControl::Ask { end } => return incoming.ask(end),
+                MulticastControl::Straight => return incoming.go_straight(),
+                MulticastControl::Leave { end } => return incoming.leave(end, sink),
+                MulticastControl::Repair { number, kind, ref payload } => {
                     let fate = incoming.take(now, number, (kind, payload), sink);
                     return count(&mut self.counters, fate);
                 }
@@ -313,7 +313,7 @@ impl Multicast {
     }
 }
 
-fn count(counters: &mut Counters, fate: Fate) {
+fn count(counters: &mut MulticastCounters, fate: Fate) {
     match fate {
         Fate::Taken => counters.received += 1,
         Fate::Again => counters.again += 1,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::control::{Control, MOST_RANGES, Path};
+use super::control::{MOST_RANGES, MulticastControl, Path};
 use super::packet::{FIRST, HEADER_BYTES, LAST, LONGEST_BYTES};
 use crate::link::{Header, KEEP, Peer, Sink, Verdict};
 
@@ -40,7 +40,7 @@ pub(super) struct Incoming {
     gap: Option<Duration>,
     lacked: u64,
     /// Words that have to be said.
-    words: Vec<Control>,
+    words: Vec<MulticastControl>,
 }
 
 /// What became of a datagram.
@@ -75,7 +75,7 @@ impl Incoming {
     pub fn open(&mut self, first: u64, (quarter, way): (u32, Path), listens: bool, sink: &mut impl Sink) {
         self.release(sink);
         if !listens {
-            self.words.push(Control::Refused { first });
+            self.words.push(MulticastControl::Refused { first });
             return;
         }
         self.message.clear();
@@ -84,7 +84,7 @@ impl Incoming {
         self.quarter = u64::from(quarter).max(1);
         self.parent = way.parent.map(Peer);
         self.children = way.children.into_iter().map(|child| (Peer(child), first)).collect();
-        self.words.push(Control::Opened { first });
+        self.words.push(MulticastControl::Opened { first });
     }
 
     /// What another receiver has, with all who tell it.
@@ -98,14 +98,14 @@ impl Incoming {
     pub fn go_straight(&mut self) {
         self.parent = None;
         self.children.clear();
-        self.words.retain(|word| !matches!(word, Control::Gathered { .. }));
+        self.words.retain(|word| !matches!(word, MulticastControl::Gathered { .. }));
         // It may not have heard any of it.
         self.told = 0;
     }
 
     /// To whom a word is said.
-    pub fn addressee(&self, word: &Control) -> Peer {
-        let up = matches!(word, Control::Gathered { .. });
+    pub fn addressee(&self, word: &MulticastControl) -> Peer {
+        let up = matches!(word, MulticastControl::Gathered { .. });
         self.parent.filter(|_| up).unwrap_or(self.from)
     }
 
@@ -117,7 +117,7 @@ impl Incoming {
         let limit = self.limit.map_or(end, |known| known.min(end));
         self.limit = Some(limit);
         self.early.split_off(&limit);
-        self.words.push(Control::Left { end });
+        self.words.push(MulticastControl::Left { end });
     }
 
     pub fn ask(&mut self, end: u64) {
@@ -164,7 +164,7 @@ impl Incoming {
             let end = self.next;
             self.limit = Some(end);
             self.early.clear();
-            self.words.push(Control::Decline { end });
+            self.words.push(MulticastControl::Decline { end });
         }
         let is_over = self.limit.is_some_and(|limit| self.next >= limit);
         if !self.hand_over(sink, is_long || is_over) {
@@ -181,7 +181,7 @@ impl Incoming {
     }
 
     /// What has to be said now.
-    pub fn words(&mut self, now: Duration) -> Vec<Control> {
+    pub fn words(&mut self, now: Duration) -> Vec<MulticastControl> {
         let mut words = std::mem::take(&mut self.words);
         let asked = self.asked.take();
         let is_due = self.gap.is_some_and(|since| now >= since + OVERTAKEN);
@@ -196,22 +196,22 @@ impl Incoming {
                 if self.parent.is_none() && self.children.is_empty() {
                     self.told = self.next;
                 }
-                words.push(Control::Lack { next: self.next, ranges });
+                words.push(MulticastControl::Lack { next: self.next, ranges });
             }
         }
         let next = self.children.iter().map(|(_, has)| *has).fold(self.next, u64::min);
         if next >= self.told + self.quarter {
             self.told = next;
             words.push(match self.parent {
-                Some(_) => Control::Gathered { origin: self.from.0, next },
-                None => Control::Have { next },
+                Some(_) => MulticastControl::Gathered { origin: self.from.0, next },
+                None => MulticastControl::Have { next },
             });
         }
         words
     }
 
     /// There was no room to say it.
-    pub fn unsaid(&mut self, word: Control) {
+    pub fn unsaid(&mut self, word: MulticastControl) {
         self.words.push(word);
     }
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use super::control::{Control, Path};
-use super::counters::Counters;
+use super::control::{MulticastControl, Path};
+use super::counters::MulticastCounters;
 use super::packet::{
     FIRST, FRONT_BYTES, HEADER_BYTES, LAST, LONGEST_BYTES, Member, PACKET_BYTES, PAYLOAD_BYTES,
 };
@@ -84,7 +84,7 @@ pub(super) struct Outgoing {
     lacked_since: Duration,
     /// What is to be multicast again.
     again: VecDeque<u64>,
-    words: VecDeque<(Peer, Control)>,
+    words: VecDeque<(Peer, MulticastControl)>,
     /// All say by themselves what they have, as somebody does not hear.
     straight: bool,
     scratch: Vec<u8>,
@@ -198,8 +198,8 @@ impl Outgoing {
         &mut self,
         now: Duration,
         wire: &mut impl FnMut(Batch<'_>) -> bool,
-        tell: &mut impl FnMut(Peer, u32, &Control) -> bool,
-        counters: &mut Counters,
+        tell: &mut impl FnMut(Peer, u32, &MulticastControl) -> bool,
+        counters: &mut MulticastCounters,
     ) {
         self.ask(now);
         while let Some((peer, word)) = self.words.front() {
@@ -243,31 +243,35 @@ impl Outgoing {
         &mut self,
         now: Duration,
         from: Peer,
-        word: Control,
+        word: MulticastControl,
         back: &mut VecDeque<(Peer, Header, Vec<u8>)>,
-        counters: &mut Counters,
+        counters: &mut MulticastCounters,
     ) -> bool {
         let Some(place) = self.members.iter().position(|member| member.peer == from) else { return false };
         let member = &mut self.members[place];
         let opening = member.standing == Standing::Opening;
         match word {
-            Control::Opened { first } if opening && first == member.first => {
+            MulticastControl::Opened { first } if opening && first == member.first => {
                 (member.standing, member.has, member.end) = (Standing::Hears, first, None);
                 (member.strikes, member.silent, member.asked) = (0, now, None);
             }
-            Control::Refused { first } if opening && first == member.first => {
+            MulticastControl::Refused { first } if opening && first == member.first => {
                 (member.has, member.end) = (first, Some(first));
                 member.fall_silent(now);
                 self.go_straight();
                 counters.demoted += 1;
             }
-            Control::Have { next } if self.straight => self.has(now, place, next),
-            Control::Have { next } => self.all_have(now, place, next),
-            Control::Lack { next, ranges } => self.lacks(now, place, next, &ranges, counters),
-            Control::Left { end } if member.standing == Standing::Leaving && member.end == Some(end) => {
+            MulticastControl::Have { next } if self.straight => self.has(now, place, next),
+            MulticastControl::Have { next } => self.all_have(now, place, next),
+            MulticastControl::Lack { next, ranges } => self.lacks(now, place, next, &ranges, counters),
+            MulticastControl::Left { end }
+                if member.standing == Standing::Leaving && member.end == Some(end) =>
+            {
                 member.fall_silent(now);
             }
-            Control::Decline { end } if matches!(member.standing, Standing::Hears | Standing::Leaving) => {
+            MulticastControl::Decline { end }
+                if matches!(member.standing, Standing::Hears | Standing::Leaving) =>
+            {
                 if member.end.is_none_or(|known| end <= known) && end >= self.first {
                     self.hand_back(from, end, place, back);
                     let member = &mut self.members[place];
@@ -278,10 +282,10 @@ impl Outgoing {
                     self.forget();
                 }
             }
-            Control::Opened { .. }
-            | Control::Refused { .. }
-            | Control::Left { .. }
-            | Control::Decline { .. } => {}
+            MulticastControl::Opened { .. }
+            | MulticastControl::Refused { .. }
+            | MulticastControl::Left { .. }
+            | MulticastControl::Decline { .. } => {}
             _ => return false,
         }
         true
@@ -303,7 +307,8 @@ impl Outgoing {
         (member.end, member.silent) = (Some(self.next), now);
         let quarter = (self.window / 4).max(1) as u32;
         let (peer, way) = (member.peer, self.way_of(place));
-        self.words.push_back((peer, Control::Open { first: self.next, quarter, group: self.group, way }));
+        self.words
+            .push_back((peer, MulticastControl::Open { first: self.next, quarter, group: self.group, way }));
     }
 
     /// The way of a member's acknowledgements.
@@ -332,7 +337,7 @@ impl Outgoing {
 
     fn go_straight(&mut self) {
         if !std::mem::replace(&mut self.straight, true) {
-            self.words.extend(self.members.iter().map(|member| (member.peer, Control::Straight)));
+            self.words.extend(self.members.iter().map(|member| (member.peer, MulticastControl::Straight)));
         }
     }
 
@@ -374,7 +379,7 @@ impl Outgoing {
         place: usize,
         next: u64,
         ranges: &[(u32, u32)],
-        counters: &mut Counters,
+        counters: &mut MulticastCounters,
     ) {
         self.has(now, place, next);
         let (first, sent) = (self.first, self.sent);
@@ -404,7 +409,7 @@ impl Outgoing {
             member.strikes += if count >= MANY { 2 } else { 1 };
             if member.strikes >= STRIKES && member.standing == Standing::Hears {
                 (member.standing, member.end) = (Standing::Leaving, Some(self.next));
-                self.words.push_back((member.peer, Control::Leave { end: self.next }));
+                self.words.push_back((member.peer, MulticastControl::Leave { end: self.next }));
                 self.go_straight();
                 counters.demoted += 1;
             }
@@ -413,7 +418,11 @@ impl Outgoing {
 
     /// Sends what is lacked: to one by itself, to several by multicast, unless these are about to be given
     /// up.
-    fn repair(&mut self, tell: &mut impl FnMut(Peer, u32, &Control) -> bool, counters: &mut Counters) {
+    fn repair(
+        &mut self,
+        tell: &mut impl FnMut(Peer, u32, &MulticastControl) -> bool,
+        counters: &mut MulticastCounters,
+    ) {
         while let Some((&number, &(count, place))) = self.lacked.first_key_value() {
             if number >= self.first {
                 if count > 1 && self.members.iter().all(|member| member.standing != Standing::Leaving) {
@@ -421,7 +430,7 @@ impl Outgoing {
                 } else {
                     let bytes = self.datagram(number);
                     let payload = bytes[FRONT_BYTES..bytes.len() - TAG_BYTES].to_vec();
-                    let word = Control::Repair { number, kind: bytes[FRONT_BYTES - 1], payload };
+                    let word = MulticastControl::Repair { number, kind: bytes[FRONT_BYTES - 1], payload };
                     let lacks = |member: &&Receiver| count > 1 && member.has <= number;
                     let those =
                         self.members.iter().filter(lacks).chain((count == 1).then_some(&self.members[place]));
@@ -442,7 +451,7 @@ impl Outgoing {
             let member = &self.members[place];
             if self.owes(member) && member.asked.is_none() && now >= member.silent + member.patience {
                 let end = member.end.unwrap_or(self.next).min(self.sent);
-                self.words.push_back((member.peer, Control::Ask { end }));
+                self.words.push_back((member.peer, MulticastControl::Ask { end }));
                 self.members[place].asked = Some(end);
             }
         }

@@ -193,7 +193,7 @@ struct FakeXpmem {
     base: AtomicU64,
 }
 
-impl xpmem::Calls for &FakeXpmem {
+impl xpmem::XpmemCalls for &FakeXpmem {
     fn make(&self) -> io::Result<u64> {
         Ok(77)
     }

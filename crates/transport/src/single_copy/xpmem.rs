@@ -12,7 +12,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use tutti_sys::xpmem::Device;
+use tutti_sys::xpmem::XpmemDevice;
 
 use super::{CopyError, Lent, RemoteSegment, SingleCopy, each_piece, is_proof, places, sources};
 
@@ -21,7 +21,7 @@ const PAGE_BYTES: u64 = 4096;
 const KEPT: usize = 512;
 
 /// What the module does. Only tests implement it otherwise.
-pub trait Calls: Sync {
+pub trait XpmemCalls: Sync {
     /// Offers all memory of this process.
     fn make(&self) -> io::Result<u64>;
     /// Gets access to a peer's memory.
@@ -35,28 +35,28 @@ pub trait Calls: Sync {
     unsafe fn detach(&self, base: *mut u8);
 }
 
-impl Calls for Device {
+impl XpmemCalls for XpmemDevice {
     fn make(&self) -> io::Result<u64> {
-        Device::make(self)
+        XpmemDevice::make(self)
     }
 
     fn get(&self, segment: u64) -> io::Result<u64> {
-        Device::get(self, segment)
+        XpmemDevice::get(self, segment)
     }
 
     fn attach(&self, access: u64, address: u64, bytes: usize) -> io::Result<*mut u8> {
-        Device::attach(self, access, address, bytes)
+        XpmemDevice::attach(self, access, address, bytes)
     }
 
     unsafe fn detach(&self, base: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { Device::detach(self, base) }
+        unsafe { XpmemDevice::detach(self, base) }
     }
 }
 
 /// Single copies by XPMEM.
 #[derive(Debug)]
-pub struct Xpmem<C: Calls = Device> {
+pub struct Xpmem<C: XpmemCalls = XpmemDevice> {
     calls: C,
     /// The number by which peers find this process.
     segment: u64,
@@ -86,17 +86,17 @@ impl Xpmem {
     /// # Errors
     /// Why not.
     pub fn open() -> io::Result<Xpmem> {
-        Xpmem::over(Device::open()?)
+        Xpmem::over(XpmemDevice::open()?)
     }
 }
 
-impl<C: Calls> Xpmem<C> {
+impl<C: XpmemCalls> Xpmem<C> {
     pub(super) fn over(calls: C) -> io::Result<Xpmem<C>> {
         let segment = calls.make()?;
         Ok(Xpmem { calls, segment, peers: Mutex::new(HashMap::new()) })
     }
 
-    /// Calls `with` with where the bytes are in this process.
+    /// XpmemCalls `with` with where the bytes are in this process.
     fn with<T>(&self, segment: u64, address: u64, bytes: u64, with: impl Fn(*mut u8) -> T) -> io::Result<T> {
         // A panic under the lock is a bug that ends the process.
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,7 @@ impl<C: Calls> Xpmem<C> {
     }
 }
 
-impl<C: Calls> SingleCopy for Xpmem<C> {
+impl<C: XpmemCalls> SingleCopy for Xpmem<C> {
     fn probe(&self, peer: Lent, address: u64, proof: u64) -> Result<(), CopyError> {
         let mut word = [0; 8];
         self.read(peer, &[RemoteSegment { address, bytes: 8 }], &mut [IoSliceMut::new(&mut word)])?;

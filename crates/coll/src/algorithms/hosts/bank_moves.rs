@@ -251,10 +251,10 @@ pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
 }
 
 /// How leaders come by the blocks of other hosts.
-pub(crate) type Exchange = fn(&Gathered, &Hosts, &mut Sending, &mut Builder);
+pub(crate) type ExchangeMoves = fn(&Gathered, &Hosts, &mut Sending, &mut Builder);
 
 /// An allgather in which leaders exchange the blocks of their hosts like that.
-pub(crate) fn allgather_by(exchange: Exchange, shape: &Shape, b: &mut Builder) {
+pub(crate) fn allgather_by(exchange: ExchangeMoves, shape: &Shape, b: &mut Builder) {
     b.in_program_order();
     let mut sending = Sending::new(shape.rank);
     gather_all(shape, b, |blocks, hosts, b| exchange(blocks, hosts, &mut sending, b));

@@ -14,7 +14,7 @@
 
 use crate::algorithms::hosts::Hosts;
 use crate::algorithms::hosts::levels::{COMBINED, DONE, DOWN, READY, UP};
-use crate::algorithms::hosts::slices::Place;
+use crate::algorithms::hosts::slices::SlicePlace;
 use crate::algorithms::messages::reduce_scatter as plain;
 use crate::algorithms::own;
 use crate::build::{self, Builder};
@@ -55,7 +55,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     }
     let hierarchy = b.hierarchy(shape.ranks, Ignored::NONE);
     let hosts = Hosts::new(&hierarchy, shape.rank);
-    let place = Place::new(&hierarchy, shape.rank, params.radix);
+    let place = SlicePlace::new(&hierarchy, shape.rank, params.radix);
     let leads = place.number < place.leaders;
     let sum = if leads { b.temporary(total) } else { BufferId::exposed(DOWN) };
     let blocks = Blocks::of_ranks((own(shape), sum), ranked, &place, &hosts, b);
@@ -99,7 +99,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     }
     let hierarchy = b.hierarchy(shape.ranks, Ignored::NONE);
     let hosts = Hosts::new(&hierarchy, shape.rank);
-    let place = Place::new(&hierarchy, shape.rank, params.radix);
+    let place = SlicePlace::new(&hierarchy, shape.rank, params.radix);
     let leads = place.number < place.leaders;
     let others = place.members.len() > 1;
     let blocks = Blocks::of_slices((own(shape), BufferId::RECV), shape.count, place.number, &place);
@@ -119,7 +119,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
 }
 
 /// Fetches what comes to the other leaders, as it comes.
-fn fetch_all(shape: &Shape, place: &Place, b: &mut Builder) {
+fn fetch_all(shape: &Shape, place: &SlicePlace, b: &mut Builder) {
     let back = rounds(place.hosts);
     let came = back.iter().rev().map(|round| (round.skip, round.count));
     for (turn, (distance, count)) in (1_u64..).zip(std::iter::once((0, 1)).chain(came)) {
@@ -175,7 +175,7 @@ impl Blocks {
     fn of_ranks(
         (own, sum): (BufferId, BufferId),
         ranked: Division,
-        place: &Place,
+        place: &SlicePlace,
         hosts: &Hosts,
         b: &mut Builder,
     ) -> Blocks {
@@ -196,7 +196,7 @@ impl Blocks {
     }
 
     /// One a host, of `units` units that all leaders share; those of leader `number`.
-    fn of_slices((own, sum): (BufferId, BufferId), units: u64, number: u32, place: &Place) -> Blocks {
+    fn of_slices((own, sum): (BufferId, BufferId), units: u64, number: u32, place: &SlicePlace) -> Blocks {
         let hosts = place.hosts;
         let division = Division::Even { parts: place.leaders * hosts, total: units };
         let starts = (0..=hosts).collect();
@@ -274,7 +274,7 @@ impl Blocks {
     }
 
     /// The first strand: lends what the rank has, and to those who fetch from it what it gets.
-    fn lend(&self, place: &Place, units: u64, fetched: bool, b: &mut Builder) {
+    fn lend(&self, place: &SlicePlace, units: u64, fetched: bool, b: &mut Builder) {
         if place.members.len() == 1 {
             return;
         }
@@ -296,7 +296,7 @@ struct Piece {
 
 /// What a leader does.
 struct Across<'a> {
-    place: &'a Place,
+    place: &'a SlicePlace,
     blocks: &'a Blocks,
     rounds: Vec<Round>,
     /// Round by round, the farthest hosts first.
@@ -309,7 +309,13 @@ struct Across<'a> {
 
 impl Across<'_> {
     /// `units`: of all leaders.
-    fn new<'a>(place: &'a Place, hosts: &Hosts, blocks: &'a Blocks, segment: u64, units: u64) -> Across<'a> {
+    fn new<'a>(
+        place: &'a SlicePlace,
+        hosts: &Hosts,
+        blocks: &'a Blocks,
+        segment: u64,
+        units: u64,
+    ) -> Across<'a> {
         let rounds = rounds(place.hosts);
         let of_host = units.div_ceil(u64::from(place.hosts * place.leaders));
         let mut pieces = Vec::new();

@@ -11,7 +11,7 @@ use crate::algorithms::hosts::levels::{
     self, COMBINED, DONE, DOWN, Edges, HERE, MOST_FAR, PARTIAL, READY, Segments, Source, UP,
 };
 use crate::algorithms::hosts::reduce::{Up, is_alone};
-use crate::algorithms::hosts::slices::Place;
+use crate::algorithms::hosts::slices::SlicePlace;
 use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::{LEVELS, LEVELS_COMMUTES};
@@ -102,7 +102,7 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
 struct Team<'a> {
     shape: &'a Shape,
     params: &'a Params,
-    place: Place,
+    place: SlicePlace,
     hosts: Hosts,
     root_host: u32,
 }
@@ -111,7 +111,7 @@ impl Team<'_> {
     fn new<'a>(shape: &'a Shape, params: &'a Params, b: &Builder) -> Team<'a> {
         let hierarchy = b.hierarchy(shape.ranks, Ignored::NONE);
         let hosts = Hosts::new(&hierarchy, shape.rank);
-        let place = Place::new(&hierarchy, shape.rank, params.radix);
+        let place = SlicePlace::new(&hierarchy, shape.rank, params.radix);
         let root_host = hosts.host_of(shape.root);
         Team { shape, params, place, hosts, root_host }
     }

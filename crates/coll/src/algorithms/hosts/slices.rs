@@ -44,7 +44,7 @@ const HERE: u16 = 0;
 const COMBINED: u16 = Kind::FLAGS;
 
 /// Where a rank is, and who else is there.
-pub(crate) struct Place {
+pub(crate) struct SlicePlace {
     /// The ranks of its host, itself among them.
     pub members: Vec<u32>,
     /// Its number among them.
@@ -65,7 +65,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     if shape.count == 0 {
         return;
     }
-    let place = Place::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank, params.radix);
+    let place = SlicePlace::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank, params.radix);
     let turns = turns(&place, shape.count, params.segment);
     let parts = place.leaders * STREAMS * turns * place.hosts;
     let division = Division::Even { parts, total: shape.count };
@@ -84,7 +84,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
 }
 
 /// So many slices take turns in a stream that a block has about `segment` units.
-fn turns(place: &Place, units: u64, segment: u64) -> u32 {
+fn turns(place: &SlicePlace, units: u64, segment: u64) -> u32 {
     let blocks = u64::from(place.leaders * STREAMS * place.hosts);
     match segment {
         0 => 1,
@@ -92,8 +92,8 @@ fn turns(place: &Place, units: u64, segment: u64) -> u32 {
     }
 }
 
-impl Place {
-    pub fn new(hierarchy: &Hierarchy, rank: u32, leaders: u32) -> Place {
+impl SlicePlace {
+    pub fn new(hierarchy: &Hierarchy, rank: u32, leaders: u32) -> SlicePlace {
         let hosts = Hosts::new(hierarchy, rank);
         let smallest = (0..hosts.count()).map(|host| hosts.size(host)).min().unwrap_or(1);
         let leaders = smallest.min(MOST_LEADERS).min(leaders);
@@ -101,7 +101,7 @@ impl Place {
         let leader = |distance| hosts.members(hosts.neighbour(distance))[number.min(leaders - 1) as usize];
         let (left, right) = (leader(-1), leader(1));
         let members = hosts.members(host).to_vec();
-        Place { members, number, hosts: hosts.count(), host, leaders, left, right }
+        SlicePlace { members, number, hosts: hosts.count(), host, leaders, left, right }
     }
 
     pub fn me(&self) -> u32 {
@@ -172,7 +172,7 @@ impl Stream {
 }
 
 struct Slices<'a> {
-    place: &'a Place,
+    place: &'a SlicePlace,
     /// Into the blocks of all streams, stream after stream. Within one the blocks of a host are side by side,
     /// the last slice first: so what passes a host is one block after the other, backwards around the ring.
     division: Division,

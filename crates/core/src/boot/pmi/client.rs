@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tutti_sys::this_process;
 
-use super::mapping::{self, Run};
-use super::protocol::{Answer, Identity, Protocol, Request};
+use super::mapping::{self, RankRun};
+use super::protocol::{Answer, Identity, PmiRequest, Protocol};
 use super::wire::Version;
 
 /// What the environment says about a PMI starter.
@@ -119,9 +119,9 @@ impl Client {
     ///
     /// # Errors
     /// What went wrong with the connection; that the starter does not say it.
-    pub fn mapping(&mut self) -> io::Result<Vec<Run>> {
+    pub fn mapping(&mut self) -> io::Result<Vec<RankRun>> {
         const KEY: &str = "PMI_process_mapping";
-        let text = self.value(Request::JobAttribute(KEY.into()))?;
+        let text = self.value(PmiRequest::JobAttribute(KEY.into()))?;
         let runs = text.as_deref().and_then(|text| mapping::parse(text, self.identity.size));
         match runs {
             Some(runs) => Ok(runs),
@@ -138,7 +138,7 @@ impl Client {
         if self.version() == Version::One {
             return Ok(None);
         }
-        let text = self.value(Request::JobAttribute("universeSize".into()))?;
+        let text = self.value(PmiRequest::JobAttribute("universeSize".into()))?;
         Ok(text.and_then(|text| text.parse().ok()))
     }
 
@@ -147,7 +147,7 @@ impl Client {
     /// # Errors
     /// What went wrong with the connection.
     pub fn put(&mut self, key: &str, value: &str) -> io::Result<()> {
-        self.call(Request::Put(key.into(), value.into())).map(drop)
+        self.call(PmiRequest::Put(key.into(), value.into())).map(drop)
     }
 
     /// A value that was put before the last barrier.
@@ -155,7 +155,7 @@ impl Client {
     /// # Errors
     /// What went wrong with the connection.
     pub fn get(&mut self, key: &str) -> io::Result<Option<String>> {
-        self.value(Request::Get(key.into()))
+        self.value(PmiRequest::Get(key.into()))
     }
 
     /// Waits for all ranks.
@@ -163,7 +163,7 @@ impl Client {
     /// # Errors
     /// What went wrong with the connection; TimedOut.
     pub fn barrier(&mut self) -> io::Result<()> {
-        self.call(Request::Barrier).map(drop)
+        self.call(PmiRequest::Barrier).map(drop)
     }
 
     /// Leaves.
@@ -171,7 +171,7 @@ impl Client {
     /// # Errors
     /// What went wrong with the connection.
     pub fn finalize(&mut self) -> io::Result<()> {
-        self.call(Request::Finalize).map(drop)
+        self.call(PmiRequest::Finalize).map(drop)
     }
 
     /// Has the starter end the job.
@@ -190,11 +190,11 @@ impl Client {
 
     /// Asks for a version; whether the starter speaks it.
     fn greet(&mut self, version: Version) -> io::Result<bool> {
-        Ok(self.call(Request::Greet(version))? != Answer::OtherVersion)
+        Ok(self.call(PmiRequest::Greet(version))? != Answer::OtherVersion)
     }
 
     fn present_2(&mut self, environment: &Environment) -> io::Result<()> {
-        let join = Request::Join { job: environment.job.clone(), rank: self.identity.rank };
+        let join = PmiRequest::Join { job: environment.job.clone(), rank: self.identity.rank };
         if let Answer::Identity(identity) = self.call(join)? {
             self.identity = identity;
         }
@@ -202,11 +202,11 @@ impl Client {
     }
 
     fn present_1(&mut self) -> io::Result<()> {
-        let name = self.value(Request::Name)?;
+        let name = self.value(PmiRequest::Name)?;
         if name.is_none_or(|name| name.is_empty()) {
             return Err(invalid("it does not name the job"));
         }
-        let program = self.value(Request::Program)?;
+        let program = self.value(PmiRequest::Program)?;
         self.identity.program = program.and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(())
     }
@@ -243,14 +243,14 @@ impl Client {
         Err(invalid("its greeting does not end"))
     }
 
-    fn value(&mut self, request: Request) -> io::Result<Option<String>> {
+    fn value(&mut self, request: PmiRequest) -> io::Result<Option<String>> {
         match self.call(request)? {
             Answer::Value(value) => Ok(value),
             _ => Ok(None),
         }
     }
 
-    fn call(&mut self, request: Request) -> io::Result<Answer> {
+    fn call(&mut self, request: PmiRequest) -> io::Result<Answer> {
         let bytes = self.protocol.ask(request).map_err(|error| invalid(&error.to_string()))?;
         self.stream.write_all(&bytes)?;
         let mut arrived = [0; 4096];

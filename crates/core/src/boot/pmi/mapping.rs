@@ -2,13 +2,13 @@
 //! hosts from FIRST on RANKS consecutive ranks each; the list begins again when ranks are left.
 
 /// A run of ranks on one host.
-pub type Run = (u32, u32);
+pub type RankRun = (u32, u32);
 
 /// Most blocks that are read: a starter that says more says each rank by itself.
 const BLOCKS: usize = 1 << 20;
 
 /// The runs `(host, ranks)` of `ranks` ranks, in rank order; `None` if the text is something else.
-pub fn parse(text: &str, ranks: u32) -> Option<Vec<Run>> {
+pub fn parse(text: &str, ranks: u32) -> Option<Vec<RankRun>> {
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
     let blocks = text.strip_prefix("(vector,")?.strip_suffix(')')?;
     let blocks: Vec<[u32; 3]> = blocks
@@ -18,7 +18,7 @@ pub fn parse(text: &str, ranks: u32) -> Option<Vec<Run>> {
         .take(BLOCKS)
         .map(block)
         .collect::<Option<_>>()?;
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<RankRun> = Vec::new();
     let mut left = ranks;
     while left > 0 {
         for &[first, hosts, each] in &blocks {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn mappings_are_read_or_refused() {
-        let check = |text, ranks, expected: Option<&[Run]>| {
+        let check = |text, ranks, expected: Option<&[RankRun]>| {
             assert_eq!(parse(text, ranks).as_deref(), expected, "{text}")
         };
         check("(vector,(0,1,4))", 4, Some(&[(0, 4)]));

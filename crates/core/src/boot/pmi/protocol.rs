@@ -5,11 +5,11 @@
 
 use std::fmt;
 
-use super::wire::{Decoder, Message, Version, WireError};
+use super::wire::{Decoder, PmiMessage, Version, WireError};
 
 /// What a client may ask. One request is under way at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum PmiRequest {
     /// The first: this version.
     Greet(Version),
     /// The second of version 2: names the job and tells this process who it is; `rank` as the environment says it.
@@ -51,11 +51,11 @@ pub struct Identity {
 pub enum Answer {
     /// It is done.
     Done,
-    /// To [`Request::Greet`]: another version only.
+    /// To [`PmiRequest::Greet`]: another version only.
     OtherVersion,
-    /// To [`Request::Join`].
+    /// To [`PmiRequest::Join`].
     Identity(Identity),
-    /// To [`Request::Get`], [`Request::JobAttribute`], [`Request::Name`], [`Request::Program`]: the value, if there is one.
+    /// To [`PmiRequest::Get`], [`PmiRequest::JobAttribute`], [`PmiRequest::Name`], [`PmiRequest::Program`]: the value, if there is one.
     Value(Option<String>),
 }
 
@@ -92,7 +92,7 @@ pub struct Protocol {
     version: Version,
     /// Name of the job: of the store in version 1.
     job: String,
-    under_way: Option<Request>,
+    under_way: Option<PmiRequest>,
     decoder: Decoder,
 }
 
@@ -125,11 +125,11 @@ impl Protocol {
     ///
     /// # Panics
     /// If a request is under way: a bug of the caller.
-    pub fn ask(&mut self, request: Request) -> Result<Vec<u8>, ProtocolError> {
+    pub fn ask(&mut self, request: PmiRequest) -> Result<Vec<u8>, ProtocolError> {
         assert!(self.under_way.is_none(), "one request at a time");
         let bytes = match (&request, self.version) {
             // The greeting is a line, whatever comes after it.
-            (Request::Greet(_), _) => message(&request, Version::One, "")?.encode(Version::One)?,
+            (PmiRequest::Greet(_), _) => message(&request, Version::One, "")?.encode(Version::One)?,
             (_, version) => message(&request, version, &self.job)?.encode(version)?,
         };
         self.under_way = Some(request);
@@ -140,8 +140,8 @@ impl Protocol {
     pub fn abort(&self, code: i32, why: &str) -> Vec<u8> {
         let code = code.to_string();
         let message = match self.version {
-            Version::One => Message::new("abort", &[("exitcode", &code)]),
-            Version::Two => Message::new(
+            Version::One => PmiMessage::new("abort", &[("exitcode", &code)]),
+            Version::Two => PmiMessage::new(
                 "abort",
                 &[("isworld", "TRUE"), ("msg", &why.replace('\0', " ")), ("exitcode", &code)],
             ),
@@ -157,7 +157,7 @@ impl Protocol {
     pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answer>, ProtocolError> {
         self.decoder.push(bytes);
         let version = match self.under_way {
-            Some(Request::Greet(_)) => Version::One,
+            Some(PmiRequest::Greet(_)) => Version::One,
             _ => self.version,
         };
         let Some(message) = self.decoder.next(version)? else { return Ok(None) };
@@ -167,7 +167,7 @@ impl Protocol {
         self.answer(&request, &message).map(Some)
     }
 
-    fn answer(&mut self, request: &Request, message: &Message) -> Result<Answer, ProtocolError> {
+    fn answer(&mut self, request: &PmiRequest, message: &PmiMessage) -> Result<Answer, ProtocolError> {
         let expected = answer_name(request, self.version);
         if message.command != expected {
             return Err(ProtocolError::Unexpected(format!("{} in place of {expected}", message.command)));
@@ -175,7 +175,7 @@ impl Protocol {
         let is_refused = message.value("rc").is_some_and(|code| code != "0");
         let value = |key| message.value(key).map(str::to_string);
         match request {
-            Request::Greet(wanted) => {
+            PmiRequest::Greet(wanted) => {
                 let number = if *wanted == Version::Two { "2" } else { "1" };
                 if is_refused || message.value("pmi_version").is_some_and(|version| version != number) {
                     return Ok(Answer::OtherVersion);
@@ -184,7 +184,7 @@ impl Protocol {
                 Ok(Answer::Done)
             }
             // That a key is unknown is an answer.
-            Request::Get(_) | Request::JobAttribute(_) => {
+            PmiRequest::Get(_) | PmiRequest::JobAttribute(_) => {
                 let is_found = !is_refused && message.value("found").is_none_or(|found| found == "TRUE");
                 Ok(Answer::Value(value("value").filter(|_| is_found)))
             }
@@ -192,21 +192,21 @@ impl Protocol {
                 let words = value("errmsg").or_else(|| value("msg"));
                 Err(ProtocolError::Refused(words.unwrap_or_else(|| message.command.clone())))
             }
-            Request::Join { job, .. } => {
+            PmiRequest::Join { job, .. } => {
                 self.job = job.clone();
                 Ok(Answer::Identity(identity(message)?))
             }
-            Request::Name => {
+            PmiRequest::Name => {
                 self.job = value("kvsname").unwrap_or_default();
                 Ok(Answer::Value(value("kvsname")))
             }
-            Request::Program => Ok(Answer::Value(value("appnum"))),
-            Request::Put(..) | Request::Barrier | Request::Finalize => Ok(Answer::Done),
+            PmiRequest::Program => Ok(Answer::Value(value("appnum"))),
+            PmiRequest::Put(..) | PmiRequest::Barrier | PmiRequest::Finalize => Ok(Answer::Done),
         }
     }
 }
 
-fn identity(message: &Message) -> Result<Identity, ProtocolError> {
+fn identity(message: &PmiMessage) -> Result<Identity, ProtocolError> {
     let number = |key| message.value(key).and_then(|text| text.parse().ok());
     let missing = || ProtocolError::Unexpected("an identity without rank and size".into());
     Ok(Identity {
@@ -217,57 +217,57 @@ fn identity(message: &Message) -> Result<Identity, ProtocolError> {
 }
 
 /// How a request is said.
-fn message(request: &Request, version: Version, job: &str) -> Result<Message, ProtocolError> {
+fn message(request: &PmiRequest, version: Version, job: &str) -> Result<PmiMessage, ProtocolError> {
     let unspeakable = ProtocolError::Wire(WireError::Unspeakable);
     Ok(match (request, version) {
-        (Request::Greet(wanted), _) => {
+        (PmiRequest::Greet(wanted), _) => {
             let (version, subversion) = if *wanted == Version::Two { ("2", "0") } else { ("1", "1") };
-            Message::new("init", &[("pmi_version", version), ("pmi_subversion", subversion)])
+            PmiMessage::new("init", &[("pmi_version", version), ("pmi_subversion", subversion)])
         }
-        (Request::Join { job, rank }, Version::Two) => {
+        (PmiRequest::Join { job, rank }, Version::Two) => {
             let rank = rank.to_string();
-            Message::new("fullinit", &[("pmijobid", job), ("pmirank", &rank), ("threaded", "FALSE")])
+            PmiMessage::new("fullinit", &[("pmijobid", job), ("pmirank", &rank), ("threaded", "FALSE")])
         }
-        (Request::Name, Version::One) => Message::new("get_my_kvsname", &[]),
-        (Request::Program, Version::One) => Message::new("get_appnum", &[]),
-        (Request::Join { .. }, Version::One) | (Request::Name | Request::Program, Version::Two) => {
+        (PmiRequest::Name, Version::One) => PmiMessage::new("get_my_kvsname", &[]),
+        (PmiRequest::Program, Version::One) => PmiMessage::new("get_appnum", &[]),
+        (PmiRequest::Join { .. }, Version::One) | (PmiRequest::Name | PmiRequest::Program, Version::Two) => {
             return Err(unspeakable);
         }
-        (Request::JobAttribute(key) | Request::Get(key), Version::One) => {
-            Message::new("get", &[("kvsname", job), ("key", key)])
+        (PmiRequest::JobAttribute(key) | PmiRequest::Get(key), Version::One) => {
+            PmiMessage::new("get", &[("kvsname", job), ("key", key)])
         }
-        (Request::JobAttribute(key), Version::Two) => Message::new("info-getjobattr", &[("key", key)]),
-        (Request::Get(key), Version::Two) => {
-            Message::new("kvs-get", &[("jobid", job), ("srcid", "-1"), ("key", key)])
+        (PmiRequest::JobAttribute(key), Version::Two) => PmiMessage::new("info-getjobattr", &[("key", key)]),
+        (PmiRequest::Get(key), Version::Two) => {
+            PmiMessage::new("kvs-get", &[("jobid", job), ("srcid", "-1"), ("key", key)])
         }
-        (Request::Put(key, value), Version::One) => {
-            Message::new("put", &[("kvsname", job), ("key", key), ("value", value)])
+        (PmiRequest::Put(key, value), Version::One) => {
+            PmiMessage::new("put", &[("kvsname", job), ("key", key), ("value", value)])
         }
-        (Request::Put(key, value), Version::Two) => {
-            Message::new("kvs-put", &[("key", key), ("value", value)])
+        (PmiRequest::Put(key, value), Version::Two) => {
+            PmiMessage::new("kvs-put", &[("key", key), ("value", value)])
         }
-        (Request::Barrier, Version::One) => Message::new("barrier_in", &[]),
-        (Request::Barrier, Version::Two) => Message::new("kvs-fence", &[]),
-        (Request::Finalize, _) => Message::new("finalize", &[]),
+        (PmiRequest::Barrier, Version::One) => PmiMessage::new("barrier_in", &[]),
+        (PmiRequest::Barrier, Version::Two) => PmiMessage::new("kvs-fence", &[]),
+        (PmiRequest::Finalize, _) => PmiMessage::new("finalize", &[]),
     })
 }
 
 /// The command of the answer to a request.
-fn answer_name(request: &Request, version: Version) -> &'static str {
+fn answer_name(request: &PmiRequest, version: Version) -> &'static str {
     match (request, version) {
-        (Request::Greet(_), _) => "response_to_init",
-        (Request::Join { .. }, _) => "fullinit-response",
-        (Request::Name, _) => "my_kvsname",
-        (Request::Program, _) => "appnum",
-        (Request::JobAttribute(_) | Request::Get(_), Version::One) => "get_result",
-        (Request::JobAttribute(_), Version::Two) => "info-getjobattr-response",
-        (Request::Get(_), Version::Two) => "kvs-get-response",
-        (Request::Put(..), Version::One) => "put_result",
-        (Request::Put(..), Version::Two) => "kvs-put-response",
-        (Request::Barrier, Version::One) => "barrier_out",
-        (Request::Barrier, Version::Two) => "kvs-fence-response",
-        (Request::Finalize, Version::One) => "finalize_ack",
-        (Request::Finalize, Version::Two) => "finalize-response",
+        (PmiRequest::Greet(_), _) => "response_to_init",
+        (PmiRequest::Join { .. }, _) => "fullinit-response",
+        (PmiRequest::Name, _) => "my_kvsname",
+        (PmiRequest::Program, _) => "appnum",
+        (PmiRequest::JobAttribute(_) | PmiRequest::Get(_), Version::One) => "get_result",
+        (PmiRequest::JobAttribute(_), Version::Two) => "info-getjobattr-response",
+        (PmiRequest::Get(_), Version::Two) => "kvs-get-response",
+        (PmiRequest::Put(..), Version::One) => "put_result",
+        (PmiRequest::Put(..), Version::Two) => "kvs-put-response",
+        (PmiRequest::Barrier, Version::One) => "barrier_out",
+        (PmiRequest::Barrier, Version::Two) => "kvs-fence-response",
+        (PmiRequest::Finalize, Version::One) => "finalize_ack",
+        (PmiRequest::Finalize, Version::Two) => "finalize-response",
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Plays a conversation: what is asked, the bytes that must go out, the bytes that come, the answer.
-    fn check(steps: &[(Request, &str, &str, Result<Answer, ProtocolError>)]) {
+    fn check(steps: &[(PmiRequest, &str, &str, Result<Answer, ProtocolError>)]) {
         let mut protocol = Protocol::default();
         for (request, out, come, expected) in steps {
             let sent = protocol.ask(request.clone()).unwrap();
@@ -297,23 +297,23 @@ mod tests {
         let greet = "cmd=init pmi_version=1 pmi_subversion=1\n";
         let greeted = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n";
         check(&[
-            (Request::Greet(Version::One), greet, greeted, Ok(Answer::Done)),
-            (Request::Name, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_1_0\n", value("kvs_1_0")),
-            (Request::Program, "cmd=get_appnum\n", "cmd=appnum appnum=3\n", value("3")),
+            (PmiRequest::Greet(Version::One), greet, greeted, Ok(Answer::Done)),
+            (PmiRequest::Name, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_1_0\n", value("kvs_1_0")),
+            (PmiRequest::Program, "cmd=get_appnum\n", "cmd=appnum appnum=3\n", value("3")),
             (
-                Request::Put("a".into(), "b".into()),
+                PmiRequest::Put("a".into(), "b".into()),
                 "cmd=put kvsname=kvs_1_0 key=a value=b\n",
                 "cmd=put_result rc=0 msg=success\n",
                 Ok(Answer::Done),
             ),
-            (Request::Barrier, "cmd=barrier_in\n", "cmd=barrier_out\n", Ok(Answer::Done)),
+            (PmiRequest::Barrier, "cmd=barrier_in\n", "cmd=barrier_out\n", Ok(Answer::Done)),
             (
-                Request::Get("x".into()),
+                PmiRequest::Get("x".into()),
                 "cmd=get kvsname=kvs_1_0 key=x\n",
                 "cmd=get_result rc=-1 msg=key_x_not_found value=unknown\n",
                 Ok(Answer::Value(None)),
             ),
-            (Request::Finalize, "cmd=finalize\n", "cmd=finalize_ack\n", Ok(Answer::Done)),
+            (PmiRequest::Finalize, "cmd=finalize\n", "cmd=finalize_ack\n", Ok(Answer::Done)),
         ]);
     }
 
@@ -323,21 +323,21 @@ mod tests {
         let greeted = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n";
         let identity = Identity { rank: 1, size: 4, program: 0 };
         check(&[
-            (Request::Greet(Version::Two), greet, greeted, Ok(Answer::Done)),
+            (PmiRequest::Greet(Version::Two), greet, greeted, Ok(Answer::Done)),
             (
-                Request::Join { job: "7.0".into(), rank: 1 },
+                PmiRequest::Join { job: "7.0".into(), rank: 1 },
                 "    51cmd=fullinit;pmijobid=7.0;pmirank=1;threaded=FALSE;",
                 "    45cmd=fullinit-response;rc=0;rank=1;size=4;a=b;",
                 Ok(Answer::Identity(identity)),
             ),
             (
-                Request::Get("k".into()),
+                PmiRequest::Get("k".into()),
                 "    37cmd=kvs-get;jobid=7.0;srcid=-1;key=k;",
                 "    45cmd=kvs-get-response;rc=0;found=TRUE;value=v;",
                 value("v"),
             ),
             (
-                Request::Barrier,
+                PmiRequest::Barrier,
                 "    14cmd=kvs-fence;",
                 "    40cmd=kvs-fence-response;rc=1;errmsg=late;",
                 Err(ProtocolError::Refused("late".into())),
@@ -352,8 +352,8 @@ mod tests {
         let (two, one) =
             ("cmd=init pmi_version=2 pmi_subversion=0\n", "cmd=init pmi_version=1 pmi_subversion=1\n");
         check(&[
-            (Request::Greet(Version::Two), two, refused, Ok(Answer::OtherVersion)),
-            (Request::Greet(Version::One), one, greeted, Ok(Answer::Done)),
+            (PmiRequest::Greet(Version::Two), two, refused, Ok(Answer::OtherVersion)),
+            (PmiRequest::Greet(Version::One), one, greeted, Ok(Answer::Done)),
         ]);
     }
 
@@ -361,7 +361,7 @@ mod tests {
         #[test]
         fn any_answer_is_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let mut protocol = Protocol::default();
-            protocol.ask(Request::Barrier).unwrap();
+            protocol.ask(PmiRequest::Barrier).unwrap();
             let _ = protocol.receive(&bytes);
         }
     }

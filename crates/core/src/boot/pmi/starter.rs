@@ -16,7 +16,7 @@ use tutti_transport::directory::{Address, Answer};
 
 use super::client::{Client, Environment};
 use super::wire::Version;
-use crate::boot::starter::{Facts, LastWords, Starter, failed};
+use crate::boot::starter::{LastWords, Starter, StarterFacts, failed};
 
 const RECORD_KEY: &str = "tutti-record";
 
@@ -24,7 +24,7 @@ const RECORD_KEY: &str = "tutti-record";
 #[derive(Debug)]
 pub struct Pmi {
     client: Arc<Mutex<Client>>,
-    facts: Facts,
+    facts: StarterFacts,
 }
 
 impl Pmi {
@@ -38,7 +38,7 @@ impl Pmi {
         let runs = client.mapping().map_err(fail)?;
         let placement = placement(&runs).ok_or_else(|| failed("PMI", &"it does not say where ranks run"))?;
         let universe = client.universe().map_err(fail)?;
-        let facts = Facts {
+        let facts = StarterFacts {
             speaks: if client.version() == Version::Two { "PMI-2" } else { "PMI-1" },
             job: client.job().to_string(),
             rank: client.identity.rank,
@@ -56,7 +56,7 @@ impl Pmi {
 }
 
 impl Starter for Pmi {
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &StarterFacts {
         &self.facts
     }
 
@@ -104,7 +104,7 @@ impl Starter for Pmi {
 }
 
 /// Hosts of a starter may have any numbers; ours are numbered by their lowest ranks.
-fn placement(runs: &[super::mapping::Run]) -> Option<Placement> {
+fn placement(runs: &[super::mapping::RankRun]) -> Option<Placement> {
     let mut numbers = std::collections::HashMap::new();
     let runs: Vec<Run> = runs
         .iter()

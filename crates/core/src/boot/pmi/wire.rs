@@ -22,7 +22,7 @@ const LENGTH_DIGITS: usize = 6;
 
 /// A command or an answer with its keys and values in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct PmiMessage {
     /// Value of `cmd`.
     pub command: String,
     /// The rest.
@@ -53,11 +53,11 @@ impl fmt::Display for WireError {
     }
 }
 
-impl Message {
+impl PmiMessage {
     /// A message.
-    pub fn new(command: &str, pairs: &[(&str, &str)]) -> Message {
+    pub fn new(command: &str, pairs: &[(&str, &str)]) -> PmiMessage {
         let pairs = pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        Message { command: command.to_string(), pairs }
+        PmiMessage { command: command.to_string(), pairs }
     }
 
     /// The value of a key.
@@ -113,7 +113,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The connection is of no use any more.
-    pub fn next(&mut self, version: Version) -> Result<Option<Message>, WireError> {
+    pub fn next(&mut self, version: Version) -> Result<Option<PmiMessage>, WireError> {
         let (start, end, next) = match version {
             Version::One => match self.buffer.iter().position(|byte| *byte == b'\n') {
                 Some(end) => (0, end, end + 1),
@@ -148,12 +148,12 @@ fn length(digits: &[u8]) -> Result<usize, WireError> {
     text.parse().map_err(|_| WireError::Length)
 }
 
-fn message(mut pairs: Vec<(String, String)>) -> Result<Message, WireError> {
+fn message(mut pairs: Vec<(String, String)>) -> Result<PmiMessage, WireError> {
     if pairs.first().is_none_or(|(key, _)| key != "cmd") {
         return Err(WireError::Malformed);
     }
     let (_, command) = pairs.remove(0);
-    Ok(Message { command, pairs })
+    Ok(PmiMessage { command, pairs })
 }
 
 fn pairs_of_line(line: &str) -> Result<Vec<(String, String)>, WireError> {
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(version: Version, bytes: &str, expected: Result<Option<Message>, WireError>) {
+    fn check(version: Version, bytes: &str, expected: Result<Option<PmiMessage>, WireError>) {
         let mut decoder = Decoder::default();
         decoder.push(bytes.as_bytes());
         assert_eq!(decoder.next(version), expected, "{bytes:?}");
@@ -204,13 +204,13 @@ mod tests {
 
     #[test]
     fn answers_of_starters_are_read() {
-        let init = Message::new("response_to_init", &[("pmi_version", "1"), ("rc", "0")]);
+        let init = PmiMessage::new("response_to_init", &[("pmi_version", "1"), ("rc", "0")]);
         check(Version::One, "cmd=response_to_init pmi_version=1 rc=0\n", Ok(Some(init.clone())));
         check(Version::One, "cmd=response_to_init pmi_version=1 rc=0", Ok(None));
-        let error = Message::new("get_result", &[("rc", "-1"), ("msg", "key not found")]);
+        let error = PmiMessage::new("get_result", &[("rc", "-1"), ("msg", "key not found")]);
         check(Version::One, "cmd=get_result rc=-1 msg=key not found\n", Ok(Some(error)));
         let body = "    41cmd=kvs-get-response;rc=0;value=a;;b=c;;;";
-        let answer = Message::new("kvs-get-response", &[("rc", "0"), ("value", "a;b=c;")]);
+        let answer = PmiMessage::new("kvs-get-response", &[("rc", "0"), ("value", "a;b=c;")]);
         check(Version::Two, body, Ok(Some(answer)));
         check(Version::Two, &body[..40], Ok(None));
         check(Version::Two, "     0", Err(WireError::Malformed));
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn what_cannot_be_said_is_refused() {
         let check = |version, value: &str, expected| {
-            let made = Message::new("put", &[("value", value)]).encode(version).map(|_| ());
+            let made = PmiMessage::new("put", &[("value", value)]).encode(version).map(|_| ());
             assert_eq!(made, expected, "{value:?}");
         };
         check(Version::One, "a b", Err(WireError::Unspeakable));
@@ -241,7 +241,7 @@ mod tests {
             piece in 1usize..20,
         ) {
             let pairs = keys.into_iter().zip(values).collect();
-            let message = Message { command, pairs };
+            let message = PmiMessage { command, pairs };
             let bytes = [message.encode(version).unwrap(), message.encode(version).unwrap()].concat();
             let mut decoder = Decoder::default();
             let mut found = Vec::new();

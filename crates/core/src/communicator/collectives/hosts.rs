@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Collectives;
 use crate::communicator::Communicator;
 use crate::lanes::LaneGuard;
-use crate::offload::Place;
+use crate::offload::OffloadGroup;
 
 /// Whether the members have the kernel's program.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) enum Standing {
     /// They have not.
     None,
     /// They have; their hosts.
-    Ready(Arc<Place>, Arc<[Ipv4Addr]>),
+    Ready(Arc<OffloadGroup>, Arc<[Ipv4Addr]>),
     /// Those have who speak for their hosts.
     Several(Arc<Hosts>),
 }
@@ -29,7 +29,7 @@ pub(crate) struct Hosts {
     pub down: Arc<Communicator>,
     /// At those who speak for their hosts: all of these, and what they are in the kernel.
     pub leaders: Option<Arc<Communicator>>,
-    pub place: Option<Arc<Place>>,
+    pub place: Option<Arc<OffloadGroup>>,
     /// The host of each member, and which one on it that is.
     pub members: Vec<(u32, u32)>,
     pub turns: Mutex<Turns>,

@@ -85,7 +85,7 @@ fn is_done(schedules: &[Schedule], execution: fn(Arc<Plan>) -> Execution<usize>)
     for _ in 0..100 {
         open.retain(|&rank| {
             let (execution, port) = &mut runs[rank];
-            execution.progress(port).expect("the port never fails") != Status::Done
+            execution.progress(port).expect("the port never fails") != ExecutionStatus::Done
         });
     }
     open.is_empty()

@@ -1,7 +1,7 @@
 //! Whole runs.
 
 use super::world::{Weather, World};
-use crate::adaptive::{Counters, Mode};
+use crate::adaptive::{ConnectionCounters, Mode};
 
 pub(super) const SECOND: u64 = 1_000_000;
 
@@ -30,7 +30,7 @@ pub(super) fn traffic(world: &mut World, records: u64) {
 }
 
 /// Runs it, and looks at what is left. The counters of all processes.
-fn check(seed: u64, weather: Weather, records: u64) -> Vec<Counters> {
+fn check(seed: u64, weather: Weather, records: u64) -> Vec<ConnectionCounters> {
     let _named = Named(seed);
     let mut world = World::new(seed, weather);
     if matches!(world.weather.mode, Mode::PartiallyStatic | Mode::Static) {
@@ -38,7 +38,7 @@ fn check(seed: u64, weather: Weather, records: u64) -> Vec<Counters> {
     }
     traffic(&mut world, records);
     world.run(4000 * SECOND);
-    let counters: Vec<Counters> = world.nodes.iter().map(|node| node.machine.counters()).collect();
+    let counters: Vec<ConnectionCounters> = world.nodes.iter().map(|node| node.machine.counters()).collect();
     let end = world.now + 100 * SECOND;
     world.finish(SECOND / 10, end);
     for node in &world.nodes {

@@ -1,6 +1,6 @@
 //! Long messages on a connection: the memory of one process, read by the other into its own.
 //!
-//! The reader sends a request ([`Kind::Read`]: loan, bytes, token), which the other answers with pieces ([`Kind::Bulk`]: token,
+//! The reader sends a request ([`CarrierKind::Read`]: loan, bytes, token), which the other answers with pieces ([`CarrierKind::Bulk`]: token,
 //! position). A piece goes from the lender's memory into the socket and from the socket into the reader's memory; in
 //! between nobody copies. Records go between pieces, and several reads take turns, so a piece is short.
 
@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::TcpStream;
 
-use super::super::carrier::Kind;
+use super::super::carrier::CarrierKind;
 use super::super::frame::{BULK_BYTES, Front, HEADER_BYTES};
 use super::stream::{read, write};
 use crate::link::Header;
@@ -133,7 +133,7 @@ impl Answer {
         let bytes = (self.bytes - self.position).min(PIECE_BYTES as u64);
         let mut front = [0; HEADER_BYTES];
         let header = Header([self.token, self.position, 0]);
-        Front { kind: Kind::Bulk, line: 0, header, bytes: bytes as usize }.write(&mut front);
+        Front { kind: CarrierKind::Bulk, line: 0, header, bytes: bytes as usize }.write(&mut front);
         Piece { front, front_sent: 0, end: self.position + bytes }
     }
 }
@@ -255,7 +255,7 @@ mod tests {
     use crate::link::Verdict;
     use crate::loan::tests::InRuns;
 
-    fn frame(kind: Kind, header: Header, payload: &[u8]) -> Vec<u8> {
+    fn frame(kind: CarrierKind, header: Header, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; HEADER_BYTES];
         Front { kind, line: 0, header, bytes: payload.len() }.write(&mut frame);
         frame.extend_from_slice(payload);
@@ -281,9 +281,10 @@ mod tests {
             let wish = Wish { loan: 1, bytes: length, token: token as u64 };
             stream.expect(memory.clone(), wish);
         }
-        let record = |number: u64| frame(Kind::Record, Header([number, 0, 0]), &bytes(number as usize * 40));
+        let record =
+            |number: u64| frame(CarrierKind::Record, Header([number, 0, 0]), &bytes(number as usize * 40));
         let piece = |token, position: usize, part: &[u8]| {
-            frame(Kind::Bulk, Header([token, position as u64, 0]), part)
+            frame(CarrierKind::Bulk, Header([token, position as u64, 0]), part)
         };
         let wish = Wish { loan: 5, bytes: 6, token: 7 };
         let sent = [
@@ -291,14 +292,14 @@ mod tests {
             piece(0, 0, &first[..500]),
             piece(1, 0, &second[..1]),
             record(2),
-            frame(Kind::Read, wish.header(), &[]),
+            frame(CarrierKind::Read, wish.header(), &[]),
             piece(1, 1, &second[1..]),
             piece(0, 500, &first[500..]),
             record(3),
         ]
         .concat();
         let (mut got, mut asked, mut room) = (Vec::new(), 0, vec![0; 4096]);
-        let mut hand = |_: Kind, header: Header, payload: &[u8]| {
+        let mut hand = |_: CarrierKind, header: Header, payload: &[u8]| {
             asked += 1;
             if asked % left == 0 {
                 return Verdict::Left;
@@ -335,7 +336,9 @@ mod tests {
         let refused = |header: [u64; 3], bytes: usize| {
             let mut incoming = Incoming::default();
             incoming.expect(InRuns::new(vec![0; 9], 9, 1), Wish { loan: 1, bytes: 9, token: 4 });
-            incoming.begin(&Front { kind: Kind::Bulk, line: 0, header: Header(header), bytes }).is_err()
+            incoming
+                .begin(&Front { kind: CarrierKind::Bulk, line: 0, header: Header(header), bytes })
+                .is_err()
         };
         assert!(refused([3, 0, 0], 9) && refused([4, 1, 0], 8) && refused([4, 0, 0], 10));
         assert!(refused([4, 0, 0], 0) && !refused([4, 0, 0], 9));
@@ -374,7 +377,7 @@ mod tests {
         let expected =
             [(0, 0, PIECE_BYTES), (1, 0, PIECE_BYTES), (0, PIECE_BYTES, half), (1, PIECE_BYTES, half)];
         let expected = expected.map(|(token, position, count)| {
-            frame(Kind::Bulk, Header([token, position as u64, 0]), &lent[position..position + count])
+            frame(CarrierKind::Bulk, Header([token, position as u64, 0]), &lent[position..position + count])
         });
         assert!(got == expected.concat());
     }

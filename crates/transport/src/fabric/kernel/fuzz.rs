@@ -102,14 +102,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fabric::carrier::Kind;
+    use crate::fabric::carrier::CarrierKind;
 
     /// Frames with lengths and numbers near those that are allowed, some of them cut short.
     fn traffic() -> impl Strategy<Value = Vec<u8>> {
-        let kind = prop::sample::select(vec![Kind::Record, Kind::End, Kind::Read, Kind::Bulk]);
+        let kind = prop::sample::select(vec![
+            CarrierKind::Record,
+            CarrierKind::End,
+            CarrierKind::Read,
+            CarrierKind::Bulk,
+        ]);
         let frame = (kind, prop::array::uniform3(0..3u64), 0..70usize, 0..40usize).prop_map(
             |(kind, [token, step, other], bytes, cut)| {
-                let bytes = if kind == Kind::Read { 0 } else { bytes };
+                let bytes = if kind == CarrierKind::Read { 0 } else { bytes };
                 let mut frame = vec![7; HEADER_BYTES + bytes];
                 Front { kind, line: 0, header: Header([token, step * 16, other]), bytes }.write(&mut frame);
                 frame.truncate(if cut == 0 { HEADER_BYTES + bytes / 2 } else { frame.len() });

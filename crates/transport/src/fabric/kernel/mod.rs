@@ -26,14 +26,14 @@ use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_sys::{kept, kept_socket};
 
 use super::address;
-use super::carrier::{Carrier, Event, Frames, Kind, RECORD_BYTES, RequestId, place_of};
+use super::carrier::{Carrier, CarrierKind, Event, Frames, RECORD_BYTES, RequestId, place_of};
 use super::frame::{Front, HEADER_BYTES};
 use crate::adaptive::ConnectionId;
 use crate::link::{Full, Header, Peer};
 use crate::loan::{Loan, Memory};
 use bulk::Wish;
 use stream::Stream;
-use waiting::{Opening, Waiting};
+use waiting::{KernelWaiting, Opening};
 
 /// Memory that all connections receive into: some records, and little enough to stay in a processor's cache.
 const ROOM_BYTES: usize = 256 << 10;
@@ -71,7 +71,7 @@ pub struct Kernel {
     sending: Vec<u32>,
     /// Disconnected, but not yet sent out.
     leaving: Vec<Stream>,
-    waiting: Waiting,
+    waiting: KernelWaiting,
     events: VecDeque<Event>,
     /// Long packets get lost on the way to some host.
     is_narrow: bool,
@@ -126,7 +126,7 @@ impl Kernel {
             held: Vec::new(),
             sending: Vec::new(),
             leaving: Vec::new(),
-            waiting: Waiting::default(),
+            waiting: KernelWaiting::default(),
             events: VecDeque::new(),
             is_narrow: false,
             silence,
@@ -471,13 +471,16 @@ impl Carrier for Kernel {
     fn send(
         &mut self,
         connection: ConnectionId,
-        kind: Kind,
+        kind: CarrierKind,
         header: Header,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         let stream = self.streams.get_mut(place_of(connection)).and_then(Option::as_mut).ok_or(Full)?;
-        if stream.name() != connection || !stream.has_room(bytes) || kind == Kind::End && stream.is_read() {
+        if stream.name() != connection
+            || !stream.has_room(bytes)
+            || kind == CarrierKind::End && stream.is_read()
+        {
             return Err(Full);
         }
         let frame = &mut self.scratch[..HEADER_BYTES + bytes];
@@ -514,7 +517,7 @@ impl Carrier for Kernel {
 
     fn read(&mut self, connection: ConnectionId, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
         let wish = Wish { loan: loan.name, bytes, token };
-        if bytes == 0 || self.send(connection, Kind::Read, wish.header(), 0, |_| ()).is_err() {
+        if bytes == 0 || self.send(connection, CarrierKind::Read, wish.header(), 0, |_| ()).is_err() {
             return false;
         }
         // If there is none any more, it broke just now, which is reported.

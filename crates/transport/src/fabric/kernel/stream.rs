@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tutti_sys::event::Interest;
 use tutti_sys::{kept, socket};
 
-use super::super::carrier::{Kind, RECORDS_PER_POLL};
+use super::super::carrier::{CarrierKind, RECORDS_PER_POLL};
 use super::super::frame::{Front, HEADER_BYTES};
 use super::bulk::{Incoming, Outgoing, Wish};
 use crate::adaptive::ConnectionId;
@@ -53,7 +53,7 @@ pub struct Stream {
 }
 
 /// The first frame of `bytes`, if it is whole.
-fn first(bytes: &[u8]) -> io::Result<Option<(Kind, Header, &[u8])>> {
+fn first(bytes: &[u8]) -> io::Result<Option<(CarrierKind, Header, &[u8])>> {
     let Some(start) = bytes.first_chunk() else { return Ok(None) };
     let malformed = || io::Error::new(ErrorKind::InvalidData, "what came over the connection is no record");
     let front = Front::read(start).ok_or_else(malformed)?;
@@ -227,7 +227,7 @@ impl Stream {
     pub fn receive(
         &mut self,
         room: &mut [u8],
-        hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict,
+        hand: &mut impl FnMut(CarrierKind, Header, &[u8]) -> Verdict,
     ) -> io::Result<bool> {
         if self.holds() {
             return self.offer(hand);
@@ -264,7 +264,7 @@ impl Stream {
     fn receive_pieces(
         &mut self,
         header: &mut [u8],
-        hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict,
+        hand: &mut impl FnMut(CarrierKind, Header, &[u8]) -> Verdict,
     ) -> io::Result<bool> {
         let mut taken = false;
         for _ in 0..PIECES_AT_ONCE {
@@ -296,16 +296,16 @@ impl Stream {
     fn own(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let Some(front) = bytes.first_chunk().and_then(Front::read) else { return Ok(None) };
         match front.kind {
-            Kind::Record | Kind::End | Kind::Datagram => Ok(None),
-            Kind::Read => {
+            CarrierKind::Record | CarrierKind::End | CarrierKind::Datagram => Ok(None),
+            CarrierKind::Read => {
                 self.wishes.push(Wish::of(front.header));
                 Ok(Some(HEADER_BYTES))
             }
             // Said of memory that the network reads, which this one does not lend.
-            Kind::Done => {
+            CarrierKind::Done => {
                 Err(io::Error::new(ErrorKind::InvalidData, "the peer read what was not lent to it"))
             }
-            Kind::Bulk => {
+            CarrierKind::Bulk => {
                 self.incoming.begin(&front)?;
                 Ok(Some(HEADER_BYTES + self.incoming.take(&bytes[HEADER_BYTES..])))
             }
@@ -317,7 +317,7 @@ impl Stream {
         &mut self,
         mut fresh: &[u8],
         into_partial: usize,
-        hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict,
+        hand: &mut impl FnMut(CarrierKind, Header, &[u8]) -> Verdict,
     ) -> io::Result<bool> {
         let mut taken = 0;
         if !self.partial.is_empty() {
@@ -399,7 +399,7 @@ impl Stream {
     }
 
     /// Hands over what is held, a bounded number of frames.
-    fn offer(&mut self, hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict) -> io::Result<bool> {
+    fn offer(&mut self, hand: &mut impl FnMut(CarrierKind, Header, &[u8]) -> Verdict) -> io::Result<bool> {
         let mut taken = 0;
         while taken < RECORDS_PER_POLL {
             let backlog = std::mem::take(&mut self.backlog);

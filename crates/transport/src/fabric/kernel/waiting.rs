@@ -68,7 +68,7 @@ pub enum Opening {
 
 /// All connections that are being opened.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct KernelWaiting {
     entries: BTreeMap<u64, Entry>,
     next: u64,
     /// Strangers that said something else, or nothing, or were too many.
@@ -107,7 +107,7 @@ pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, &[u8], usize)>> {
     Ok(bytes.get(START_BYTES..end + padding).map(|all| (word, &all[..end - START_BYTES], end + padding)))
 }
 
-impl Waiting {
+impl KernelWaiting {
     fn add(
         &mut self,
         socket: TcpStream,

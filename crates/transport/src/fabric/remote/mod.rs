@@ -29,9 +29,9 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tutti_sys::fabric::{Domain, Endpoint, OperationContext, PeerAddress, Region, Result, Rights};
+use tutti_sys::fabric::{Domain, Endpoint, OperationContext, PeerAddress, RegisteredRegion, Result, Rights};
 
-use self::reads::{Limits, List, Port, Reads, Run, Target, runs_of};
+use self::reads::{List, Port, ReadLimits, Reads, Run, Target, runs_of};
 use self::registrations::{Backing, Registrations, Wanted};
 use super::buffers::Buffers;
 use super::frame::BULK_BYTES;
@@ -52,7 +52,7 @@ const KEPT_BYTES: u64 = 4 << 30;
 /// Registered memory.
 #[derive(Debug)]
 pub struct Registered {
-    region: Region,
+    region: RegisteredRegion,
     start: u64,
 }
 
@@ -118,7 +118,7 @@ impl<P: Copy + PartialEq> Remote<P> {
         if !info.accesses_remote_memory() || info.pieces() == 0 {
             return Ok(None);
         }
-        let limits = Limits {
+        let limits = ReadLimits {
             runs: info.pieces().min(tutti_sys::fabric::PIECES),
             operation_bytes: (BULK_BYTES).min(info.max_message_bytes()) as u64,
             operations: OPERATIONS,
@@ -150,7 +150,9 @@ impl<P: Copy + PartialEq> Remote<P> {
         let make = || {
             let address: *const u8 = std::ptr::with_exposed_provenance(start as usize);
             // SAFETY: see the module: the memory is valid while it is read by this registration.
-            unsafe { Region::register(&self.domain, address, (end - start) as usize, rights, endpoint) }
+            unsafe {
+                RegisteredRegion::register(&self.domain, address, (end - start) as usize, rights, endpoint)
+            }
         };
         let mut made = make();
         if made.is_err() && !self.registrations.is_empty() {

@@ -15,7 +15,7 @@ const RUN_BYTES: u64 = 16;
 
 /// What a provider takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ReadLimits {
     /// Runs of the own memory in one operation.
     pub runs: usize,
     /// Longest operation in bytes.
@@ -139,7 +139,7 @@ pub struct Target<R> {
 /// All reads of a process. `P` names who is read from, `R` a registration of own memory.
 #[derive(Debug)]
 pub struct Reads<P, R> {
-    limits: Limits,
+    limits: ReadLimits,
     readings: VecDeque<Reading<P, R>>,
     last: u64,
     /// The read that an operation is part of.
@@ -154,7 +154,7 @@ pub struct Reads<P, R> {
 
 impl<P: Copy + PartialEq, R> Reads<P, R> {
     /// No reads.
-    pub fn new(limits: Limits) -> Reads<P, R> {
+    pub fn new(limits: ReadLimits) -> Reads<P, R> {
         Reads {
             limits,
             readings: VecDeque::new(),
@@ -430,7 +430,7 @@ mod tests {
         (0..count).map(|i| (i * 7 % 251) as u8).collect()
     }
 
-    const LIMITS: Limits = Limits { runs: 3, operation_bytes: 100, operations: 4 };
+    const LIMITS: ReadLimits = ReadLimits { runs: 3, operation_bytes: 100, operations: 4 };
 
     fn loan(address: u64, runs: u64) -> Loan {
         Loan { name: 5, address, key: 9, runs }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use crate::link::{Header, Peer, Verdict};
-use crate::multicast::control::{Control, Path};
+use crate::multicast::control::{MulticastControl, Path};
 use crate::multicast::packet::{
     Datagram, FIRST, FRONT_BYTES, LAST, Member, PACKET_BYTES, PAYLOAD_BYTES, Unfit,
 };
@@ -77,26 +77,31 @@ fn words_survive_the_wire() {
     let group = SocketAddrV4::new(Ipv4Addr::new(239, 1, 2, 3), 65535);
     let first = u64::MAX >> 8;
     for word in [
-        Control::Open { first, quarter: 9, group, way: Path::default() },
-        Control::Open { first, quarter: 9, group, way: Path { parent: Some(0), children: vec![7, 8] } },
-        Control::Gathered { origin: 3, next: first },
-        Control::Straight,
-        Control::Opened { first },
-        Control::Refused { first },
-        Control::Have { next: first },
-        Control::Lack { next: 3, ranges: vec![(0, 1), (7, u32::MAX)] },
-        Control::Ask { end: first },
-        Control::Repair { number: 8, kind: 3, payload: vec![1, 2, 3] },
-        Control::Leave { end: 4 },
-        Control::Left { end: 5 },
-        Control::Decline { end: 6 },
+        MulticastControl::Open { first, quarter: 9, group, way: Path::default() },
+        MulticastControl::Open {
+            first,
+            quarter: 9,
+            group,
+            way: Path { parent: Some(0), children: vec![7, 8] },
+        },
+        MulticastControl::Gathered { origin: 3, next: first },
+        MulticastControl::Straight,
+        MulticastControl::Opened { first },
+        MulticastControl::Refused { first },
+        MulticastControl::Have { next: first },
+        MulticastControl::Lack { next: 3, ranges: vec![(0, 1), (7, u32::MAX)] },
+        MulticastControl::Ask { end: first },
+        MulticastControl::Repair { number: 8, kind: 3, payload: vec![1, 2, 3] },
+        MulticastControl::Leave { end: 4 },
+        MulticastControl::Left { end: 5 },
+        MulticastControl::Decline { end: 6 },
     ] {
         let (header, payload) = word.encode(77);
         assert_eq!(header.0[0] & 0xff, crate::link::LINK_KIND);
-        assert_eq!(Control::decode(header, &payload), Some((77, word)));
+        assert_eq!(MulticastControl::decode(header, &payload), Some((77, word)));
     }
-    assert_eq!(Control::decode(Header([0xfe, 0, 0]), &[]), None);
-    assert_eq!(Control::decode(Header([0xfe | 1 << 8, 0, 0]), &[1; 3]), None);
-    assert_eq!(Control::decode(Header([0xfe | 5 << 8, 0, 0]), &[1; 9]), None);
-    assert_eq!(Control::decode(Header([0xfe | 7 << 8, 0, 4]), &[]), None);
+    assert_eq!(MulticastControl::decode(Header([0xfe, 0, 0]), &[]), None);
+    assert_eq!(MulticastControl::decode(Header([0xfe | 1 << 8, 0, 0]), &[1; 3]), None);
+    assert_eq!(MulticastControl::decode(Header([0xfe | 5 << 8, 0, 0]), &[1; 9]), None);
+    assert_eq!(MulticastControl::decode(Header([0xfe | 7 << 8, 0, 4]), &[]), None);
 }

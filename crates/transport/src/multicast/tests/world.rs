@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use crate::link::{Header, KEEP, LINK_KIND, Peer, Verdict};
-use crate::multicast::{Counters, Multicast, Terms};
+use crate::multicast::{Multicast, MulticastCounters, Terms};
 
 /// What the network and the processes do. Chances in percent, times in microseconds.
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ fn content(sender: u32, number: u64) -> Vec<u8> {
 }
 
 /// Lets all messages be sent and received; what all senders counted together.
-pub(super) fn check(weather: &Weather, seed: u64) -> Counters {
+pub(super) fn check(weather: &Weather, seed: u64) -> MulticastCounters {
     let mut world =
         World { weather, now: 0, order: 0, queue: BinaryHeap::new(), lines: BTreeMap::new(), state: seed };
     let process = |rank| {
@@ -180,7 +180,7 @@ pub(super) fn check(weather: &Weather, seed: u64) -> Counters {
         }
     }
     assert_eq!(received(&processes), all, "seed {seed}: nothing happens any more");
-    let mut counters = Counters::default();
+    let mut counters = MulticastCounters::default();
     for one in processes.iter().map(|process| process.machine.counters()) {
         counters.bytes += one.bytes;
         counters.sent += one.sent;
