@@ -334,9 +334,10 @@ impl Exposures {
         let layout = record.layout();
         let bytes = match layout {
             RecordLayout::Whole | RecordLayout::Entries => record.bytes,
-            // SAFETY: the owner has written that many rows.
             RecordLayout::Runs => {
-                (0..record.entries as usize).map(|row| unsafe { (*table.add(row)).bytes }).sum()
+                // SAFETY: the owner has written that many rows.
+                let bytes_of = |row| unsafe { (*table.add(row)).bytes };
+                (0..record.entries as usize).map(bytes_of).sum()
             }
         };
         let by = BackEnd::of(record.by);
