@@ -82,7 +82,7 @@ def test_compilers_and_second_names(environment, tmp_path):
     assert run(prefix, prefix / "bin" / "mpiexec", "-n", 2, tmp_path / "a").split() == ["ok", "ok"]
     for library in ("tutti/mpich/libmpich.so.12", "tutti/openmpi/libmpi_cxx.so.40", "tutti/mpich/libmpifort.so.12", "tutti/openmpi/libmpi_mpifh.so.40"):
         run(prefix, prefix / "bin" / "python", "-c", f"import ctypes; ctypes.CDLL('{prefix}/lib/{library}').MPI_Send")
-    assert "TUTTI_ALGORITHM" in run(prefix, prefix / "bin" / "tutti", "info")
+    assert "TUTTI_EAGER_BYTES" in run(prefix, prefix / "bin" / "tutti", "info")
 
 
 def test_the_tag_is_true(environment):

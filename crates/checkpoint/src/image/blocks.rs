@@ -322,18 +322,21 @@ impl Reader {
             }
         }
         let fetched = AtomicU64::new(0);
-        let reader = Reader { file, path, older, fetched, head: index.head, blocks: index.blocks };
-        reader.fetch_ahead(0);
-        Ok(reader)
+        Ok(Reader { file, path, older, fetched, head: index.head, blocks: index.blocks })
+    }
+
+    /// For who will read all blocks, but not yet: the disk begins.
+    pub fn fetch(&self) {
+        self.fetch_ahead(0);
     }
 
     /// Has the file fetched a good way beyond `at`: the disk goes on while a block is checked and put into
     /// memory that has to come too (a restart took 1.5 times as long as its files to be read).
     fn fetch_ahead(&self, at: u64) {
-        let fetched = self.fetched.load(Ordering::Relaxed);
-        if at + AHEAD / 2 >= fetched {
-            file::fetch_ahead(self.file.as_fd(), fetched, AHEAD);
-            self.fetched.store(fetched.max(at) + AHEAD, Ordering::Relaxed);
+        let from = self.fetched.load(Ordering::Relaxed).max(at);
+        if at + AHEAD / 2 >= from {
+            file::fetch_ahead(self.file.as_fd(), from, AHEAD);
+            self.fetched.store(from + AHEAD, Ordering::Relaxed);
         }
     }
 

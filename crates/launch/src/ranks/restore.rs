@@ -85,7 +85,9 @@ impl Set {
     }
 
     fn reader(&self, name: &str) -> io::Result<Reader> {
-        Reader::open(self.folder.path(), self.number, self.record(name)?)
+        let reader = Reader::open(self.folder.path(), self.number, self.record(name)?)?;
+        reader.fetch();
+        Ok(reader)
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Setting] = &[
         name: "TUTTI_STARTER",
         kind: ValueKind::Words(&["auto", "pmix", "pmi", "alone"]),
         scope: Scope::Job,
-        audience: Audience::User,
+        audience: Audience::Developer,
         doc: "who started this process, if not mpirun: found out, PMIx, PMI-1 or PMI-2, or nobody (a job of its own)",
         set: |c, v| starter(v).map(|x| c.launch.starter = x),
         show: |c| {

@@ -9,7 +9,7 @@ pub(super) const ROWS: &[Setting] = &[
         name: "TUTTI_EAGER_BYTES",
         kind: ValueKind::Size,
         scope: Scope::Job,
-        audience: Audience::Developer,
+        audience: Audience::User,
         doc: "largest message sent before its receive is known",
         set: |c, v| size(v).map(|x| c.messages.eager_bytes = x),
         show: |c| c.messages.eager_bytes.to_string(),
