@@ -43,6 +43,7 @@
 
 pub mod algorithms;
 pub mod build;
+mod coprime;
 pub mod cost;
 pub mod cursor;
 pub mod generator;

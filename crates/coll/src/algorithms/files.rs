@@ -10,6 +10,7 @@
 //! rounds and nothing to do in the others.
 
 use crate::build::{Builder, block};
+use crate::coprime::coprime_from;
 use crate::ir::{BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Table, Unit};
 
 /// So many messages of a rank are received at a time: of more, all would arrive together at the end of
@@ -95,14 +96,8 @@ impl Exchange<'_> {
 /// golden section, so that any few rounds are of all parts, and without a common divisor, so that all
 /// places come.
 fn stride(rounds: u32) -> u32 {
-    let divisor = |mut one: u32, mut other: u32| {
-        while other > 0 {
-            (one, other) = (other, one % other);
-        }
-        one
-    };
-    let golden = (u64::from(rounds) * 382 / 1000) as u32;
-    (golden.max(1)..rounds).find(|stride| divisor(*stride, rounds) == 1).unwrap_or(1)
+    let golden = u64::from(rounds) * 382 / 1000;
+    coprime_from(golden.max(1), rounds.into()) as u32
 }
 
 /// Ranks give what is theirs to those in charge, who write it. The table of the send buffer has the bytes of

@@ -23,6 +23,7 @@ use super::load::Load;
 use super::prices::{Lines, Prices, Way};
 use super::resources::{Processors, Time};
 use super::series::Series;
+use crate::coprime::coprime_from;
 use crate::cursor::{Cursor, Instance};
 use crate::ir::{BufferId, Index, Kind, Schedule, StepId, Tables};
 
@@ -535,14 +536,5 @@ const SMALL_BANK_BYTES: u64 = 4096;
 
 /// Without a divisor in common with `ranks`, near the golden section of it.
 fn stride(ranks: u64) -> u64 {
-    let divisor = |mut one: u64, mut two: u64| {
-        while two > 0 {
-            (one, two) = (two, one % two);
-        }
-        one
-    };
-    let least = (ranks * 5).div_ceil(8).max(1);
-    (least..)
-        .find(|&stride| divisor(stride, ranks) == 1)
-        .expect("numbers that follow each other have none in common")
+    coprime_from((ranks * 5).div_ceil(8).max(1), ranks)
 }

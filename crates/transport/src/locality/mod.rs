@@ -9,11 +9,9 @@
 //! Callers ask one question and note one thing:
 //!
 //! - How to copy so many bytes there ([`to_bank`], [`PeerStores::path`], [`path`]): through the caches or
-//!   past them, which a
-//!   [`Timer`] decides where only the time of the copy itself tells.
+//!   past them, which a [`Timer`] decides where only the time of the copy itself tells.
 //! - What a wait has shown of the distance ([`observe`], or [`observe_reader`] of a flag that a reader of the
-//!   own banks has
-//!   written), when [`is_due`] says so.
+//!   own banks has written), when [`is_due`] says so.
 //!
 //! What was seen is an [`Estimate`], which is due again after some uses and expires after more of them.
 //! `limits` holds all bounds with what was measured for them, `stores` what follows for copies, `write_back`
