@@ -28,9 +28,9 @@ impl Writer<'_> {
     }
 
     /// Who we are, and from where to where coordinates go, each with the shifts of its nest in all of
-    /// `partitions`. Borders lie in [first, past), where all nests with a loop have positions; what `last`
-    /// names is where the last position ends.
-    pub fn who_and_where(&mut self, out: &mut Text, partitions: &[&[i64]], last: &str) {
+    /// `partitions`. Borders lie in [first, past), where all nests with a loop have positions, `last` is
+    /// where the last position ends; `names` are those of the three.
+    pub fn who_and_where(&mut self, out: &mut Text, partitions: &[&[i64]], names: [&str; 3]) {
         let one = Affine::constant(1);
         let (mut ends, mut inner) = ([vec![], vec![]], [vec![], vec![]]);
         for (at, (low, high)) in extents(self.region()).into_iter().enumerate() {
@@ -56,11 +56,16 @@ impl Writer<'_> {
         self.add(out, "int $rank, $ranks;\n$overlap_start();\nMPI_Comm_rank(MPI_COMM_WORLD, &$rank);\nMPI_Comm_size(MPI_COMM_WORLD, &$ranks);\n\n");
         self.add(
             out,
-            "/* Positions begin at head; borders are where all nests have positions, from first to past. */",
+            &format!(
+                "/* Positions begin at head; all nests have some from {} to {}. */",
+                &names[0][1..],
+                &names[1][1..]
+            ),
         );
+        let [inside, outside, last] = names;
         self.add(
             out,
-            &format!("const long $head = {head}, $first = {first}, $past = {past}, {last} = {tail};"),
+            &format!("const long $head = {head}, {inside} = {first}, {outside} = {past}, {last} = {tail};"),
         );
     }
 

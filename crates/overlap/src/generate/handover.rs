@@ -7,8 +7,9 @@ use crate::handover::Handover;
 use crate::isl::Set;
 use crate::region::Coordinate;
 
-/// Writes it for the row before `$stop`; what it is about holds `conditions`, in t0, t1 and border.
-pub fn write(writer: &mut Writer, out: &mut Text, handover: &Handover, conditions: &[String]) {
+/// Writes it for the row before `$stop`, where `and` holds; what it is about holds `conditions`, in t0, t1
+/// and border.
+pub fn write(writer: &mut Writer, out: &mut Text, handover: &Handover, and: &str, conditions: &[String]) {
     let names = ["t0", "t1", "border"].map(|name| writer.names.get(name));
     let high = writer.region().time.high.clone();
     let mut conditions = conditions.to_vec();
@@ -23,7 +24,7 @@ pub fn write(writer: &mut Writer, out: &mut Text, handover: &Handover, condition
     }
     let text = &writer.region().time.texts[1];
     let header = format!(
-        "\n/* Another way may follow: neighbours get what they need at once. */\nif ($stop < {text}) {{"
+        "\n/* Another way may follow: neighbours get what they need at once. */\nif ($stop < {text}{and}) {{"
     );
     writer.add(out, &header);
     for (name, value) in [("t0", "$tuning.last"), ("t1", "$stop")] {

@@ -120,13 +120,15 @@ struct $overlap_tuning {
     double seconds[8], most[8], since;
     long span, tallest, from, last, stop;
     int count, turn, best;
-    MPI_Request request;
+    MPI_Request requests[8];
 };
 
 /* No ways yet, for so many steps from `low` on: 32 spans, and no trials if they are too short to measure. */
 static struct $overlap_tuning $overlap_tuning(long low, long steps)
 {
-    struct $overlap_tuning tuning = {.stop = low, .last = low, .turn = -1, .request = MPI_REQUEST_NULL};
+    struct $overlap_tuning tuning = {.stop = low, .last = low, .turn = -1};
+    for (int at = 0; at < 8; at++)
+        tuning.requests[at] = MPI_REQUEST_NULL;
     tuning.span = $overlap_setting("OVERLAP_SPAN", 0, steps / 32 < 8 ? 0 : steps / 32);
     return tuning;
 }
@@ -177,29 +179,46 @@ static long $overlap_row(const struct $overlap_tuning *tuning, long height)
     return $overlap_min(tuning->span, few);
 }
 
-/* The way for the steps from `now` up to tuning->stop; `high` ends them all. While the times of the slowest
-   rank travel, the first way goes on. */
+/* Which of the first `count` ways was the fastest, by the times of the slowest rank. */
+static int $overlap_fastest(struct $overlap_tuning *tuning, int count)
+{
+    int best = 0;
+    MPI_Waitall(count, tuning->requests, MPI_STATUSES_IGNORE);
+    for (int at = 1; at < count; at++)
+        if (tuning->most[at] < 0.98 * tuning->most[best])
+            best = at;
+    return best;
+}
+
+/* The way for the steps from `now` up to tuning->stop; `high` ends them all. Times of the slowest rank travel
+   while the next way is tried, those of the last way while the fastest of the others is used. */
 static struct $overlap_way $overlap_choose(struct $overlap_tuning *tuning, long now, long high)
 {
     if (now < tuning->stop)
         return tuning->ways[tuning->best];
-    tuning->turn = tuning->span > 0 && tuning->count > 1 ? tuning->turn + 1 : 9;
+    const int tried = tuning->turn, count = tuning->count;
+    tuning->turn = tuning->span > 0 && count > 1 ? tried + 1 : 9;
     tuning->since = 0;
     tuning->stop = high;
-    tuning->best = tuning->turn < tuning->count ? tuning->turn : 0;
     MPI_Pcontrol(1, tuning->turn);
-    if (tuning->turn < tuning->count) {
-        tuning->stop = $overlap_min(high, now + $overlap_row(tuning, tuning->ways[tuning->best].height));
-    } else if (tuning->turn == tuning->count) {
-        MPI_Iallreduce(tuning->seconds, tuning->most, tuning->count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD, &tuning->request);
+    if (tried >= 0 && tried < count)
+        MPI_Iallreduce(&tuning->seconds[tried], &tuning->most[tried], 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD, &tuning->requests[tried]);
+    if (tuning->turn < count) {
+        tuning->best = tuning->turn;
+        tuning->stop = $overlap_min(high, now + $overlap_row(tuning, tuning->ways[tuning->turn].height));
+    } else if (tuning->turn == count) {
+        tuning->best = $overlap_fastest(tuning, count - 1);
         tuning->stop = $overlap_min(high, now + $overlap_max(1, tuning->span / 4));
-    } else {
-        MPI_Wait(&tuning->request, MPI_STATUS_IGNORE);
-        for (int at = 1; at < tuning->count; at++)
-            if (tuning->most[at] < 0.98 * tuning->most[tuning->best])
-                tuning->best = at;
+    } else if (tuning->span > 0 && count > 1) {
+        tuning->best = $overlap_fastest(tuning, count);
     }
     return tuning->ways[tuning->best];
+}
+
+/* Whether the next row goes by tiles too, as far as that is known. */
+static int $overlap_goes_on(const struct $overlap_tuning *tuning, long high)
+{
+    return tuning->stop < high && tuning->turn + 1 < tuning->count && tuning->ways[tuning->turn + 1].height > 0;
 }
 
 /* Notes that the steps before `done` are over, the last ones since `from`. The first of a row do not
@@ -318,4 +337,21 @@ static void $overlap_close(struct $overlap_message *message)
         MPI_Request_free(&message->request[turn]);
         free(message->values[turn]);
     }
+}
+
+/* A row of `count` tiles of `height` steps, of which `downs` send to the left neighbour, and its messages. */
+struct $overlap_tiles {
+    long height, count, downs;
+    struct $overlap_message up_out, up_in, down_out, down_in;
+};
+
+/* Ends a row, when what it has sent has arrived. */
+static void $overlap_end_row(struct $overlap_tiles *row)
+{
+    if (row->count == 0)
+        return;
+    $overlap_close(&row->up_out);
+    $overlap_close(&row->up_in);
+    $overlap_close(&row->down_out);
+    $overlap_close(&row->down_in);
 }"##;

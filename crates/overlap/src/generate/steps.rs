@@ -29,7 +29,7 @@ pub fn write(writer: &mut Writer, plan: &Steps, out: &mut Text) {
         &format!("{{\n/* Lines {first} to {last}: each rank computes its block of positions. */\n/* What neighbours need of each other travels in every step, {how}. */"),
     );
     let none = vec![0; writer.region().nests.len()];
-    writer.who_and_where(out, &[&none], "$tail");
+    writer.who_and_where(out, &[&none], ["$first", "$past", "$tail"]);
     writer.count_blocks(out, plan.least);
     writer.blocks(out);
     let sends = !plan.messages.is_empty();
@@ -51,7 +51,7 @@ pub fn write(writer: &mut Writer, plan: &Steps, out: &mut Text) {
     writer.gather(out, &plan.owned, &context);
     writer.passed(out, is_tuned);
     if is_tuned {
-        writer.add(out, "MPI_Wait(&$tuning.request, MPI_STATUS_IGNORE);");
+        writer.add(out, "MPI_Waitall(8, $tuning.requests, MPI_STATUSES_IGNORE);");
     }
     writer.counters(out);
     writer.add(out, "}");

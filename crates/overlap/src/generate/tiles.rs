@@ -51,14 +51,18 @@ pub fn write(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     let none = vec![0; writer.region().nests.len()];
     let partitions: &[&[i64]] =
         if plan.steps.is_some() { &[&none, &plan.tiles.shifts] } else { &[&plan.tiles.shifts] };
-    writer.who_and_where(out, partitions, "$last");
+    writer.who_and_where(
+        out,
+        partitions,
+        if slope > 0 { ["$inside", "$outside", "$last"] } else { ["$first", "$past", "$tail"] },
+    );
     ways(writer, plan, out);
     writer.blocks(out);
     writer.neighbours(out, true);
     rows(writer, plan, out);
     results(writer, plan, out);
     writer.passed(out, true);
-    writer.add(out, "MPI_Wait(&$tuning.request, MPI_STATUS_IGNORE);");
+    writer.add(out, "MPI_Waitall(8, $tuning.requests, MPI_STATUSES_IGNORE);");
     writer.counters(out);
     writer.add(out, "}");
 }
@@ -83,12 +87,22 @@ fn ways(writer: &mut Writer, plan: &Plan, out: &mut Text) {
         };
         writer.add(out, &format!("if ($overlap_wanted(\"step\"))\n{add}"));
     }
+    let positions = if slope > 0 { "$outside - $inside" } else { "$past - $first" };
     writer.add(
         out,
-        &format!("const long $blocks = $overlap_by_tiles(&$tuning, $ranks, $past - $first, {slope}, {least}, {total});"),
+        &format!("const long $blocks = $overlap_by_tiles(&$tuning, $ranks, {positions}, {slope}, {least}, {total});"),
     );
-    let moved = if slope == 0 { String::new() } else { format!(" + {}", times(slope, "$tuning.tallest")) };
-    writer.add(out, &format!("const long $tail = $last{moved};"));
+    if slope > 0 {
+        let moves = times(slope, "$tuning.tallest");
+        writer.add(
+            out,
+            &format!(
+                "\n/* Blocks move left by up to {moves}: borders lie so far right that none is much larger. */
+                const long $moved = $overlap_min({moves} / 4, ({positions}) / $blocks - {moves} - {least});
+                const long $first = $inside + $moved, $past = $outside + $moved, $tail = $last + {moves};"
+            ),
+        );
+    }
 }
 
 /// Rows of steps, each done in one way.
@@ -97,7 +111,8 @@ fn rows(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     writer.add(
         out,
         &format!(
-            "\n/* Rows of steps, each done in one way. */
+            "\n/* Rows of steps, each done in one way; what the row before has sent may be on its way. */
+            struct $overlap_tiles $earlier = {{.downs = -1}};
             for (long $start = {low}; $start < {high}; $start = $tuning.stop) {{
             const struct $overlap_way $way = $overlap_choose(&$tuning, $start, {high});
             const long $stop = $tuning.stop;"
@@ -107,17 +122,31 @@ fn rows(writer: &mut Writer, plan: &Plan, out: &mut Text) {
         writer.add(out, "\nif ($way.height == 0) {");
         steps::row(writer, &Row { plan: steps, low: "$start", high: "$stop", is_whole: false }, out);
         let conditions = handover::after_steps(writer);
-        handover::write(writer, out, &plan.between.after_steps, &conditions);
+        handover::write(writer, out, &plan.between.after_steps, "", &conditions);
         writer.add(out, "continue;\n}");
     }
-    writer.add(out, "const long $height = $way.height, $width = $way.width, $tiles = ($stop - $start + $height - 1) / $height;");
+    // What goes down after the last tile is for the next row, if that goes by tiles.
+    let goes_on = match plan.steps {
+        Some(_) => format!("$overlap_goes_on(&$tuning, {high})"),
+        None => format!("$stop < {high}"),
+    };
+    writer.add(
+        out,
+        &format!(
+            "const long $height = $way.height, $width = $way.width, $tiles = ($stop - $start + $height - 1) / $height;
+            const long $downs = {goes_on} ? $tiles : $tiles - 1;
+            struct $overlap_tiles $row = {{.height = $height, .count = $tiles, .downs = $downs}};"
+        ),
+    );
     open(writer, &plan.tiles, out);
     tile_loop(writer, &plan.tiles, out);
-    writer.add(out, "$overlap_close(&$up_out);\n$overlap_close(&$up_in);\n$overlap_close(&$down_out);\n$overlap_close(&$down_in);");
-    let names = names(writer);
-    let conditions = border_conditions(writer.model, &plan.tiles, &names);
-    handover::write(writer, out, &plan.between.after_tiles, &conditions);
-    writer.add(out, "}");
+    writer.add(out, "$overlap_end_row(&$earlier);\n$earlier = $row;");
+    if plan.steps.is_some() {
+        let names = names(writer);
+        let conditions = border_conditions(writer.model, &plan.tiles, &names);
+        handover::write(writer, out, &plan.between.after_tiles, " && $downs < $tiles", &conditions);
+    }
+    writer.add(out, "}\n$overlap_end_row(&$earlier);");
 }
 
 /// Gathers what the last tile or step leaves.
@@ -196,7 +225,6 @@ fn open(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
     writer.add(
         out,
         "\n/* The messages, up to the right neighbour and down to the left one, each as long as its longest. */
-        struct $overlap_message $up_out, $up_in, $down_out, $down_in;
         long $up[2] = {0, 0}, $down[2] = {0, 0};
         for (long $tile = 0; $tile < $tiles; $tile++) {",
     );
@@ -218,18 +246,18 @@ fn open(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
         &format!(
             "}}
             }}
-            $overlap_open(&$up_out, $right, MPI_PROC_NULL, $up[1], sizeof({c}), {mpi}, 0);
-            $overlap_open(&$up_in, MPI_PROC_NULL, $left, $up[0], sizeof({c}), {mpi}, 0);
-            $overlap_open(&$down_out, $left, MPI_PROC_NULL, $down[0], sizeof({c}), {mpi}, 1);
-            $overlap_open(&$down_in, MPI_PROC_NULL, $right, $down[1], sizeof({c}), {mpi}, 1);
+            $overlap_open(&$row.up_out, $right, MPI_PROC_NULL, $up[1], sizeof({c}), {mpi}, 0);
+            $overlap_open(&$row.up_in, MPI_PROC_NULL, $left, $up[0], sizeof({c}), {mpi}, 0);
+            $overlap_open(&$row.down_out, $left, MPI_PROC_NULL, $down[0], sizeof({c}), {mpi}, 1);
+            $overlap_open(&$row.down_in, MPI_PROC_NULL, $right, $down[1], sizeof({c}), {mpi}, 1);
             for (int $turn = 0; $turn < 2; $turn++) {{"
         ),
     );
     if writer.any(&plan.up, &rising) {
-        writer.add(out, "$overlap_go(&$up_in, $turn, $tiles);");
+        writer.add(out, "$overlap_go(&$row.up_in, $turn, $tiles);");
     }
     if writer.any(&plan.down, &falling) {
-        writer.add(out, "$overlap_go(&$down_in, $turn, $tiles - 1);");
+        writer.add(out, "$overlap_go(&$row.down_in, $turn, $downs);");
     }
     writer.add(out, "}");
 }
@@ -244,21 +272,31 @@ struct Message<'p> {
     context: &'p str,
 }
 
-fn receive(writer: &mut Writer, out: &mut Text, one: &Message, tile: &str) {
+fn receive(writer: &mut Writer, out: &mut Text, one: &Message, is_before: bool) {
     let Message { cells, name, other, border, times, context } = one;
     if !writer.any(cells, context) {
         return;
     }
     let c = writer.element().c;
-    writer
-        .add(out, &format!("if ({other} != MPI_PROC_NULL) {{\n{c} *$next = $overlap_wait(&{name}, {tile});"));
     let border = [("border", *border)];
-    let next = if tile == "$tile" { "$tile + 2" } else { "$tile + 1" };
-    // What comes from the right is of the tile before: from $before on to $t0.
+    if !is_before {
+        let wait = format!("if ({other} != MPI_PROC_NULL) {{\n{c} *$next = $overlap_wait(&{name}, $tile);");
+        writer.add(out, &wait);
+        writer.cells_with(out, &border, (cells, context), &[], Action::Unpack);
+        return writer.add(out, &format!("$overlap_go(&{name}, $tile + 2, {times});\n}}"));
+    }
+    // It is of the tile before, perhaps of the row before: from $before on to $t0.
+    let of_earlier = name.replace("$row", "$earlier");
+    writer.add(
+        out,
+        &format!(
+            "if ({other} != MPI_PROC_NULL) {{
+            {c} *$next = $tile > 0 ? $overlap_wait(&{name}, $tile - 1) : $overlap_wait(&{of_earlier}, $earlier.count - 1);"
+        ),
+    );
     let [t0, t1, before] = ["t0", "t1", "before"].map(|name| writer.names.get(name));
-    let renamed: &[(&str, &str)] = if tile == "$tile" { &[] } else { &[(&t1, &t0), (&t0, &before)] };
-    writer.cells_with(out, &border, (cells, context), renamed, Action::Unpack);
-    writer.add(out, &format!("$overlap_go(&{name}, {next}, {times});\n}}"));
+    writer.cells_with(out, &border, (cells, context), &[(&t1, &t0), (&t0, &before)], Action::Unpack);
+    writer.add(out, &format!("if ($tile > 0)\n$overlap_go(&{name}, $tile + 1, {times});\n}}"));
 }
 
 fn send(writer: &mut Writer, out: &mut Text, one: &Message) {
@@ -301,14 +339,14 @@ fn exchanges<'p>(plan: &'p Tiles, rising: &'p str, falling: &'p str) -> Exchange
         name,
         other,
         border,
-        times: "$tiles - 1",
+        times: "$downs",
         context: falling,
     };
     Exchanges {
-        from_left: up("$up_in", "$left", "$begin"),
-        to_right: up("$up_out", "$right", "$end"),
-        from_right: down("$down_in", "$right", "$end"),
-        to_left: down("$down_out", "$left", "$begin"),
+        from_left: up("$row.up_in", "$left", "$begin"),
+        to_right: up("$row.up_out", "$right", "$end"),
+        from_right: down("$row.down_in", "$right", "$end"),
+        to_left: down("$row.down_out", "$left", "$begin"),
     }
 }
 
@@ -321,24 +359,30 @@ fn tile_loop(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
         const long $t0 = $start + $tile * $height, $t1 = $overlap_min($t0 + $height, $stop);",
     );
     let mut from_right = Text::at(0);
-    receive(writer, &mut from_right, &all.from_right, "$tile - 1");
+    receive(writer, &mut from_right, &all.from_right, true);
     let from_right = from_right.finish();
     let before = writer.names.get("before");
     if words(&from_right).any(|(_, word)| word == before) {
-        writer.add(out, "const long $before = $t0 - $height;");
+        writer.add(out, "const long $before = $tuning.last;");
     }
     let parts = "for (long $low = $begin, $high; $low < $end; $low = $high) {\n$high = $overlap_min($low + $width, $end);";
     if writer.options.overlap {
         if !from_right.is_empty() {
-            writer.add(out, "int $fed = $tile == 0, $sent = 0;");
+            writer.add(out, "int $fed = $tile == 0 && $earlier.downs < $earlier.count, $sent = 0;");
+            if plan.slope > 0 {
+                writer.add(
+                    out,
+                    "const long $reach = $tile > 0 ? $height : $overlap_max($height, $earlier.height);",
+                );
+            }
         }
         writer.add(out, parts);
         overlapped(writer, plan, out, &all, &from_right);
         writer.add(out, "}");
     } else {
-        receive(writer, out, &all.from_left, "$tile");
+        receive(writer, out, &all.from_left, false);
         if !from_right.is_empty() {
-            writer.add(out, "if ($tile > 0) {");
+            writer.add(out, "if ($tile > 0 || $earlier.downs == $earlier.count) {");
             out.add_block(&from_right, 0);
             writer.add(out, "}");
         }
@@ -357,11 +401,12 @@ fn overlapped(writer: &mut Writer, plan: &Tiles, out: &mut Text, all: &Exchanges
     if writer.any(all.from_left.cells, all.from_left.context) {
         let when = "/* The first part needs what the left neighbour has computed in this tile. */\nif ($low == $begin) {";
         writer.add(out, when);
-        receive(writer, out, &all.from_left, "$tile");
+        receive(writer, out, &all.from_left, false);
         writer.add(out, "}");
     }
     if !from_right.is_empty() {
-        let fed = if plan.fed == 0 { slanted.clone() } else { format!("({})", sum(&slanted, plan.fed)) };
+        let reach = times(plan.slope, "$reach");
+        let fed = if plan.fed == 0 { reach } else { format!("({})", sum(&reach, plan.fed)) };
         let when = format!("if (!$fed && $high > $end - {fed}) {{\n$fed = 1;");
         let why = "/* The last ones need what the right neighbour has computed in the tile before. */";
         writer.add(out, &format!("{why}\n{when}"));
@@ -377,7 +422,7 @@ fn overlapped(writer: &mut Writer, plan: &Tiles, out: &mut Text, all: &Exchanges
         send(writer, out, &all.to_left);
         writer.add(out, "}");
     }
-    for name in ["$up_out", "$up_in", "$down_out", "$down_in"] {
+    for name in ["$row.up_out", "$row.up_in", "$row.down_out", "$row.down_in"] {
         writer.add(out, &format!("$overlap_look(&{name}, 1);"));
     }
 }
