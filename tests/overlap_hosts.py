@@ -4,7 +4,7 @@ For each kernel: the sequential program translated by `tutti overlap --measure`,
 `--no-overlap`, and the same kernel written by hand with an exchange in each step (tests/c/overlap_by_hand.c);
 all compute the same bits. Times are of the whole region, with filling, tuning and gathering. Each host has its
 share of the processors (a control group) and a link of its own rate. Then the traces of one kernel without and
-with overlap, drawn by `tutti trace`.
+with overlap, drawn by `tutti trace`. With `--node N` it is N ranks of this host instead, and only the table.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import tempfile
 from fractions import Fraction
 from pathlib import Path
 
-from harness import ROOT, SOURCES
+from harness import ROOT, SOURCES, Mpi
 from hosts import Cluster, Testbed, refusal
 from overlap_stencils import FLAGS, TOOL, translate
 
@@ -27,12 +27,42 @@ KERNELS = [
     ("jacobi-1d", 40_000, 120_000, "18mbit"),
     ("seidel-2d", 400, 3000, "85mbit"),
     ("adi-2d", 400, 4000, "100mbit"),
+    ("heat-2d", 1400, 600, "500mbit"),
+    ("fdtd-2d", 1400, 400, "500mbit"),
+    ("heat-3d", 150, 200, "800mbit"),
 ]
 GROUPS = Path("/sys/fs/cgroup/cpu")
 
 
-class Hosts:
+class Node:
+    """Ranks of this host, which share its processors as they are."""
+
+    groups, step_factor = [], 1
+
+    def __init__(self, count, folder):
+        self.count, self.folder, self.mpi = count, folder, Mpi("tutti")
+        self.start = "env"
+
+    def shape(self, rate):
+        """Nothing is between them."""
+
+    def run(self, program, *arguments, env=None, output=None):
+        """Standard error of a run, standard output to a file."""
+        output = output or self.folder / "output"
+        words = self.mpi.command(self.count, self.start, program, *arguments)
+        with open(output, "wb") as out:
+            done = subprocess.run([str(word) for word in words], stdout=out, stderr=subprocess.PIPE, env={**self.mpi.env, **(env or {})}, timeout=300)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stderr.decode()
+
+    def down(self):
+        """Nothing is left."""
+
+
+class Hosts(Node):
     """Hosts with one rank each, each with its share of the processors."""
+
+    step_factor = 10
 
     def __init__(self, count, folder, is_shared):
         self.count, self.folder = count, folder
@@ -61,15 +91,6 @@ class Hosts:
         for host in self.testbed.hosts:
             words = f"tc qdisc replace dev eth0 root tbf rate {rate} burst 3200 latency 400ms".split()
             subprocess.run(self.testbed.on(host, *words), check=True)
-
-    def run(self, program, *arguments, env=None, output=None):
-        """Standard error of a run, standard output to a file."""
-        output = output or self.folder / "output"
-        words = self.mpi.command(self.count, self.start, program, *arguments)
-        with open(output, "wb") as out:
-            done = subprocess.run([str(word) for word in words], stdout=out, stderr=subprocess.PIPE, env={**self.mpi.env, **(env or {})}, timeout=300)
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stderr.decode()
 
     def down(self):
         self.testbed.down()
@@ -111,7 +132,7 @@ def compare(hosts, kernel, size, steps, rate, repeats):
     found, way = {"hand": [], "waiting": [], "overlapped": []}, ""
     for _ in range(repeats):
         for name, words in (("hand", [by_hand, kernel]), ("waiting", [waiting]), ("overlapped", [overlapped])):
-            fewer = 10 if name == "hand" and kernel.endswith("1d") else 1
+            fewer = hosts.step_factor if name == "hand" and kernel.endswith("1d") else 1
             text = hosts.run(*words, size, steps // fewer)
             assert fewer > 1 or output.read_bytes() == expected, f"{kernel}: {name} has other results"
             found[name].append(numbers(text))
@@ -123,7 +144,7 @@ def compare(hosts, kernel, size, steps, rate, repeats):
     # What communication adds to the best that waits for it.
     ratio = best / computed - 1
     gain = 100 * (1 - overlapped["T_exec"] / best)
-    hidden = 100 * (best - overlapped["T_exec"]) / min(computed, best - computed)
+    hidden = 100 * (best - overlapped["T_exec"]) / min(computed, best - computed) if best > computed else 0
     print(f"{kernel:10} {rate:>8} {hand['T_exec']:8.3f} {waiting['T_exec']:8.3f} {computed:8.3f} {ratio:6.2f} {overlapped['T_comm']:8.3f} "
           f"{overlapped['T_exec']:8.3f} {gain:5.0f}% {overlapped['ROR']:5.0f}% {hidden:5.0f}%  {way}", flush=True)
 
@@ -160,6 +181,7 @@ def time_lines(hosts, where, kernel, size, steps, rate):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--node", type=int, help="instead of hosts: so many ranks of this one")
     parser.add_argument("--rate", help="another rate for all")
     parser.add_argument("--steps", type=float, default=1, help="so many times the steps")
     parser.add_argument("--only", help="one kernel")
@@ -169,23 +191,23 @@ def main():
     parser.add_argument("--devito", help="instead: heat-2d beside Devito, of the virtual environment of this Python")
     parser.add_argument("--whole", action="store_true", help="hosts take what they get of the processors")
     options = parser.parse_args()
-    if why := refusal():
+    if not options.node and (why := refusal()):
         sys.exit(f"overlap: {why}")
     where = ROOT / "build" / "overlap"
     where.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        hosts = Hosts(options.hosts, Path(name), not options.whole)
+        hosts = Node(options.node, Path(name)) if options.node else Hosts(options.hosts, Path(name), not options.whole)
         try:
             share = f"each {hosts.share()} of a processor" if hosts.groups else f"{os.cpu_count()} processors in all"
             if options.devito:
                 return beside_devito(hosts, Path(options.devito).absolute(), 1000, int(1500 * options.steps), options.rate or "100mbit", options.repeats)
-            print(f"{options.hosts} hosts, {share}; seconds, least of {options.repeats}; `added` is what communication adds to the best that waits")
+            print(f"{options.node or options.hosts} {'ranks' if options.node else 'hosts'}, {share}; seconds, least of {options.repeats}; `added` is what communication adds to the best that waits")
             print(f"{'kernel':10} {'rate':>8} {'by hand':>8} {'waiting':>8} {'T_comp':>8} {'added':>6} {'T_comm':>8} {'T_exec':>8} {'gain':>6} {'ROR':>6} {'hidden':>6}  way")
             for kernel, size, steps, rate in KERNELS:
                 if options.only not in (None, kernel) or options.lines:
                     continue
                 compare(hosts, kernel, size, int(steps * options.steps), options.rate or rate, options.repeats)
-            if not options.no_lines:
+            if not options.no_lines and not options.node:
                 of = options.lines or options.only or "seidel-2d"
                 time_lines(hosts, where, *next(one for one in KERNELS if one[0] == of))
         finally:
