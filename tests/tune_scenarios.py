@@ -2,13 +2,14 @@
 host and on shaped hosts.
 
 usage: python tests/tune_scenarios.py [--node N] [--hosts N] [--seed S] [--rate 200mbit] [--seconds S]
+    [--first N] [--count N]
 
 Each scenario is an operation with bytes, ranks, computation beside it and tests, from a printed seed
 (tests/c/tuned_loop.c). Truth is the median of five runs with each algorithm forced, in shuffled order. Then
 a poisoned model, by which the worst is the default: one run that learns (TUTTI_TUNE=on), and what it has
 learned (TUTTI_TUNE=known), five runs among the forced ones. It is right within 5 % of the best, or where
 the intervals of both overlap. With the model as it is: the time of a loop that learns, by the same loop
-that does not.
+that does not. In pieces: --first and --count choose among the scenarios of a kind.
 """
 
 import argparse
@@ -157,19 +158,22 @@ def main():
     parser.add_argument("--seed", type=int, default=31)
     parser.add_argument("--rate", default="200mbit")
     parser.add_argument("--seconds", type=float, default=0.1, help="of a forced loop")
+    parser.add_argument("--first", type=int, default=0, help="the first scenario of each kind")
+    parser.add_argument("--count", type=int, default=10**6, help="so many scenarios of each kind")
     parser.add_argument("--limit", type=float, default=600, help="seconds after which no scenario begins, of each kind")
     options = parser.parse_args()
     print(f"seed {options.seed}")
+    piece = slice(options.first, options.first + options.count)
     with tempfile.TemporaryDirectory() as name:
         if options.node:
-            chosen = list(scenarios(options.node, 1, options.seed))
+            chosen = list(scenarios(options.node, 1, options.seed))[piece]
             table(Place(Mpi("tutti"), Path(name), 1), chosen, options.seconds, options.limit, options.seed)
         if options.hosts:
             if why := refusal():
                 sys.exit(f"tune_scenarios: {why}")
             testbed = Testbed(4, options.rate, share=[name])
             try:
-                chosen = list(scenarios(options.hosts, 4, options.seed))
+                chosen = list(scenarios(options.hosts, 4, options.seed))[piece]
                 table(Place(Cluster("tutti", testbed, 1), Path(name), 4), chosen, options.seconds * 3, options.limit, options.seed)
             finally:
                 testbed.down()
