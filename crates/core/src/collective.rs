@@ -60,7 +60,7 @@ pub(crate) use failures::answer;
 pub use failures::untold;
 pub use internal::{
     allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, last_barrier, maximum,
-    start_allgather, start_maximum, swap_bytes,
+    maximum_by_messages, start_allgather, start_maximum, swap_bytes,
 };
 pub use nonblocking::start;
 pub use persistent::persistent;
