@@ -131,8 +131,8 @@ static void sleep_until(double when)
     }
 }
 
-/* Ranks come at random times, asleep before, so that processors are free: how long those who are not the
- * root are in the broadcast, and what it costs them. */
+/* All but the root come at random times, asleep before, so that processors are free: how long they are in the
+ * broadcast, and what it costs them. */
 static void skew(size_t bytes, unsigned most_us, int rounds)
 {
     unsigned char *memory = check_memory(bytes);
@@ -141,7 +141,7 @@ static void skew(size_t bytes, unsigned most_us, int rounds)
         memset(memory, rank == 0 ? round : round + 1, bytes);
         MPI_Barrier(MPI_COMM_WORLD);
         uint64_t drawn = draw_of((uint64_t)round * 64 + (uint64_t)rank);
-        unsigned late = most_us ? (unsigned)(drawn % (most_us + 1)) : 0;
+        unsigned late = most_us && rank ? (unsigned)(drawn % (most_us + 1)) : 0;
         sleep_until(MPI_Wtime() + late * 1e-6);
         double since = MPI_Wtime(), begun = processor_us();
         MPI_Bcast(memory, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);

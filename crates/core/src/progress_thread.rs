@@ -153,6 +153,11 @@ fn take_in_messages(process: &'static Process) {
                 found
             }
         });
+        // What woke this one may be what the other waits for, which began to wait meanwhile: of those who
+        // watch the network only one is woken.
+        if lanes::waiting() > 0 {
+            ring_doorbell(&process.job, process.local, Lane::FIRST.number());
+        }
     }
 }
 
