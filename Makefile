@@ -81,6 +81,7 @@ public: python
 	build/python/bin/python tests/mpich_suite.py --tune --dirs coll
 	build/python/bin/python tests/mpi4py_suite.py --ranks 2,4 --tune
 	build/python/bin/python tests/io_suites.py
+	build/python/bin/python tests/npb.py
 	scripts/wheel.sh
 	build/python/bin/python tests/older_userland.py
 	build/python/bin/python tests/overlap_stencils.py --count 500

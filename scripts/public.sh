@@ -1,8 +1,8 @@
 #!/bin/sh
 # Fetches sources of programs that nobody here wrote, to be run on Tutti: build/public/NAME. From the
-# distribution's source packages, PyPI and crates.io, by their ordinary clients; ior from git, by IOR_GIT
-# where its own repository cannot be reached. usage: scripts/public.sh [mpich] [hdf5] [pnetcdf] [ior]
-# [netpipe] [p4est] [valgrind] [rsmpi] [numba-mpi]
+# distribution's source packages, PyPI and crates.io, by their ordinary clients; ior and npb from git, by
+# IOR_GIT and NPB_GIT where their own repositories cannot be reached. usage: scripts/public.sh [mpich]
+# [hdf5] [pnetcdf] [ior] [npb] [netpipe] [p4est] [valgrind] [rsmpi] [numba-mpi]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/public
@@ -80,8 +80,9 @@ for name in "$@"; do
     case $name in
         mpich | netpipe | p4est | valgrind | hdf5 | pnetcdf) debian "$name" ;;
         ior) repository ior "${IOR_GIT:-https://github.com/hpc/ior.git}" 4.0.0 ;;
+        npb) repository npb "${NPB_GIT:-https://github.com/lmontigny/NPB3.4.1.git}" a6b8b8dbddc8 ;;
         rsmpi) crate mpi 0.8.2 rsmpi ;;
         numba-mpi) python numba-mpi 1.3.1 psutil ;;
-        *) echo "public: unknown program $name (mpich, hdf5, pnetcdf, ior, netpipe, p4est, valgrind, rsmpi or numba-mpi)" >&2; exit 2 ;;
+        *) echo "public: unknown program $name (mpich, hdf5, pnetcdf, ior, npb, netpipe, p4est, valgrind, rsmpi or numba-mpi)" >&2; exit 2 ;;
     esac
 done

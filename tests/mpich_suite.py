@@ -1,11 +1,12 @@
 """Runs programs of MPICH's own test suite (unmodified, from the source package of the distribution) on the staged Tutti.
 
 usage: python tests/mpich_suite.py [--dirs part,errhan] [--only NAME,...] [--timeout SECONDS]
-    [--random] [--tune]
+    [--random] [--tune] [--front mpich|openmpi]
 
 `scripts/public.sh mpich` fetches the sources. A test of the list is a program, a number of ranks and arguments; it passes when it
 ends well and says "No Errors", or, where the list says so, when its job fails. With --random also those on random datatypes
-that the suite's own generator makes of its configuration. Programs are compiled as for strict MPI, without what only MPICH does;
+that the suite's own generator makes of its configuration, with --front compiled by that library's own wrapper
+and header, and run on the front for it. Programs are compiled as for strict MPI, without what only MPICH does;
 what needs extensions (MPIX_), or more memory than a small machine has, is not run. Failures that
 tests/mpich_known.tsv lists do not count. Ends with a line `N passed, N failed, N skipped`.
 """
@@ -17,7 +18,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import ROOT, Job, Mpi
+from harness import ROOT, Front, Job, Mpi
 
 SUITE = ROOT / "build" / "public" / "mpich" / "test" / "mpi"
 BUILT = ROOT / "build" / "public" / "mpich-built"
@@ -126,11 +127,17 @@ def recipes(folder):
     return made
 
 
+def built(mpi):
+    """Where the programs of an ABI are."""
+    return BUILT.with_name(f"{BUILT.name}-{mpi.abi}") if isinstance(mpi, Front) else BUILT
+
+
 def compile_line(mpi, *words):
     """Compiles as the suite does, without warnings."""
-    include = [BUILT, BUILT / "include", SUITE / "include", SUITE / "util", SUITE / "dtpools" / "include"]
-    # Functions of MPI-1 that the generator of datatypes calls have the arguments of those that took their place.
-    removed = ["-DMPI_Type_hvector=MPI_Type_create_hvector", "-DMPI_Type_hindexed=MPI_Type_create_hindexed"]
+    include = [built(mpi), built(mpi) / "include", SUITE / "include", SUITE / "util", SUITE / "dtpools" / "include"]
+    # Functions of MPI-1 that the generator of datatypes calls have the arguments of those that took their place;
+    # MPICH's own header has them.
+    removed = [] if isinstance(mpi, Front) and mpi.abi == "mpich" else ["-DMPI_Type_hvector=MPI_Type_create_hvector", "-DMPI_Type_hindexed=MPI_Type_create_hindexed"]
     line = [mpi.mpicc, *removed, "-std=gnu99", "-w", "-O1", "-pthread", *(f"-I{path}" for path in include), *words]
     return subprocess.run([str(word) for word in line], capture_output=True, text=True, timeout=300)
 
@@ -143,10 +150,10 @@ def build(mpi, folder, name, recipe):
         return None, "no source in C"
     if any(FOREIGN.search(source.read_text(encoding="utf-8", errors="replace")) for source in sources):
         return None, "needs more than MPI"
-    program = BUILT / folder.relative_to(SUITE) / name
+    program = built(mpi) / folder.relative_to(SUITE) / name
     if not program.exists() or program.stat().st_mtime < (mpi.prefix / "include" / "mpi.h").stat().st_mtime:
         program.parent.mkdir(parents=True, exist_ok=True)
-        made = compile_line(mpi, *flags, "-o", program, *sources, BUILT / "libmtest.a", "-lm")
+        made = compile_line(mpi, *flags, "-o", program, *sources, built(mpi) / "libmtest.a", "-lm")
         if made.returncode:
             said = [line for line in made.stderr.splitlines() if "error:" in line or "undefined" in line]
             return None, "does not compile: " + (said or made.stderr.splitlines() or [""])[0].rpartition("/")[2]
@@ -155,18 +162,19 @@ def build(mpi, folder, name, recipe):
 
 def prepare(mpi):
     """What all programs are linked with."""
-    (BUILT / "include").mkdir(parents=True, exist_ok=True)
+    place = built(mpi)
+    (place / "include").mkdir(parents=True, exist_ok=True)
     defined = "".join(f"#define {name} 1\n" for name in HAVE)
     threads = "#define THREAD_PACKAGE_NONE 0\n#define THREAD_PACKAGE_POSIX 3\n#define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX\n"
-    (BUILT / "mpitestconf.h").write_text(defined + threads, encoding="utf-8")
-    (BUILT / "mpitestthreadconf.h").write_text("", encoding="utf-8")
-    (BUILT / "dtpoolsconf.h").write_text(defined, encoding="utf-8")
+    (place / "mpitestconf.h").write_text(defined + threads, encoding="utf-8")
+    (place / "mpitestthreadconf.h").write_text("", encoding="utf-8")
+    (place / "dtpoolsconf.h").write_text(defined, encoding="utf-8")
     objects = []
     for source in [*(SUITE / "util" / name for name in UTILITIES), *(SUITE / "dtpools" / "src").glob("*.c")]:
-        objects.append(BUILT / f"{source.name}.o")
+        objects.append(place / f"{source.name}.o")
         made = compile_line(mpi, "-c", "-o", objects[-1], source)
         assert made.returncode == 0, made.stderr
-    subprocess.run(["ar", "rcs", str(BUILT / "libmtest.a"), *map(str, objects)], check=True, timeout=60)
+    subprocess.run(["ar", "rcs", str(place / "libmtest.a"), *map(str, objects)], check=True, timeout=60)
 
 
 def known_failures():
@@ -217,11 +225,13 @@ def main():
     parser.add_argument("--timeout", type=float, default=180)
     parser.add_argument("--random", action="store_true")
     parser.add_argument("--tune", action="store_true", help="algorithms are tried meanwhile")
+    parser.add_argument("--front", choices=["mpich", "openmpi"], help="through the front for that library's ABI")
     options = parser.parse_args()
     if not SUITE.exists():
         print("mpich_suite: the sources are not there; scripts/public.sh mpich fetches them")
         return
-    mpi, known, sums, bad = Mpi("tutti"), known_failures(), [0, 0, 0], False
+    mpi = Front(options.front) if options.front else Mpi("tutti")
+    known, sums, bad = known_failures(), [0, 0, 0], False
     if options.tune:
         mpi.env |= {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(SUITE / "model")}
     prepare(mpi)

@@ -57,9 +57,10 @@ use crate::trace;
 
 pub(crate) use deferred::tell_undecided;
 pub(crate) use failures::answer;
+pub use failures::untold;
 pub use internal::{
     allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, last_barrier, maximum,
-    start_allgather, start_maximum, swap_bytes,
+    maximum_by_messages, start_allgather, start_maximum, swap_bytes,
 };
 pub use nonblocking::start;
 pub use persistent::persistent;
@@ -299,12 +300,10 @@ fn settle_disagreement(
 ) -> Result<ExecutionStatus> {
     let Some(mut banks) = node.banks(held) else { return Ok(ExecutionStatus::Pending) };
     let numbers = comm.collectives.node.numbers(messenger, comm);
-    let rank_of = |member| {
-        let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
-        place.map_or(member, |rank| rank as u32)
-    };
+    let rank_of = |member| comm.collectives.node.rank_of(messenger, comm, member);
     let complaint = ticket.agreement.complaint(&banks, || name_of_context(comm.context().0), rank_of);
     let Some(complaint) = complaint else { return Ok(ExecutionStatus::Pending) };
+    banks.was_told(ticket.agreement.number());
     if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
         // Its turn will not come, and so none after it.
         banks.give_up(ticket.agreement.number());

@@ -38,6 +38,12 @@ static void call_MPI_User_function(uintptr_t function, void *in, void *inout, in
     ((void (*)(void *, void *, integer *, integer *))function)(in, inout, len, &number);
 }
 
+static void call_MPI_User_function_c(uintptr_t function, void *in, void *inout, MPI_Count *len, void **datatype)
+{
+    integer number = tutti_fortran_datatype(*datatype);
+    ((void (*)(void *, void *, MPI_Count *, integer *))function)(in, inout, len, &number);
+}
+
 #define ERRHANDLER_CALLER(Kind, kind) \
     static void call_MPI_##Kind##_errhandler_function(uintptr_t function, void **object, int *code) \
     { \
@@ -49,17 +55,20 @@ ERRHANDLER_CALLER(File, file)
 ERRHANDLER_CALLER(Win, win)
 ERRHANDLER_CALLER(Session, session)
 
-void pmpi_op_create_(void *function, integer *commute, integer *op, integer *ierror)
-{
-    OPTIONAL
-    MPI_Op made = 0;
-    tutti_interface.speak(&FORTRAN);
-    *ierror = PMPI_Op_create(function, *commute & 1, &made);
-    tutti_interface.speak(NULL);
-    if (*ierror == 0)
-        *op = F(Op, made);
-}
-NAMES(op_create, OP_CREATE, (void *function, integer *commute, integer *op, integer *ierror))
+#define OP_CREATE(lower, upper, Name) \
+    void pmpi_##lower##_(void *function, integer *commute, integer *op, integer *ierror) \
+    { \
+        OPTIONAL \
+        MPI_Op made = 0; \
+        tutti_interface.speak(&FORTRAN); \
+        *ierror = PMPI_##Name(function, *commute & 1, &made); \
+        tutti_interface.speak(NULL); \
+        if (*ierror == 0) \
+            *op = F(Op, made); \
+    } \
+    NAMES(lower, upper, (void *function, integer *commute, integer *op, integer *ierror))
+OP_CREATE(op_create, OP_CREATE, Op_create)
+OP_CREATE(op_create_c, OP_CREATE_C, Op_create_c)
 
 #define CREATE_ERRHANDLER(Kind, kind, KIND) \
     void pmpi_##kind##_create_errhandler_(void *function, integer *errhandler, integer *ierror) \
@@ -241,6 +250,57 @@ void mpi_conversion_fn_null_(void)
 {
     never();
 }
+
+void mpi_conversion_fn_null_c_(void)
+{
+    never();
+}
+
+/* A representation of data in files, which lives as long as the process. */
+struct representation {
+    void *read, *write, *extent;
+    MPI_Aint state;
+};
+
+static int file_extent(MPI_Datatype datatype, MPI_Aint *extent, void *state)
+{
+    struct representation *made = state;
+    integer number = F(Type, datatype), error = 0;
+    ((void (*)(integer *, MPI_Aint *, MPI_Aint *, integer *))made->extent)(&number, extent, &made->state, &error);
+    return error;
+}
+
+#define CONVERSION(name, way, count, number) \
+    static int name(void *memory, MPI_Datatype datatype, count items, void *file, MPI_Offset position, void *state) \
+    { \
+        struct representation *made = state; \
+        integer type = F(Type, datatype), error = 0; \
+        number given = items; \
+        ((void (*)(void *, integer *, number *, void *, MPI_Offset *, MPI_Aint *, integer *))made->way)( \
+            memory, &type, &given, file, &position, &made->state, &error); \
+        return error; \
+    }
+CONVERSION(read_items, read, int, integer)
+CONVERSION(write_items, write, int, integer)
+CONVERSION(read_items_c, read, MPI_Count, MPI_Count)
+CONVERSION(write_items_c, write, MPI_Count, MPI_Count)
+
+#define REGISTER(suffix, SUFFIX) \
+    void pmpi_register_datarep##suffix##_(char *name, void *read, void *write, void *extent, MPI_Aint *state, integer *ierror, size_t l_name) \
+    { \
+        OPTIONAL \
+        void *nothing = (void *)mpi_conversion_fn_null##suffix##_; \
+        struct representation *made = room(NULL, 0, 1, sizeof *made); \
+        *made = (struct representation){read, write, extent, *state}; \
+        char *c_name = taken(name, l_name); \
+        *ierror = PMPI_Register_datarep##suffix(c_name, read == nothing ? NULL : (void *)read_items##suffix, \
+                                                write == nothing ? NULL : (void *)write_items##suffix, (void *)file_extent, made); \
+        free(c_name); \
+    } \
+    NAMES(register_datarep##suffix, REGISTER_DATAREP##SUFFIX, \
+          (char *name, void *read, void *write, void *extent, MPI_Aint *state, integer *ierror, size_t l_name))
+REGISTER(, )
+REGISTER(_c, _C)
 
 /* A generalised request. */
 struct generalised {

@@ -80,8 +80,9 @@ void pmpi_free_mem_(void *base, integer *ierror)
 }
 NAMES(free_mem, FREE_MEM, (void *base, integer *ierror))
 
-#define ALLOCATE(Name, lower, upper) \
-    void pmpi_##lower##_(MPI_Aint *size, integer *unit, integer *info, integer *comm, void *place, integer *win, integer *ierror) \
+/* With large counts (`_c`) units of displacements are as wide as addresses. */
+#define ALLOCATE(Name, lower, upper, count) \
+    void pmpi_##lower##_(MPI_Aint *size, count *unit, integer *info, integer *comm, void *place, integer *win, integer *ierror) \
     { \
         OPTIONAL \
         MPI_Win made = 0; \
@@ -89,42 +90,76 @@ NAMES(free_mem, FREE_MEM, (void *base, integer *ierror))
         if (*ierror == 0) \
             *win = F(Win, made); \
     } \
-    CPTR(lower, (MPI_Aint * size, integer *unit, integer *info, integer *comm, void *place, integer *win, integer *ierror)) \
-    BOTH(lower, upper, (MPI_Aint * size, integer *unit, integer *info, integer *comm, void *place, integer *win, integer *ierror))
-ALLOCATE(Win_allocate, win_allocate, WIN_ALLOCATE)
-ALLOCATE(Win_allocate_shared, win_allocate_shared, WIN_ALLOCATE_SHARED)
+    CPTR(lower, (MPI_Aint * size, count *unit, integer *info, integer *comm, void *place, integer *win, integer *ierror)) \
+    BOTH(lower, upper, (MPI_Aint * size, count *unit, integer *info, integer *comm, void *place, integer *win, integer *ierror))
+ALLOCATE(Win_allocate, win_allocate, WIN_ALLOCATE, integer)
+ALLOCATE(Win_allocate_c, win_allocate_c, WIN_ALLOCATE_C, MPI_Aint)
+ALLOCATE(Win_allocate_shared, win_allocate_shared, WIN_ALLOCATE_SHARED, integer)
+ALLOCATE(Win_allocate_shared_c, win_allocate_shared_c, WIN_ALLOCATE_SHARED_C, MPI_Aint)
 
-void pmpi_win_shared_query_(integer *win, integer *rank, MPI_Aint *size, integer *unit, void *place, integer *ierror)
-{
-    OPTIONAL
-    *ierror = PMPI_Win_shared_query(C(Win, *win), *rank, size, unit, place);
-}
-CPTR(win_shared_query, (integer * win, integer *rank, MPI_Aint *size, integer *unit, void *place, integer *ierror))
-BOTH(win_shared_query, WIN_SHARED_QUERY, (integer * win, integer *rank, MPI_Aint *size, integer *unit, void *place, integer *ierror))
+#define SHARED_QUERY(Name, lower, upper, count) \
+    void pmpi_##lower##_(integer *win, integer *rank, MPI_Aint *size, count *unit, void *place, integer *ierror) \
+    { \
+        OPTIONAL \
+        *ierror = PMPI_##Name(C(Win, *win), *rank, size, unit, place); \
+    } \
+    CPTR(lower, (integer * win, integer *rank, MPI_Aint *size, count *unit, void *place, integer *ierror)) \
+    BOTH(lower, upper, (integer * win, integer *rank, MPI_Aint *size, count *unit, void *place, integer *ierror))
+SHARED_QUERY(Win_shared_query, win_shared_query, WIN_SHARED_QUERY, integer)
+SHARED_QUERY(Win_shared_query_c, win_shared_query_c, WIN_SHARED_QUERY_C, MPI_Aint)
 
-void pmpi_buffer_attach_(void *memory, integer *size, integer *ierror)
-{
-    OPTIONAL
-    *ierror = PMPI_Buffer_attach(data_at(memory), *size);
-}
-NAMES(buffer_attach, BUFFER_ATTACH, (void *memory, integer *size, integer *ierror))
+/* Memory for buffered sends. mpif.h does not learn its address at the end (MPI-5 section 3.6), its argument
+ * is not written; mpi_f08 does, as type(c_ptr), by names of its own. */
+#define BUFFER(attach, ATTACH, Attach, detach, DETACH, Detach, count) \
+    void pmpi_##attach##_(void *memory, count *size, integer *ierror) \
+    { \
+        OPTIONAL \
+        *ierror = PMPI_##Attach(data_at(memory), *size); \
+    } \
+    NAMES(attach, ATTACH, (void *memory, count *size, integer *ierror)) \
+    void pmpi_##detach##_cptr_(void **place, count *size, integer *ierror) \
+    { \
+        OPTIONAL \
+        *ierror = PMPI_##Detach(place, size); \
+    } \
+    NAMES(detach##_cptr, DETACH##_CPTR, (void **place, count *size, integer *ierror)) \
+    void pmpi_##detach##_(void *place, count *size, integer *ierror) \
+    { \
+        OPTIONAL \
+        void *address; \
+        (void)place; \
+        *ierror = PMPI_##Detach(&address, size); \
+    } \
+    NAMES(detach, DETACH, (void *place, count *size, integer *ierror))
+BUFFER(buffer_attach, BUFFER_ATTACH, Buffer_attach, buffer_detach, BUFFER_DETACH, Buffer_detach, integer)
+BUFFER(buffer_attach_c, BUFFER_ATTACH_C, Buffer_attach_c, buffer_detach_c, BUFFER_DETACH_C, Buffer_detach_c, MPI_Count)
 
-/* Fortran does not learn the address (MPI-5 section 3.6): its argument is not written. */
-void pmpi_buffer_detach_(void *place, integer *size, integer *ierror)
-{
-    OPTIONAL
-    void *address;
-    (void)place;
-    *ierror = PMPI_Buffer_detach(&address, size);
-}
-NAMES(buffer_detach, BUFFER_DETACH, (void *place, integer *size, integer *ierror))
-
-/* mpi_f08 does, as type(c_ptr). */
-void mpi_buffer_detach_cptr_(void **place, integer *size, integer *ierror)
-{
-    OPTIONAL
-    *ierror = PMPI_Buffer_detach(place, size);
-}
+#define BUFFER_OF(Kind, lower, upper, suffix, SUFFIX, count) \
+    void pmpi_##lower##_attach_buffer##suffix##_(integer *object, void *memory, count *size, integer *ierror) \
+    { \
+        OPTIONAL \
+        *ierror = PMPI_##Kind##_attach_buffer##suffix(C(Kind, *object), data_at(memory), *size); \
+    } \
+    NAMES(lower##_attach_buffer##suffix, upper##_ATTACH_BUFFER##SUFFIX, (integer * object, void *memory, count *size, integer *ierror)) \
+    void pmpi_##lower##_detach_buffer##suffix##_cptr_(integer *object, void **place, count *size, integer *ierror) \
+    { \
+        OPTIONAL \
+        *ierror = PMPI_##Kind##_detach_buffer##suffix(C(Kind, *object), place, size); \
+    } \
+    NAMES(lower##_detach_buffer##suffix##_cptr, upper##_DETACH_BUFFER##SUFFIX##_CPTR, \
+          (integer * object, void **place, count *size, integer *ierror)) \
+    void pmpi_##lower##_detach_buffer##suffix##_(integer *object, void *place, count *size, integer *ierror) \
+    { \
+        OPTIONAL \
+        void *address; \
+        (void)place; \
+        *ierror = PMPI_##Kind##_detach_buffer##suffix(C(Kind, *object), &address, size); \
+    } \
+    NAMES(lower##_detach_buffer##suffix, upper##_DETACH_BUFFER##SUFFIX, (integer * object, void *place, count *size, integer *ierror))
+BUFFER_OF(Comm, comm, COMM, , , integer)
+BUFFER_OF(Comm, comm, COMM, _c, _C, MPI_Count)
+BUFFER_OF(Session, session, SESSION, , , integer)
+BUFFER_OF(Session, session, SESSION, _c, _C, MPI_Count)
 
 void pmpi_info_get_(integer *info, char *key, integer *length, char *value, integer *flag, integer *ierror, size_t l_key, size_t l_value)
 {
@@ -183,6 +218,25 @@ void pmpi_type_get_contents_(integer *type, integer *integers, integer *addresse
 }
 NAMES(type_get_contents, TYPE_GET_CONTENTS,
       (integer * type, integer *integers, integer *addresses, integer *types, integer *i, MPI_Aint *a, integer *d, integer *ierror))
+
+void pmpi_type_get_contents_c_(integer *type, MPI_Count *integers, MPI_Count *addresses, MPI_Count *counts, MPI_Count *types, integer *i, MPI_Aint *a,
+                               MPI_Count *c, integer *d, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype few[FEW], *found = room(few, sizeof few, (int)*types, sizeof *found);
+    *ierror = PMPI_Type_get_contents_c(C(Type, *type), *integers, *addresses, *counts, *types, i, a, c, found);
+    int combiner;
+    MPI_Count of_i, of_a, of_c, of_d = 0;
+    if (*ierror == 0)
+        PMPI_Type_get_envelope_c(C(Type, *type), &of_i, &of_a, &of_c, &of_d, &combiner);
+    for (MPI_Count at = 0; *ierror == 0 && at < of_d; at++)
+        d[at] = F(Type, found[at]);
+    if (found != few)
+        free(found);
+}
+NAMES(type_get_contents_c, TYPE_GET_CONTENTS_C,
+      (integer * type, MPI_Count *integers, MPI_Count *addresses, MPI_Count *counts, MPI_Count *types, integer *i, MPI_Aint *a, MPI_Count *c,
+       integer *d, integer *ierror))
 
 /* Arguments of a program: strings of one length, `step` characters apart, up to one that is blank. */
 static char **arguments_of(char *argv, size_t length, size_t step)

@@ -128,6 +128,7 @@ static int sources(MPI_Comm comm);
 static int destinations(MPI_Comm comm);
 static void never(void);
 static void call_MPI_User_function(uintptr_t function, void *in, void *inout, int *len, void **datatype);
+static void call_MPI_User_function_c(uintptr_t function, void *in, void *inout, MPI_Count *len, void **datatype);
 static void call_MPI_Comm_errhandler_function(uintptr_t function, void **object, int *code);
 static void call_MPI_File_errhandler_function(uintptr_t function, void **object, int *code);
 static void call_MPI_Win_errhandler_function(uintptr_t function, void **object, int *code);

@@ -43,6 +43,35 @@ module mpi_f08
       integer :: len
       type(MPI_Datatype) :: datatype
     end subroutine
+    subroutine MPI_User_function_c(invec, inoutvec, len, datatype)
+      import
+      type(c_ptr), value :: invec, inoutvec
+      integer(MPI_COUNT_KIND) :: len
+      type(MPI_Datatype) :: datatype
+    end subroutine
+    subroutine MPI_Datarep_extent_function(datatype, extent, extra_state, ierror)
+      import
+      type(MPI_Datatype) :: datatype
+      integer(MPI_ADDRESS_KIND) :: extent, extra_state
+      integer :: ierror
+    end subroutine
+    subroutine MPI_Datarep_conversion_function(userbuf, datatype, count, filebuf, position, extra_state, ierror)
+      import
+      type(c_ptr), value :: userbuf, filebuf
+      type(MPI_Datatype) :: datatype
+      integer :: count, ierror
+      integer(MPI_OFFSET_KIND) :: position
+      integer(MPI_ADDRESS_KIND) :: extra_state
+    end subroutine
+    subroutine MPI_Datarep_conversion_function_c(userbuf, datatype, count, filebuf, position, extra_state, ierror)
+      import
+      type(c_ptr), value :: userbuf, filebuf
+      type(MPI_Datatype) :: datatype
+      integer(MPI_COUNT_KIND) :: count
+      integer(MPI_OFFSET_KIND) :: position
+      integer(MPI_ADDRESS_KIND) :: extra_state
+      integer :: ierror
+    end subroutine
     subroutine MPI_Comm_copy_attr_function(oldcomm, comm_keyval, extra_state, attribute_val_in, attribute_val_out, flag, ierror)
       import
       type(MPI_Comm) :: oldcomm
@@ -127,6 +156,8 @@ module mpi_f08
   procedure(MPI_Type_delete_attr_function) :: MPI_TYPE_NULL_DELETE_FN
   procedure(MPI_Win_copy_attr_function) :: MPI_WIN_NULL_COPY_FN, MPI_WIN_DUP_FN
   procedure(MPI_Win_delete_attr_function) :: MPI_WIN_NULL_DELETE_FN
+  procedure(MPI_Datarep_conversion_function) :: MPI_CONVERSION_FN_NULL
+  procedure(MPI_Datarep_conversion_function_c) :: MPI_CONVERSION_FN_NULL_C
 
   interface
     subroutine MPI_Init(ierror)
@@ -146,7 +177,7 @@ module mpi_f08
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: location
       !DIR$ IGNORE_TKR location
       !$PRAGMA IGNORE_TKR location
-      type(*), dimension(*) :: location
+      type(*), dimension(*), target :: location
       integer(MPI_ADDRESS_KIND), intent(out) :: address
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -176,12 +207,6 @@ module mpi_f08
       type(MPI_Info), intent(out) :: info
       integer, optional, intent(out) :: ierror
     end subroutine
-    subroutine MPI_Buffer_detach_cptr(buffer_addr, size, ierror)
-      import
-      type(c_ptr), intent(out) :: buffer_addr
-      integer, intent(out) :: size
-      integer, optional, intent(out) :: ierror
-    end subroutine
     double precision function MPI_Wtime()
     end function
     double precision function MPI_Wtick()
@@ -194,9 +219,6 @@ module mpi_f08
       import
       integer(MPI_ADDRESS_KIND), intent(in) :: addr1, addr2
     end function
-  end interface
-  interface MPI_Buffer_detach
-    procedure MPI_Buffer_detach_cptr
   end interface
 
   procedure(MPI_Init) :: PMPI_Init

@@ -39,6 +39,21 @@ pub fn agree<T>(
     judge(result, worst)
 }
 
+/// As [`agree`] on a communicator with which perhaps nothing else was done: to make its banks takes some
+/// hundred times as long.
+///
+/// # Errors
+/// As [`agree`].
+pub fn agree_by_messages<T>(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    result: Result<T>,
+) -> Result<T> {
+    let worst = collective::maximum_by_messages(held, process, comm, verdict(&result))?;
+    judge(result, worst)
+}
+
 /// As [`agree`], before something is done with arguments that must be the same at all members.
 ///
 /// # Errors

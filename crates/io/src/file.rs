@@ -17,7 +17,7 @@ use tutti_core::request::RequestId;
 use tutti_data::{Datatype, Tiles};
 
 use crate::access::Split;
-use crate::agreement::{agree, agree_same, judge, number_of, verdict};
+use crate::agreement::{agree, agree_by_messages, agree_same, judge, number_of, verdict};
 use crate::common::Common;
 use crate::place;
 use crate::representation::Representation;
@@ -123,7 +123,8 @@ impl File {
         }
         let group = comm.group().clone();
         let own = create::create(held, process, comm, &group)?.expect("all members are in the group");
-        let common = match Common::new(held, process, &own) {
+        // Its members agree by the program's communicator, whose banks are there.
+        let common = match Common::new(held, process, comm) {
             Ok(common) => common,
             Err(error) => {
                 own.free(held, process)?;
@@ -175,11 +176,11 @@ impl File {
             false => Ok(()),
         };
         // Nobody deletes what another one still accesses.
-        agree(held, process, &self.comm, idle)?;
+        agree_by_messages(held, process, &self.comm, idle)?;
         let mut result = Ok(());
         if self.amode.deletes_on_close() {
             let deleted = if self.is_first() { place::delete(process, &self.name) } else { Ok(()) };
-            result = agree(held, process, &self.comm, deleted);
+            result = agree_by_messages(held, process, &self.comm, deleted);
         }
         OPEN.borrow_mut(held).remove(&self.comm.context().0);
         self.common.free(held, process)?;

@@ -62,7 +62,7 @@ const BY_HAND: &[&str] = &[
     "MPI_Comm_dup_fn",
 ];
 
-/// Whether the tables do not tell its subroutine. Of these, those with large counts are missing.
+/// Whether the tables do not tell its subroutine.
 pub fn is_by_hand(name: &str) -> bool {
     let name = name.strip_suffix("_c").unwrap_or(name);
     name.ends_with("_toint")
@@ -281,7 +281,8 @@ fn dialect(spec: &Spec) -> String {
     }
     text.push_str("};\n\nstatic const struct dialect FORTRAN = {\n");
     for callback in &spec.callbacks {
-        let is_ours = callback.name == "MPI_User_function" || callback.name.ends_with("_errhandler_function");
+        let is_ours =
+            callback.name.starts_with("MPI_User_function") || callback.name.ends_with("_errhandler_function");
         let caller = if is_ours { format!("call_{}", callback.name) } else { "never".to_string() };
         text.push_str(&format!("    .{} = {caller},\n", callback.name));
     }

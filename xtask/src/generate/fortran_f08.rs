@@ -8,7 +8,7 @@
 //! Large counts have the same names (MPI-5 section 19.1.5): such a name is a generic one of two subroutines,
 //! where the kinds of their arguments tell them apart.
 
-use super::fortran::{LOGICALS, constant_value, is_by_hand, is_constant_of_fortran};
+use super::fortran::{LOGICALS, constant_value, is_constant_of_fortran};
 use super::header::HANDLES;
 use super::spec::{Function, Param, Spec};
 
@@ -19,17 +19,11 @@ const BY_HAND: &[&str] = &[
     "MPI_Pcontrol",
     "MPI_Comm_spawn",
     "MPI_Comm_spawn_multiple",
-    "MPI_Register_datarep",
     "MPI_Attr_put",
     "MPI_Attr_get",
     "MPI_Attr_delete",
     "MPI_Keyval_create",
     "MPI_Keyval_free",
-    "MPI_Buffer_detach",
-    "MPI_Comm_attach_buffer",
-    "MPI_Comm_detach_buffer",
-    "MPI_Session_attach_buffer",
-    "MPI_Session_detach_buffer",
     "MPI_Wtime",
     "MPI_Wtick",
     "MPI_Aint_add",
@@ -39,11 +33,15 @@ const BY_HAND: &[&str] = &[
     "MPI_Get_address",
 ];
 
+/// With large counts of a name of their own: only a procedure that they take tells them apart (MPI-5 section
+/// 19.1.5).
+const ALONE: &[&str] = &["MPI_Op_create_c", "MPI_Register_datarep_c"];
+
 /// Flags beside those that are called so.
 const FLAGS: &[&str] = &["flag", "commute", "weighted", "is_set"];
 
 fn is_left_out(name: &str) -> bool {
-    name.ends_with("_c")
+    name.ends_with("_c") && !ALONE.contains(&name)
         || name.ends_with("_toint")
         || name.ends_with("_fromint")
         || name.starts_with("MPI_T_")
@@ -56,7 +54,8 @@ pub fn files(spec: &Spec) -> Vec<(String, String)> {
     let functions = spec.functions.iter().filter(|function| !is_left_out(&function.name));
     let (mut single, mut generic, mut profiled) = (String::new(), String::new(), String::new());
     for function in functions {
-        if let Some(large) = with_large_counts(spec, function) {
+        let large = with_large_counts(spec, function);
+        if large.is_some() || specific_name(function) != function.name {
             for prefix in ["", "P"] {
                 generic.push_str(&overloaded(function, large, prefix));
             }
@@ -126,7 +125,7 @@ fn operators() -> String {
 /// where nothing else differs, the one subroutine does for both.
 fn with_large_counts<'a>(spec: &'a Spec, function: &Function) -> Option<&'a Function> {
     let name = format!("{}_c", function.name);
-    let large = spec.functions.iter().find(|other| other.name == name && !is_by_hand(&name))?;
+    let large = spec.functions.iter().find(|other| other.name == name && !ALONE.contains(&name.as_str()))?;
     let kinds = |function: &Function| -> Vec<String> {
         let declared = function.params.iter().map(declaration);
         declared.map(|text| text.replace("MPI_COUNT_KIND", "MPI_ADDRESS_KIND")).collect()
@@ -134,9 +133,16 @@ fn with_large_counts<'a>(spec: &'a Spec, function: &Function) -> Option<&'a Func
     (kinds(function) != kinds(large)).then_some(large)
 }
 
-fn overloaded(function: &Function, large: &Function, prefix: &str) -> String {
-    let (one, other) = (interface(function, prefix), interface(large, prefix));
-    format!("interface {prefix}{0}\n{one}{other}end interface\n", function.name)
+fn overloaded(function: &Function, large: Option<&Function>, prefix: &str) -> String {
+    let specific: String =
+        [Some(function), large].into_iter().flatten().map(|one| interface(one, prefix)).collect();
+    format!("interface {prefix}{0}\n{specific}end interface\n", function.name)
+}
+
+/// The subroutine behind a name: an address comes back as a `type(c_ptr)`, which `mpif.h` does not have.
+fn specific_name(function: &Function) -> String {
+    let gives_address = function.params.iter().any(|param| param.name == "buffer_addr");
+    format!("{}{}", function.name, if gives_address { "_cptr" } else { "" })
 }
 
 fn interface(function: &Function, prefix: &str) -> String {
@@ -145,7 +151,7 @@ fn interface(function: &Function, prefix: &str) -> String {
     let declared: String = function.params.iter().map(declaration).collect();
     format!(
         "subroutine {prefix}{0}({1})\nimport\n{declared}integer, optional, intent(out) :: ierror\nend subroutine\n",
-        function.name,
+        specific_name(function),
         names.join(", &\n    ")
     )
 }
@@ -169,12 +175,16 @@ fn declaration(param: &Param) -> String {
         return format!("type({}){intent} :: {name}{places}\n", param.base);
     }
     match (param.base.as_str(), param.depth()) {
-        ("void", _) if name == "baseptr" => format!("type(c_ptr), intent(out) :: {name}\n"),
+        ("void", _) if ["baseptr", "buffer_addr"].contains(&name) => {
+            format!("type(c_ptr), intent(out) :: {name}\n")
+        }
         ("void", _) if name.starts_with("attribute_val") || name == "extra_state" => {
             format!("integer(MPI_ADDRESS_KIND) :: {name}\n")
         }
+        // A target, as gfortran would else take it that nothing is done to it after the call, which
+        // ASYNCHRONOUS does not change there.
         ("void", _) => format!(
-            "!GCC$ ATTRIBUTES NO_ARG_CHECK :: {name}\n!DIR$ IGNORE_TKR {name}\n!$PRAGMA IGNORE_TKR {name}\ntype(*), dimension(*) :: {name}\n"
+            "!GCC$ ATTRIBUTES NO_ARG_CHECK :: {name}\n!DIR$ IGNORE_TKR {name}\n!$PRAGMA IGNORE_TKR {name}\ntype(*), dimension(*), target :: {name}\n"
         ),
         ("MPI_Status", _) => {
             let places = if name == "array_of_statuses" { "(*)" } else { places };
@@ -184,7 +194,9 @@ fn declaration(param: &Param) -> String {
         ("MPI_Count", _) => format!("integer(MPI_COUNT_KIND){intent} :: {name}{places}\n"),
         ("MPI_Offset", _) => format!("integer(MPI_OFFSET_KIND){intent} :: {name}{places}\n"),
         ("char", _) => format!("character(len=*){intent} :: {name}\n"),
-        (callback, 1) if callback.ends_with("_function") => format!("procedure({callback}) :: {name}\n"),
+        (callback, 1) if callback.trim_end_matches("_c").ends_with("_function") => {
+            format!("procedure({callback}) :: {name}\n")
+        }
         ("int", depth)
             if LOGICALS.contains(&name) || depth == 1 && FLAGS.contains(&name) || name == "flag" =>
         {

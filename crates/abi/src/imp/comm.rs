@@ -224,9 +224,11 @@ pub fn split_type(
 /// MPI_Comm_free.
 pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     call.at = At::Comm(comm.input()?.raw());
-    let object = removable(comm)?;
-    object.free(&call.held, process()?)?;
-    dynamic::spawn::forget_parent(&call.held, process()?, object);
+    let (process, object) = (process()?, removable(comm)?);
+    // It stays for who asks again, as if an attribute did not let it go.
+    collective::untold(&call.held, process, object).map_or(Ok(()), Err)?;
+    object.free(&call.held, process)?;
+    dynamic::spawn::forget_parent(&call.held, process, object);
     call.at = At::World;
     comm.remove().map(drop)
 }

@@ -26,7 +26,8 @@ use tutti_sys::clock;
 
 use super::port::CommPort;
 use crate::communicator::Communicator;
-use crate::communicator::collectives::{Channel, OperationState};
+use crate::communicator::collectives::begun::Begun;
+use crate::communicator::collectives::{Channel, OperationState, agreement as of_banks};
 use crate::error_handler::ErrorHandler;
 use crate::lanes::LaneGuard;
 use crate::matching::Envelope;
@@ -110,15 +111,48 @@ fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
 }
 
 /// The same of all communicators, when all operations are over.
-pub(super) fn overdue_anywhere(held: &LaneGuard, messenger: &Messenger) -> Result<()> {
+pub(super) fn overdue_anywhere(held: &LaneGuard, process: &Process) -> Result<()> {
+    let messenger: &Messenger = process;
     if !messenger.activities.borrow(held).is_empty() {
         return Ok(());
     }
     let is_collective = |number| ContextId::of_plane(number).plane(Plane::Collective) == number;
     let found = messenger.messages.borrow(held).state.overdue_anywhere(is_collective);
-    let Some((context, error)) = found else { return Ok(()) };
-    let place = name_of(held, ContextId::of_plane(context).0);
-    Err(Error::new(error.class, format!("in {place}: {}", error.message)))
+    if let Some((context, error)) = found {
+        let place = name_of(held, ContextId::of_plane(context).0);
+        return Err(Error::new(error.class, format!("in {place}: {}", error.message)));
+    }
+    let communicators = process.library.communicators.borrow(held);
+    communicators.values().find_map(|comm| untold_by_banks(held, process, comm)).map_or(Ok(()), Err)
+}
+
+/// Why members have disagreed about one of the latest operations of a communicator that all are over here, as
+/// each had only to leave something for others. For who has time: it is about to be given up.
+#[cold]
+pub fn untold(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> Option<Error> {
+    let Channel::Own = comm.collectives.channel else { return None };
+    if !messenger.activities.borrow(held).is_empty() {
+        return None;
+    }
+    let context = comm.context().plane(Plane::Collective);
+    if let Some(error) = messenger.messages.borrow(held).state.left_over(context) {
+        return Some(error);
+    }
+    untold_by_banks(held, messenger, comm)
+}
+
+/// The same by what members have noted in the banks of the host.
+fn untold_by_banks(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> Option<Error> {
+    let context = comm.context().plane(Plane::Collective);
+    if messenger.messages.borrow(held).state.failed_operations.may_be_in(context) {
+        return None;
+    }
+    let node = &comm.collectives.node;
+    let operations = comm.collectives.state.borrow(held).operations;
+    let banks = node.banks(held)?;
+    let place = || name_of(held, comm.context().0);
+    let rank_of = |member| node.rank_of(messenger, comm, member);
+    Begun::latest(operations).find_map(|number| of_banks::untold(&banks, number, place, rank_of))
 }
 
 /// Operations under a user's tag follow each other under the same one.

@@ -77,12 +77,38 @@ fn maximum_on(datatype: &Datatype) -> Reducer {
 /// # Errors
 /// What went wrong with a message.
 pub fn maximum(held: &mut LaneGuard, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
+    maximum_by(held, process, comm, value, Means::All)
+}
+
+/// As [`maximum`], without the banks of the communicator, as [`barrier_by_messages`].
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn maximum_by_messages(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    value: u32,
+) -> Result<u32> {
+    maximum_by(held, process, comm, value, Means::Messages)
+}
+
+fn maximum_by(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    value: u32,
+    means: Means,
+) -> Result<u32> {
     let mut value = value;
     let array = Array { base: (&raw mut value).cast(), count: 1, datatype: datatype(UINT32) };
     // SAFETY: the word outlives the call.
     let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
     let operation = operation.reducing(maximum_on(datatype(UINT32)), true);
-    run(held, process, comm, &operation)?;
+    match means {
+        Means::All => run(held, process, comm, &operation)?,
+        Means::Messages => run_by(held, process, comm, &operation, means, "")?,
+    }
     drop(operation);
     Ok(value)
 }

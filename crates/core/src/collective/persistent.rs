@@ -24,7 +24,7 @@ use super::{
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
-use crate::communicator::collectives::agreement::OperationAgreement;
+use crate::communicator::collectives::agreement::{self as of_banks, OperationAgreement};
 use crate::communicator::collectives::collected::Maxima;
 use crate::communicator::collectives::node::Neighbourhood;
 use crate::communicator::collectives::tuning::{News, Says, Unit};
@@ -165,6 +165,9 @@ impl Kept {
         let mut run = prepare_as(held, process, comm, operation, Means::All, choice);
         let making = failures::signature_of_making(operation.collective());
         let made = (comm.collectives.next_tag_of(held, making), making);
+        if let Some(banks) = comm.collectives.node.banks(held) {
+            of_banks::note_making(&banks, made.0 as u32 >> LANE_BITS, &run.said);
+        }
         let number = comm.collectives.next_persistent(held, run.signature);
         let compile = |run: &mut Run| {
             let Given(given) = run.given;

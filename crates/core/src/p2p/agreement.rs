@@ -201,7 +201,7 @@ impl FailedOperations {
     }
 
     /// Whether an operation of this context may have been given up: what else comes of it is no news.
-    fn may_be_in(&self, context: u32) -> bool {
+    pub fn may_be_in(&self, context: u32) -> bool {
         self.forgotten.len() == CONTEXTS
             || self.forgotten.contains(&context)
             || self.all.iter().any(|one| one.context == context)
@@ -317,6 +317,16 @@ impl State {
         };
         let (other, message) = self.matcher.kept_anywhere().find(|(other, _)| wanted(other))?;
         Some((other.context, unasked(message.signature(), other.source)))
+    }
+
+    /// The same of one context in which nothing goes on any more, persistent operations too.
+    #[cold]
+    pub fn left_over(&self, context: u32) -> Option<Error> {
+        if self.failed_operations.may_be_in(context) {
+            return None;
+        }
+        let (other, message) = self.matcher.kept_in(context).next()?;
+        Some(unasked(message.signature(), other.source))
     }
 
     /// A message of an operation that was given up: its sender learns that it has gone.

@@ -5935,7 +5935,7 @@ struct dialect {
 
 static const struct dialect FORTRAN = {
     .MPI_User_function = call_MPI_User_function,
-    .MPI_User_function_c = never,
+    .MPI_User_function_c = call_MPI_User_function_c,
     .MPI_Grequest_query_function = never,
     .MPI_Grequest_free_function = never,
     .MPI_Grequest_cancel_function = never,

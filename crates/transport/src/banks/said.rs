@@ -16,6 +16,9 @@ use super::{Banks, Parts};
 /// Operations of which a member's notes are kept: more than it can be ahead of the others within the node.
 const KEPT: usize = SAID_BYTES / size_of::<Note>();
 
+/// In the kind of a note: its member was told that others take the operation for something else.
+const TOLD: u8 = 0x80;
+
 /// In the word of a member that has given up, above the number.
 const GIVEN_UP: u64 = 1 << 32;
 
@@ -29,7 +32,7 @@ fn is_before(one: u32, other: u32) -> bool {
 pub struct Said {
     /// Equal where members agree.
     pub agreed: u16,
-    /// A kind, not 0, for a message.
+    /// A kind, from 1 to 127, for a message.
     pub kind: u8,
     /// A size, for a message.
     pub bytes: u64,
@@ -62,9 +65,33 @@ impl Banks {
         let word = note.word.load(Ordering::Acquire);
         let bytes = note.bytes.load(Ordering::Acquire);
         let same = (word >> 32) as u32 == number && note.word.load(Ordering::Relaxed) == word;
-        let (agreed, kind, turn) = ((word >> 16) as u16, (word >> 8) as u8, word as u8);
+        let (agreed, kind, turn) = ((word >> 16) as u16, (word >> 8) as u8 & !TOLD, word as u8);
         // Notes that nobody has written are 0.
         (same && kind != 0).then_some(Said { agreed, kind, bytes, turn })
+    }
+
+    /// This member was told that others take operation `number` for something else.
+    pub fn was_told(&self, number: u32) {
+        let note = self.parts.note(self.me, number);
+        let word = note.word.load(Ordering::Relaxed);
+        if (word >> 32) as u32 == number {
+            note.word.store(word | u64::from(TOLD) << 8, Ordering::Release);
+        }
+    }
+
+    /// A member beside this one that takes operation `number` for something else, if nobody was told of it.
+    /// Where members disagree two beside each other do, and whoever of them asks last finds out.
+    pub fn untold(&self, number: u32) -> Option<u32> {
+        let mine = self.said(self.me, number)?;
+        let members = self.parts.members;
+        let beside = [(self.me + 1) % members, (self.me + members - 1) % members];
+        let is_unlike = |member: &u32| self.said(*member, number).is_some_and(|theirs| theirs != mine);
+        let odd = beside.into_iter().find(is_unlike)?;
+        let is_told = |member| {
+            let word = self.parts.note(member, number).word.load(Ordering::Acquire);
+            (word >> 32) as u32 == number && (word >> 8) as u8 & TOLD != 0
+        };
+        (!(0..members).any(is_told)).then_some(odd)
     }
 
     /// This member has lost step with the others at operation `number`, and uses the set no more for that and later ones.

@@ -241,6 +241,15 @@ fn who_disagrees_is_found_out() {
     }
     assert_eq!((both[0].said(1, 7), both[0].said(1, 8)), (None, Some(said(9))), "256 are kept");
     assert_eq!((both[0].said(1, 264), both[1].said(0, 263)), (None, None));
+    assert_eq!(both.each_ref().map(|banks| banks.untold(263)), [None, None], "only one has begun it");
+    both[0].say(263, &said(9));
+    assert_eq!(both.each_ref().map(|banks| banks.untold(263)), [None, None], "they agree");
+    both[0].say(263, &said(5));
+    assert_eq!(both.each_ref().map(|banks| banks.untold(263)), [Some(1), Some(0)]);
+    both[0].was_told(7);
+    both[0].was_told(263);
+    assert_eq!(both.each_ref().map(|banks| banks.untold(263)), [None, None], "one was told");
+    assert_eq!(both[1].said(0, 263), Some(said(5)));
     both[1].give_up(7);
     both[1].give_up(9);
     assert!(both[0].has_given_up(1, 7) && !both[0].has_given_up(1, 6) && !both[1].has_given_up(0, 7));

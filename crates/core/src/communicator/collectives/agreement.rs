@@ -152,6 +152,27 @@ impl OperationAgreement {
     }
 }
 
+/// Notes that the operation `number` makes a persistent one, which is no operation of that kind.
+pub fn note_making(banks: &Banks, number: u32, said: &Said) {
+    banks.say(number, &Said { agreed: !said.agreed, turn: 0, ..*said });
+}
+
+/// Why members have disagreed about the operation `number`, which is over here and of which nothing is left
+/// over, if nobody was told: all that it asked of them was to send something.
+#[cold]
+pub fn untold(
+    banks: &Banks,
+    number: u32,
+    place: impl Fn() -> String,
+    rank_of: impl Fn(u32) -> u32,
+) -> Option<Error> {
+    let odd = banks.untold(number)?;
+    banks.was_told(number);
+    let (mine, theirs) = (banks.said(banks.me(), number), banks.said(odd, number));
+    let error = disagreement(mine, theirs, rank_of(odd), &place());
+    Some(Error::new(error.class, format!("in an earlier operation {}", error.message)))
+}
+
 fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, place: &str) -> Error {
     let (Some(mine), Some(theirs)) = (mine, theirs) else {
         let reason = format!("rank {member} of {place} does not call this operation with equal arguments");

@@ -44,6 +44,11 @@ impl Begun {
         self.persistent.push(signature);
     }
 
+    /// The numbers of the latest operations, of which `operations` have begun.
+    pub fn latest(operations: u32) -> impl Iterator<Item = u32> {
+        (1..=operations.min(REMEMBERED as u32)).map(move |ago| operations.wrapping_sub(ago) % NUMBERS)
+    }
+
     /// What the operation with this tag was taken for, if it has begun and is remembered. `operations` have
     /// begun.
     pub(crate) fn of(&self, tag: i32, operations: u32) -> Option<Signature> {

@@ -157,6 +157,13 @@ impl Neighbourhood {
         self.numbers.get_or_init(|| numbers(messenger, comm)).as_deref()
     }
 
+    /// The rank of a member of this host's banks.
+    pub fn rank_of(&self, messenger: &Messenger, comm: &Communicator, member: u32) -> u32 {
+        let numbers = self.numbers(messenger, comm);
+        let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
+        place.map_or(member, |rank| rank as u32)
+    }
+
     /// The banks of the persistent operation `number` of a communicator; `None` if there are none to be had.
     pub fn of_persistent(
         messenger: &Messenger,
