@@ -10,6 +10,7 @@
 # make io         a grid on io-servers of four hosts: written together, read as tiles, copied off, drawn
 # make io-hosts   files of io-servers over links of hosts, beside GlusterFS; ARGS="--clients 1,4"
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
+# make net-figures  collectives between hosts, by multicast and in the kernel: ARGS="s9 --hosts 8"
 # make overlap      from sequential C to MPI that hides its communication, on four hosts: a table, time lines
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
@@ -27,7 +28,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures overlap consistency public peers starters need clean io io-hosts
+.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
 
 run: stage python
 	@scripts/run.sh
@@ -156,6 +157,10 @@ checkpoint: python
 checkpoint-figures: python
 	@scripts/need.sh hosts
 	build/python/bin/python tests/checkpoint_figures.py $(ARGS)
+
+net-figures: python
+	@scripts/need.sh hosts
+	build/python/bin/python tests/net_figures.py $(or $(ARGS),s8)
 
 io: python
 	@scripts/need.sh hosts

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -105,3 +106,34 @@ def test_multicast_dies_in_the_middle(four, rules):
 def test_no_room_for_messages(four):
     """What nobody waits for yet is left; in the end it comes as ordinary messages."""
     run(four, 7, 60, 100000, 2000, env={"TUTTI_UNEXPECTED_BYTES": "4096"})
+
+
+@pytest.mark.parametrize("filter", ["", f"{GROUPS} drop"], ids=["there", "not there"])
+def test_members_agree_whatever_each_can_repeat(four, rules, filter):
+    """Nobody has asked for multicast: it is found out when it pays, at the same operation everywhere."""
+    rules(filter)
+    program = four.compile("multicast_counts.c")
+    job = four.run(8, program, 300, env={"TUTTI_COUNTERS": "1"}, seconds=100)
+    check(job)
+    assert (counted(job, "messages") > 100) == (not filter), job
+
+
+def test_who_multicasts_nothing_has_no_thread(four):
+    """Two hosts: there is nothing to be had of it, and nothing to pay for it."""
+    program = four.compile("multicast_counts.c")
+    job = four.begin(4, program, 100000, options=("--timeout", "100"))
+    try:
+        names = set()
+        for _ in range(100):
+            names |= {name for _, _, name in four.testbed.processes()}
+            if "multicast_count" in names:
+                break
+            time.sleep(0.05)
+        time.sleep(2)
+        told = [four.testbed.on(host, "sh", "-c", "cat /proc/[0-9]*/task/*/comm") for host in ("n0", "n1")]
+        done = [subprocess.run(list(map(str, words)), capture_output=True, text=True) for words in told]
+        threads = "".join(one.stdout for one in done)
+    finally:
+        job.process.terminate()
+        job.wait(20)
+    assert "multicast_count" in threads and "tutti-repairs" not in threads, threads

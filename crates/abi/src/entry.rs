@@ -6,7 +6,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::communicator::Communicator;
 use tutti_core::lanes::{self, Lane, LaneGuard};
 use tutti_core::tool::events;
-use tutti_core::{process, progress, trace};
+use tutti_core::{process, progress, progress_thread, repairs, trace};
 
 use crate::errors;
 use crate::generated::constants::MPI_SUCCESS;
@@ -103,6 +103,11 @@ fn tidy_up(held: &LaneGuard) {
             listeners::tell(held);
         }
         handles::drop_retired();
+        if repairs::lack_somebody()
+            && let Some(process) = process::process()
+        {
+            progress_thread::start_repairs(process);
+        }
     }
 }
 

@@ -155,9 +155,7 @@ fn run_by(
 ) -> Result<()> {
     if means == Means::All {
         agree(held, process, comm)?;
-        if multicast::CONCERNED.contains(&operation.collective()) {
-            multicast::agree(held, process, comm)?;
-        }
+        multicast::agree(held, process, comm, operation)?;
     }
     let run = prepare(held, process, comm, operation, means);
     let what =
@@ -370,7 +368,7 @@ fn prepare_as(
     operation.bind(run.execution.bindings(), comm);
     run.execution.start();
     // The other group's arguments are not in the words of a call.
-    run.words = operation.words().filter(|_| comm.inter().is_none());
+    run.words = operation.words().filter(|_| comm.inter().is_none() && !run.counts);
     let (lists, given) = operation.lists();
     run.lists.clear();
     run.lists.extend_from_slice(lists);
@@ -391,6 +389,9 @@ fn prepared(
         Some(choice) => Plan::chosen(shape, choice.clone(), None),
         None => plan(held, process, comm, shape, means),
     });
+    if tuned.is_none() && means == Means::All {
+        multicast::note(held, process, comm, shape, &plan.choice);
+    }
     let room = is_within_node(&plan).then(|| SlotNeeds::of(process.near_bytes, &plan));
     let banks = comm.collectives.node.banks(held);
     let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
@@ -412,6 +413,7 @@ fn prepared(
             |choice| failures::signature_by(shape, comm, choice),
         ),
         room,
+        counts: multicast::concern(held, process, comm, shape).is_some(),
         generation,
         tuned: tuned.is_some(),
         manner: Manner::Plain,
@@ -471,7 +473,7 @@ fn surroundings(
         bank_bytes: header.banks.large_bytes_for(neighbours),
         deterministic: process.config.collectives.deterministic,
         reach: offer.reach(),
-        multicast: comm.collectives.multicast.borrow(held).is_there(),
+        multicast: multicast::may_carry(held, process, comm, shape.collective),
         ..surroundings
     };
     (environment, whose)

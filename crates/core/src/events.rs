@@ -165,6 +165,11 @@ pub fn any_waiting() -> bool {
     NOTICES.any_waiting()
 }
 
+/// Has who asks [`any_waiting`] believe so: there is something else to be done at the end of a call.
+pub fn rouse() {
+    NOTICES.waiting.store(1, Ordering::Relaxed);
+}
+
 /// Takes what there is to tell: events, and how many of each kind were dropped.
 pub fn take() -> (VecDeque<Event>, [u64; KINDS.len()]) {
     NOTICES.take()

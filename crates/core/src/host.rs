@@ -136,7 +136,7 @@ impl Host {
     /// processor for itself, or the other one is on another host. With threads nobody knows which of them
     /// runs.
     pub fn counterpart(&self, world: WorldRank) -> Option<Counterpart<'_>> {
-        if !self.is_crowded() || lanes::threads_allowed() {
+        if !self.is_crowded() || lanes::several_wait() {
             return None;
         }
         let local = self.local_rank(world)?;

@@ -6,7 +6,8 @@
 //! first lane is also the place of everything else (objects, collectives, other hosts): its lock is the one
 //! that most calls take.
 //!
-//! A program that asked for less than `MPI_THREAD_MULTIPLE` takes no lock: [`enter`] is one load. Otherwise
+//! A program that asked for less than `MPI_THREAD_MULTIPLE` takes no lock: [`enter`] is one load. (Unless the
+//! library has a thread of its own, perhaps from some call on: [`allow_helper`].) Otherwise
 //! the first entry of a thread into a lane locks a mutex; entries from callbacks (user operators, attribute
 //! callbacks, error handlers) nest. A thread that waits lets others in by [`LaneGuard::relax`], which takes
 //! the token mutably so that nothing reached through it is still borrowed.
@@ -28,7 +29,7 @@
 use std::cell::{Cell, Ref, RefCell, RefMut, UnsafeCell};
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tutti_base::config::MAX_LANES;
@@ -54,6 +55,9 @@ unsafe impl Sync for Lock {}
 static LOCKS: [Lock; MAX_LANES as usize] = [const { Lock::new() }; MAX_LANES as usize];
 /// Lanes if several threads may be inside, otherwise 0.
 static LANES: AtomicU32 = AtomicU32::new(0);
+
+/// Whether it may be more than one thread that waits.
+static SEVERAL_WAIT: AtomicBool = AtomicBool::new(false);
 
 /// Threads that are in a wait which has become long.
 static WAITING: AtomicU32 = AtomicU32::new(0);
@@ -118,7 +122,23 @@ unsafe impl<T: Send> Sync for LaneCells<T> {}
 /// lanes. Called before a second thread can be inside.
 pub fn allow_threads(lanes: u32) {
     tutti_base::traffic::share();
+    SEVERAL_WAIT.store(true, Ordering::Relaxed);
     LANES.store(lanes.clamp(1, MAX_LANES), Ordering::Relaxed);
+}
+
+/// Says that a thread of the library's own may be inside at the same time, which never waits there. Called
+/// while no call is under way.
+pub fn allow_helper() {
+    if !threads_allowed() {
+        tutti_base::traffic::share();
+        LANES.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether several threads may wait at the same time.
+#[inline]
+pub fn several_wait() -> bool {
+    SEVERAL_WAIT.load(Ordering::Relaxed)
 }
 
 /// Whether several threads may call MPI at the same time.

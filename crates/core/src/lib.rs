@@ -90,7 +90,7 @@ pub mod point_to_point;
 pub mod process;
 pub mod progress;
 pub mod progress_thread;
-mod repairs;
+pub mod repairs;
 pub mod request;
 mod request_id;
 pub mod separation;

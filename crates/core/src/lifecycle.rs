@@ -4,10 +4,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tutti_base::config::{Config, Multicast};
 use tutti_base::traffic::{self, Totals};
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_sys::job::{Job, RankState};
+use tutti_sys::job::RankState;
 use tutti_sys::{crash, debugger, this_process};
 
 use crate::collective::{self, tell_undecided};
@@ -31,12 +30,6 @@ const ABOVE: Above = Above {
     is_gone: |held, number| dynamic::is_gone(held, started(), number),
 };
 
-/// Whether the library may have threads of its own inside ([`progress_thread`]).
-fn has_threads(config: &Config, job: &Job) -> bool {
-    config.waiting.progress_thread
-        || config.collectives.multicast != Multicast::Off && job.header().has_other_hosts()
-}
-
 /// MPI_Init: joins the job. Waits for nobody.
 ///
 /// # Errors
@@ -47,7 +40,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     }
     let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
-    if wanted == ThreadLevel::Multiple || has_threads(&config, &boot.job) {
+    if wanted == ThreadLevel::Multiple || config.waiting.progress_thread {
         // Lanes are of one host: what other hosts send comes in the first.
         let header = boot.job.header();
         let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();

@@ -12,16 +12,16 @@
 //! it sleeps until a doorbell or the network wakes it, and while another thread of the process waits in
 //! MPI, that one does the work.
 //!
-//! Where messages are multicast (`TUTTI_MULTICAST`) there is another, smaller one: who has sent one and
-//! computes has to send again what got lost. It looks after such messages while some are not acknowledged,
-//! seldom, and sleeps else ([`crate::repairs`]).
+//! Who has multicast something (`TUTTI_MULTICAST`) has another, smaller one: it has to send again what got
+//! lost while the program computes. It looks after such messages while some are not acknowledged, seldom,
+//! and sleeps else ([`crate::repairs`]). It and the locks are there from the end of the first call that
+//! multicasts something.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tutti_base::config::Multicast;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::signal::Mask;
 use tutti_transport::shm::ring_doorbell;
@@ -44,22 +44,31 @@ const OFTEN: Duration = Duration::from_millis(2);
 /// See [`OFTEN`].
 const SELDOM: Duration = Duration::from_millis(32);
 
-/// Starts those that are wanted and not there. Whoever calls this has entered a lane that locks.
+/// Starts the one that takes in messages, if it is wanted and not there. Whoever calls this has entered a
+/// lane that locks.
 ///
 /// # Errors
 /// `Other` where there is no thread to be had.
 pub fn start(process: &'static Process) -> Result<()> {
-    let config = &process.config;
-    let repairs = config.collectives.multicast != Multicast::Off && process.job.header().has_other_hosts();
-    if config.waiting.progress_thread {
+    if process.config.waiting.progress_thread {
         begin(&THREAD, "tutti-progress", move || take_in_messages(process))
-    } else if repairs {
-        begin(&REPAIRER, "tutti-repairs", move || repair(process))?;
-        let repairer = REPAIRER.lock().unwrap_or_else(PoisonError::into_inner);
-        repairs::tell(repairer.as_ref().map(|thread| thread.thread().clone()));
-        Ok(())
     } else {
         Ok(())
+    }
+}
+
+/// Starts the one that looks after what was multicast, unless the other one does that. From now on calls
+/// lock. For the end of a call, while no other is under way: what is held was entered without a lock. Where
+/// there is no thread to be had, calls of MPI repair.
+#[cold]
+pub fn start_repairs(process: &'static Process) {
+    if process.config.waiting.progress_thread {
+        return;
+    }
+    lanes::allow_helper();
+    if begin(&REPAIRER, "tutti-repairs", move || repair(process)).is_ok() {
+        let repairer = REPAIRER.lock().unwrap_or_else(PoisonError::into_inner);
+        repairs::tell(repairer.as_ref().map(|thread| thread.thread().clone()));
     }
 }
 
@@ -78,7 +87,7 @@ fn begin(
     let started = std::thread::Builder::new().name(name.to_string()).spawn(work);
     mask.install();
     let reason = |error| {
-        let why = "TUTTI_PROGRESS_THREAD=1 and TUTTI_MULTICAST need a thread, but none starts";
+        let why = "TUTTI_PROGRESS_THREAD=1 needs a thread, but none starts";
         Error::new(ErrorClass::Other, format!("{why}: {error}"))
     };
     *thread = Some(started.map_err(reason)?);
@@ -103,6 +112,7 @@ pub fn stop(held: &mut LaneGuard, process: &Process) {
         threads.into_iter().flatten().try_for_each(join)
     });
     repairs::tell(None);
+    repairs::are_done();
     if ended.is_err() {
         process.abort(1, &format!("Tutti: rank {}: a progress thread has failed", process.rank));
     }
@@ -143,6 +153,11 @@ fn take_in_messages(process: &'static Process) {
                 found
             }
         });
+        // What woke this one may be what the other waits for, which began to wait meanwhile: of those who
+        // watch the network only one is woken.
+        if lanes::waiting() > 0 {
+            ring_doorbell(&process.job, process.local, Lane::FIRST.number());
+        }
     }
 }
 

@@ -83,7 +83,7 @@ impl Offload {
 pub enum Multicast {
     /// Never.
     Off,
-    /// Where it works and pays, once a communicator has broadcast some times.
+    /// Where it works and pays, once it would have saved a communicator as much as it takes to find out.
     Auto,
     /// The same from the first broadcast on.
     On,
@@ -146,7 +146,7 @@ impl Default for Collectives {
             tune_search: TuneSearch::Halving,
             tune_any_order: false,
             offload: Offload::Auto,
-            multicast: Multicast::Off,
+            multicast: Multicast::Auto,
             multicast_window: 256,
         }
     }

@@ -21,6 +21,7 @@ use crate::registry::{FILE_READ, FILE_WRITE, registry};
 use crate::shape::{Collective, Params, Shape};
 use crate::simulate::Load;
 
+mod multicast;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What can be used at all, and what floods the network.
 
 use crate::cost::Environment;
-use crate::generator::{Association, Generator, Node, Parameter, Reason, Situation};
+use crate::generator::{Association, Generator, Need, Node, Parameter, Reason, Situation};
 use crate::shape::{Params, Shape};
 
 /// Messages of so many bytes fill the queues between hosts if all are sent at once, also those that ask
@@ -9,6 +9,10 @@ use crate::shape::{Params, Shape};
 const BULK: u64 = 4096;
 /// So many may be under way then.
 const NARROW: u32 = 4;
+
+/// Multicasts of all hosts at once of more bytes together are slow (8 hosts of 16 KiB each: 1365 us, 491
+/// point to point); presumably the buffers of their receivers overflow.
+const AT_ONCE: u64 = 32 << 10;
 
 /// Why an algorithm cannot be used for a shape; `None` if it can.
 pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) -> Option<String> {
@@ -56,7 +60,9 @@ pub(super) fn floods(
     let several = environment.layout.hosts() > 1;
     let nobody_waits = generator.parameters.has(Parameter::Asks) && !asks(params, shape, environment);
     let many = generator.parameters.has(Parameter::Window) && shape.bytes() >= BULK && params.window > NARROW;
-    several && (nobody_waits || many)
+    let hear_all = generator.requires(Need::Multicast) && generator.parameters.segments().is_none();
+    let at_once = hear_all && shape.bytes() * u64::from(environment.layout.hosts()) > AT_ONCE;
+    several && (nobody_waits || many || at_once)
 }
 
 /// Whether its messages between hosts are so long that their receivers are asked first.

@@ -151,9 +151,7 @@ pub(super) fn run(
 ) -> Result<()> {
     agree(held, process, comm)?;
     offloaded::agree(held, process, comm)?;
-    if multicast::CONCERNED.contains(&operation.collective()) {
-        multicast::agree(held, process, comm)?;
-    }
+    multicast::agree(held, process, comm, operation)?;
     let shape = operation.shape(comm);
     let tags = take_tags(held, process, comm, &shape, true);
     let (mode, reading) = (comm.collectives.tune(held, process), inside::reading());

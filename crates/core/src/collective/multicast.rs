@@ -1,22 +1,33 @@
 //! Whether the hosts of a communicator hear each other's multicasts (S8), which all members have to know
 //! alike.
 //!
-//! It is found out in a blocking operation that could go by it, once there were some: whoever speaks for a
-//! host joins the group of the job, all wait for each other by a maximum, then each of them multicasts a test
-//! and listens for those of the others, and a second maximum says whether all have heard all. From then on
-//! algorithms may use it. Networks change their minds, so after a number of operations a maximum asks whether
-//! somebody's receivers do not hear any more; then multicast is given up, and tried again after many more.
+//! It is found out in a blocking operation that would go by it, once such ones have taken as long as it
+//! takes to find out in vain: so who has few, or none that multicast makes faster, pays nothing. Whoever
+//! speaks for a host joins the group of the job, all wait for each other by a maximum, then each of them
+//! multicasts a test and listens for those of the others, and a second maximum says whether all have heard
+//! all. From then on algorithms may use it. Networks change their minds, so after a number of operations by
+//! multicast a maximum asks whether somebody's receivers do not hear any more; then multicast is given up,
+//! and tried again after many more.
 //!
-//! Operations are counted, not times: so all members agree at the same one.
+//! Operations are counted, and the times are the model's: so all members agree at the same one. For that
+//! each member has to count the same ones: an operation that counts is never
+//! [replayed](super::replay), since which members replay one depends on what has ended there so far, and on
+//! the addresses that they give.
+//!
+//! Reductions go by it only where they do so from the first one on (`TUTTI_MULTICAST=on`, or by name): a
+//! program that adds the same numbers twice should get the same bits (MPI-5 section 6.9.1).
 
 use std::time::{Duration, Instant};
 
 use tutti_base::Result;
 use tutti_base::config::Multicast;
+use tutti_coll::generator::Need;
+use tutti_coll::select::Choice;
 use tutti_transport::Peer;
 
-use super::{Channel, Collective, internal, places};
+use super::{Channel, Collective, Operation, Shape, internal, near, places};
 use crate::communicator::Communicator;
+use crate::communicator::collectives::Terms;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress;
@@ -29,8 +40,17 @@ pub(super) const CONCERNED: [Collective; 5] = [
     Collective::Allgather,
     Collective::Allgatherv,
 ];
-/// Such operations before it is tried: who has fewer would only pay.
-const FIRST: u32 = 4;
+/// Hosts at least: for fewer nothing is sent twice.
+const FEWEST_HOSTS: u32 = 3;
+/// Shapes of operations of which it is known whether multicast makes them faster.
+const MOST_SHAPES: usize = 64;
+/// What such operations have to take until it is tried, in seconds: [`PATIENCE`], what it takes in vain.
+/// After each time that it was in vain it is so many times as much.
+const PRICE_S: f64 = 0.02;
+/// See [`PRICE_S`].
+const DEARER: f64 = 16.0;
+/// Where operations are tuned, it is not asked what each takes: so many are enough.
+const FEW_TUNED: f64 = 4.0;
 /// After so many more, and then twice as many each time, it is asked whether it still works, at most after
 const AGAIN: u32 = 4;
 /// so many; and if it does not, it is tried again after so many times the operations there were.
@@ -47,30 +67,118 @@ const TESTS: u32 = 4;
 /// # Errors
 /// What went wrong with a message.
 #[inline]
-pub(super) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
+pub(super) fn agree(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+) -> Result<()> {
+    if !CONCERNED.contains(&operation.collective()) {
+        return Ok(());
+    }
+    let Some(time_s) = concern(held, process, comm, &operation.shape(comm)) else { return Ok(()) };
+    if comm.collectives.multicast.borrow_mut(held).count(time_s) {
+        decide(held, process, comm)
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether operations of this shape count, and what one takes without multicast, in seconds; the same at all
+/// members.
+pub(super) fn concern(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+) -> Option<f64> {
     let its = &comm.collectives;
-    let may = matches!(its.channel, Channel::Own)
+    let means = process.config.collectives.multicast;
+    let may = means != Multicast::Off
+        && CONCERNED.contains(&shape.collective)
+        && matches!(its.channel, Channel::Own)
         && comm.inter().is_none()
-        && process.config.collectives.multicast != Multicast::Off
         && its.node.numbers(process, comm).is_some();
     if !may {
-        return Ok(());
+        return None;
     }
-    let mut terms = its.multicast.borrow_mut(held);
-    if terms.next == 0 {
-        let is_forced = |collective: &Collective| {
-            let name = process.config.algorithm_of(collective.name());
-            name.is_some_and(|name| name.starts_with("multicast"))
-        };
-        let forced = CONCERNED.iter().any(is_forced);
-        terms.next = if forced || process.config.collectives.multicast == Multicast::On { 1 } else { FIRST };
+    if is_demanded(process) {
+        return Some(f64::INFINITY);
     }
-    terms.calls += 1;
-    if terms.calls < terms.next {
-        return Ok(());
+    if shape.collective == Collective::Allreduce {
+        return None;
     }
-    drop(terms);
-    decide(held, process, comm)
+    if its.tune(held, process).is_on() {
+        return has_several_hosts(process, comm).then_some(PRICE_S / FEW_TUNED);
+    }
+    its.multicast.borrow(held).time_s_of(shape)
+}
+
+/// Whether it is used from the first operation on, if it is there.
+fn is_demanded(process: &Process) -> bool {
+    let is_forced = |collective: &Collective| {
+        let name = process.config.algorithm_of(collective.name());
+        name.is_some_and(|name| name.starts_with("multicast"))
+    };
+    process.config.collectives.multicast == Multicast::On || CONCERNED.iter().any(is_forced)
+}
+
+/// Whether algorithms of a collective may use it.
+pub(super) fn may_carry(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    collective: Collective,
+) -> bool {
+    comm.collectives.multicast.borrow(held).is_there()
+        && (collective != Collective::Allreduce || is_demanded(process))
+}
+
+fn has_several_hosts(process: &Process, comm: &Communicator) -> bool {
+    near(process, comm).is_some_and(|layout| layout.hosts() >= FEWEST_HOSTS)
+}
+
+/// An operation goes by this choice from now on: notes whether such ones count. Members note the same ones in
+/// the same order.
+pub(super) fn note(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape, choice: &Choice) {
+    let off = process.config.collectives.multicast == Multicast::Off;
+    if off || !CONCERNED.contains(&shape.collective) || !has_several_hosts(process, comm) {
+        return;
+    }
+    let mut terms = comm.collectives.multicast.borrow_mut(held);
+    let counts = match terms.is_there {
+        true => choice.generator.requires(Need::Multicast),
+        false => choice.may_be_slower_than_multicast(),
+    };
+    terms.note(shape, counts.then_some(choice.time));
+}
+
+impl Terms {
+    /// Counts an operation that takes so long; whether this is one at which it is asked.
+    fn count(&mut self, time_s: f64) -> bool {
+        self.calls = self.calls.saturating_add(1);
+        self.time_s += time_s;
+        self.calls >= self.next && (self.is_there || self.time_s >= PRICE_S * DEARER.powi(self.vain))
+    }
+
+    fn time_s_of(&self, shape: &Shape) -> Option<f64> {
+        let shape = key(shape);
+        self.shapes.iter().find(|(known, _)| *known == shape).and_then(|(_, time_s)| *time_s)
+    }
+
+    /// What is known once is not forgotten for another: which execution a member plans again depends on
+    /// what has ended there.
+    fn note(&mut self, shape: &Shape, time_s: Option<f64>) {
+        let shape = key(shape);
+        if self.shapes.len() < MOST_SHAPES && self.shapes.iter().all(|(known, _)| *known != shape) {
+            self.shapes.push((shape, time_s));
+        }
+    }
+}
+
+/// What all members have in common.
+fn key(shape: &Shape) -> Shape {
+    Shape { rank: 0, in_place: false, own: 0, ..*shape }
 }
 
 #[cold]
@@ -92,14 +200,16 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
     let its = &comm.collectives;
     let mut terms = its.multicast.borrow_mut(held);
     terms.is_there = is_there;
+    terms.time_s = 0.0;
+    terms.vain += i32::from(!is_there);
     terms.pause = if is_there { (terms.pause * 2).clamp(AGAIN, SELDOM) } else { 0 };
     terms.next = match is_there {
         true => terms.calls.saturating_add(terms.pause),
         false => terms.calls.saturating_mul(LATER).saturating_add(SELDOM),
     };
-    drop(terms);
     if is_there != was_there {
         // What was planned was planned without knowing.
+        terms.shapes.clear();
         its.state.borrow_mut(held).forget_plans();
     }
     Ok(())
@@ -110,6 +220,7 @@ pub(super) fn leave(held: &LaneGuard, comm: &Communicator) {
     let mut terms = comm.collectives.multicast.borrow_mut(held);
     terms.next = u32::MAX;
     if std::mem::take(&mut terms.is_there) {
+        terms.shapes.clear();
         comm.collectives.state.borrow_mut(held).forget_plans();
     }
 }
@@ -174,4 +285,39 @@ fn speakers(process: &Process, comm: &Communicator) -> Vec<Peer> {
         }
     }
     speakers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_asked_when_it_would_have_paid() {
+        let check = |terms: &mut Terms, time_s: f64, operations: usize| {
+            let first = (1..=100_000).find(|_| terms.count(time_s));
+            assert_eq!(first, Some(operations), "{time_s}");
+        };
+        check(&mut Terms::default(), f64::INFINITY, 1);
+        check(&mut Terms::default(), PRICE_S, 1);
+        check(&mut Terms::default(), PRICE_S / 8.0, 8);
+        check(&mut Terms { vain: 1, ..Terms::default() }, PRICE_S / 8.0, 128);
+        check(&mut Terms { is_there: true, next: 5, ..Terms::default() }, 0.0, 5);
+        check(&mut Terms { next: 9, ..Terms::default() }, f64::INFINITY, 9);
+        assert!(!(0..1000).any(|_| Terms { next: u32::MAX, ..Terms::default() }.count(f64::INFINITY)));
+    }
+
+    #[test]
+    fn what_counts_is_the_same_for_all_members() {
+        let of = |rank, count| Shape { root: 1, ..Shape::new(Collective::Bcast, 4, rank, count) };
+        let mut terms = Terms::default();
+        terms.note(&of(0, 8), Some(1.0));
+        terms.note(&of(2, 8), None);
+        terms.note(&of(0, 9), None);
+        let known: Vec<_> =
+            [(3, 8), (3, 9), (3, 10)].map(|(rank, count)| terms.time_s_of(&of(rank, count))).into();
+        assert_eq!(known, [Some(1.0), None, None]);
+        (100..300).for_each(|count| terms.note(&of(0, count), Some(2.0)));
+        assert_eq!(terms.shapes.len(), MOST_SHAPES);
+        assert_eq!(terms.time_s_of(&of(1, 8)), Some(1.0));
+    }
 }

@@ -23,6 +23,7 @@ pub mod words;
 
 use tutti_base::config::Tune;
 use tutti_base::ids::Plane;
+use tutti_coll::Shape;
 use tutti_coll::tune::{Manner, Proposal};
 use tutti_transport::banks::{Banks, Said};
 use tutti_transport::exposure::Record;
@@ -120,6 +121,9 @@ pub(crate) struct Prepared {
     pub(crate) tuned: bool,
     /// How it moves on.
     pub(crate) manner: Manner,
+    /// It counts for what members agree on of multicast, so it is never done again by the way that does not
+    /// count.
+    pub(crate) counts: bool,
     /// That of [`OperationState`] when it was planned.
     pub(crate) generation: u32,
     pub(crate) words: Option<Words>,
@@ -243,9 +247,15 @@ impl Collectives {
 /// What a communicator knows of it.
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
-    /// Blocking operations so far, and with which one it is asked next.
+    /// Operations so far that count, with which one it is asked next at the earliest, and how long they
+    /// have taken by the model since it was asked: see `crate::collective::multicast`.
     pub(crate) calls: u32,
     pub(crate) next: u32,
+    pub(crate) time_s: f64,
+    /// How often it was asked in vain.
+    pub(crate) vain: i32,
+    /// Whether operations of these shapes count, and how long one takes by the model.
+    pub(crate) shapes: Vec<(Shape, Option<f64>)>,
     /// Operations until it is asked again.
     pub(crate) pause: u32,
     pub(crate) tries: u32,

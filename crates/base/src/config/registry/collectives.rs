@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["auto", "on", "off"]),
         scope: Scope::Job,
         audience: Audience::User,
-        doc: "collectives between hosts as one payload for all, where the network copies it: tried after some operations of a communicator, from the first one on, or never",
+        doc: "collectives between hosts as one payload for all, where the network copies it: tried once that pays, from the first operation on, or never",
         set: |c, v| multicast(v).map(|x| c.collectives.multicast = x),
         show: |c| c.collectives.multicast.name().to_string(),
     },

@@ -1,0 +1,29 @@
+//! Whether multicast would help where it is not known yet whether there is any.
+
+use super::usable::{allowed, floods, situation};
+use super::{Choice, EQUAL, closed_form};
+use crate::cost::Environment;
+use crate::generator::Need;
+use crate::registry::registry;
+
+impl Choice {
+    /// Whether the operation might take less if there were multicast between the hosts, by closed forms:
+    /// enough to find out whether there is some, after which the choice is made again. The same at all
+    /// ranks.
+    pub fn may_be_slower_than_multicast(&self) -> bool {
+        let environment = Environment { multicast: true, ..self.environment.clone() };
+        let shape = &self.shape;
+        let possible = registry().iter().filter(|generator| {
+            generator.collective == shape.collective
+                && generator.requires(Need::Multicast)
+                && generator.meets(&situation(shape, &environment)).is_ok()
+        });
+        let mut times = possible.flat_map(|generator| {
+            let candidates = generator.candidates(shape).into_iter().filter(|params| {
+                allowed(generator, params, &environment) && !floods(generator, params, shape, &environment)
+            });
+            candidates.map(|params| closed_form(generator, shape, &params, &environment)).collect::<Vec<_>>()
+        });
+        !self.is_forced() && times.any(|time| time < EQUAL * self.time)
+    }
+}
