@@ -28,7 +28,7 @@ use tutti_storage::together::Wish;
 use tutti_storage::{Amode, Driver};
 
 /// MPI_DISPLACEMENT_CURRENT.
-const DISPLACEMENT_CURRENT: i64 = -54_278_278;
+const DISPLACEMENT_CURRENT: i64 = -1;
 
 /// An open file. Shared by handles and by what is under way on it.
 #[derive(Debug)]
@@ -392,7 +392,7 @@ impl File {
         process: &'static Process,
         displacement: i64,
     ) -> Result<i64> {
-        if displacement != DISPLACEMENT_CURRENT {
+        if displacement != DISPLACEMENT_CURRENT || !self.amode.is_sequential() {
             return Ok(displacement);
         }
         let position = self.common.position(held, process)?;
