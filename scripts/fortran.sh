@@ -12,7 +12,7 @@ folder=$to/lib/tutti/fortran/$(basename "$compiler")
 install -d "$folder" "$to/include"
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
-cp "$sources"/*.f90 "$sources/generated/mpif.h" "$sources"/generated/*.inc "$build"
-(cd "$build" && "$compiler" -c mpi.f90 && "$compiler" -c -O2 -fPIC mpi_f08.f90 && ar rcs libtutti_f08.a mpi_f08.o)
+cp "$sources"/*.f90 "$sources"/*.inc "$sources/generated/mpif.h" "$sources"/generated/*.inc "$build"
+(cd "$build" && "$compiler" -c -O2 -fPIC mpi.f90 && "$compiler" -c -O2 -fPIC mpi_f08.f90 && ar rcs libtutti_f08.a mpi.o mpi_f08.o)
 install -m 644 "$build"/*.mod "$build/libtutti_f08.a" "$folder"
 echo "installed the modules mpi and mpi_f08 of $compiler in $folder"

@@ -153,6 +153,13 @@ program large
   call try_representation("negated both", -1)
   many = converted
   call check(many == 9, "conversions")
+
+  ! Names that stand for others, sizes, and a view that begins where a stream is.
+  call MPI_Sizeof(unit, small)
+  call check(small == 8 .and. MPI_LONG_LONG_INT == MPI_LONG_LONG, "sizes and names")
+  call MPI_Sizeof([1.0, 2.0], small)
+  call check(small == 4 .and. PMPI_Wtick() > 0, "sizes of arrays")
+  call try_stream()
   if (rank == 0) print '(a)', "all is well in Fortran"
   call MPI_Finalize()
 
@@ -176,6 +183,25 @@ contains
     call MPI_File_set_view(file, 0_MPI_OFFSET_KIND, MPI_INTEGER, MPI_INTEGER, "native", MPI_INFO_NULL)
     call MPI_File_read(file, read, 3, MPI_INTEGER, MPI_STATUS_IGNORE)
     call check(all(read == -given), name // ", as it is")
+    call MPI_File_close(file)
+  end subroutine
+
+  subroutine try_stream()
+    type(MPI_File) :: file
+    character(len=9) :: name
+    integer :: read, error
+    name = "stream." // achar(iachar("0") + rank)
+    call MPI_File_open(MPI_COMM_SELF, name, ior(MPI_MODE_CREATE, MPI_MODE_WRONLY), MPI_INFO_NULL, file)
+    call MPI_File_write(file, [5, 6, 7], 3, MPI_INTEGER, MPI_STATUS_IGNORE)
+    call MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INTEGER, MPI_INTEGER, "native", MPI_INFO_NULL, error)
+    call check(error /= MPI_SUCCESS, "where a file is no stream")
+    call MPI_File_close(file)
+    call MPI_File_open(MPI_COMM_SELF, name, ior(ior(MPI_MODE_SEQUENTIAL, MPI_MODE_RDONLY), MPI_MODE_DELETE_ON_CLOSE), &
+                       MPI_INFO_NULL, file)
+    call MPI_File_read_shared(file, read, 1, MPI_INTEGER, MPI_STATUS_IGNORE)
+    call MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INTEGER, MPI_INTEGER, "native", MPI_INFO_NULL)
+    call MPI_File_read_shared(file, read, 1, MPI_INTEGER, MPI_STATUS_IGNORE)
+    call check(read == 6, "where a stream is")
     call MPI_File_close(file)
   end subroutine
 

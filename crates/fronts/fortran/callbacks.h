@@ -110,20 +110,57 @@ static struct key *key_of(void *copy, void *delete, MPI_Aint state, int is_short
     return key;
 }
 
+/* An attribute of Fortran is an address of its value to C (MPI-5 section 19.3.7), and what C has set is an
+ * address to Fortran. So values of Fortran are words, in blocks by which they are known; as C may have the
+ * address for as long as it likes, they stay. */
+enum { WORDS = 1020 };
+struct words {
+    struct words *next;
+    size_t used;
+    MPI_Aint words[WORDS];
+};
+static struct words *blocks;
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *word_of(MPI_Aint value)
+{
+    pthread_mutex_lock(&blocks_lock);
+    if (!blocks || blocks->used == WORDS) {
+        struct words *block = room(NULL, 0, 1, sizeof *block);
+        block->next = blocks;
+        block->used = 0;
+        blocks = block;
+    }
+    MPI_Aint *word = &blocks->words[blocks->used++];
+    *word = value;
+    pthread_mutex_unlock(&blocks_lock);
+    return word;
+}
+
+static MPI_Aint value_of(void *found)
+{
+    int is_word = 0;
+    pthread_mutex_lock(&blocks_lock);
+    for (struct words *block = blocks; block && !is_word; block = block->next)
+        is_word = found >= (void *)block->words && found < (void *)(block->words + WORDS);
+    pthread_mutex_unlock(&blocks_lock);
+    return is_word ? *(MPI_Aint *)found : (MPI_Aint)found;
+}
+
 /* What MPI defines for keys: they do nothing, or copy; called like a program's own. */
 static int copy_value(struct key *key, integer object, int keyval, void *in, void *out, int *flag)
 {
     integer number = keyval, truth = 0, error = 0;
     if (key->is_short) {
-        integer state = (integer)key->state, value = (integer)(MPI_Aint)in, copy = 0;
+        integer state = (integer)key->state, value = (integer)value_of(in), copy = 0;
         ((void (*)(integer *, integer *, integer *, integer *, integer *, integer *, integer *))key->copy)(
             &object, &number, &state, &value, &copy, &truth, &error);
-        *(void **)out = (void *)(MPI_Aint)copy;
+        *(void **)out = word_of(copy);
     } else {
-        MPI_Aint state = key->state, value = (MPI_Aint)in, copy = 0;
+        MPI_Aint state = key->state, value = value_of(in), copy = 0;
         ((void (*)(integer *, integer *, MPI_Aint *, MPI_Aint *, MPI_Aint *, integer *, integer *))key->copy)(
             &object, &number, &state, &value, &copy, &truth, &error);
-        *(void **)out = (void *)copy;
+        *(void **)out = word_of(copy);
     }
     *flag = truth & 1;
     return error;
@@ -133,10 +170,10 @@ static int delete_value(struct key *key, integer object, int keyval, void *value
 {
     integer number = keyval, error = 0;
     if (key->is_short) {
-        integer state = (integer)key->state, given = (integer)(MPI_Aint)value;
+        integer state = (integer)key->state, given = (integer)value_of(value);
         ((void (*)(integer *, integer *, integer *, integer *, integer *))key->delete)(&object, &number, &given, &state, &error);
     } else {
-        MPI_Aint state = key->state, given = (MPI_Aint)value;
+        MPI_Aint state = key->state, given = value_of(value);
         ((void (*)(integer *, integer *, MPI_Aint *, MPI_Aint *, integer *))key->delete)(&object, &number, &given, &state, &error);
     }
     return error;
@@ -161,7 +198,7 @@ static int delete_value(struct key *key, integer object, int keyval, void *value
     void pmpi_##kind##_set_attr_(integer *object, integer *keyval, MPI_Aint *value, integer *ierror) \
     { \
         OPTIONAL \
-        *ierror = PMPI_##Kind##_set_attr(C(Kind, *object), *keyval, (void *)*value); \
+        *ierror = PMPI_##Kind##_set_attr(C(Kind, *object), *keyval, word_of(*value)); \
     } \
     NAMES(kind##_set_attr, KIND##_SET_ATTR, (integer *object, integer *keyval, MPI_Aint *value, integer *ierror)) \
     void pmpi_##kind##_get_attr_(integer *object, integer *keyval, MPI_Aint *value, integer *flag, integer *ierror) \
@@ -180,20 +217,20 @@ static MPI_Aint read_comm(int keyval, void *found)
 {
     int is_ours = keyval == TAG_UB || keyval == HOST || keyval == IO || keyval == WTIME_IS_GLOBAL || keyval == APPNUM || keyval == LAST_CODE ||
                   keyval == UNIVERSE_SIZE;
-    return is_ours ? *(int *)found : (MPI_Aint)found;
+    return is_ours ? *(int *)found : value_of(found);
 }
 
 static MPI_Aint read_type(int keyval, void *found)
 {
     (void)keyval;
-    return (MPI_Aint)found;
+    return value_of(found);
 }
 
 static MPI_Aint read_win(int keyval, void *found)
 {
     if (keyval == WIN_SIZE)
         return *(MPI_Aint *)found;
-    return keyval == WIN_DISP_UNIT || keyval == WIN_FLAVOR || keyval == WIN_MODEL ? *(int *)found : (MPI_Aint)found;
+    return keyval == WIN_DISP_UNIT || keyval == WIN_FLAVOR || keyval == WIN_MODEL ? *(int *)found : value_of(found);
 }
 
 KEYS(Comm, comm, COMM, MPI_Comm)
@@ -210,7 +247,7 @@ NAMES(keyval_create, KEYVAL_CREATE, (void *copy, void *delete, integer *keyval, 
 void pmpi_attr_put_(integer *comm, integer *keyval, integer *value, integer *ierror)
 {
     OPTIONAL
-    *ierror = PMPI_Comm_set_attr(C(Comm, *comm), *keyval, (void *)(MPI_Aint)*value);
+    *ierror = PMPI_Comm_set_attr(C(Comm, *comm), *keyval, word_of(*value));
 }
 NAMES(attr_put, ATTR_PUT, (integer *comm, integer *keyval, integer *value, integer *ierror))
 
@@ -302,17 +339,18 @@ CONVERSION(write_items_c, write, MPI_Count, MPI_Count)
 REGISTER(, )
 REGISTER(_c, _C)
 
-/* A generalised request. */
+/* A generalised request. Its functions get the program's own variable as the extra state, as in other
+ * libraries, and may change it. */
 struct generalised {
     void *query, *free, *cancel;
-    MPI_Aint state;
+    MPI_Aint *state;
 };
 
 static int query_request(void *state, MPI_Status *status)
 {
     struct generalised *request = state;
     integer error = 0;
-    ((void (*)(MPI_Aint *, integer *, integer *))request->query)(&request->state, (integer *)status, &error);
+    ((void (*)(MPI_Aint *, integer *, integer *))request->query)(request->state, (integer *)status, &error);
     return error;
 }
 
@@ -320,7 +358,7 @@ static int free_request(void *state)
 {
     struct generalised *request = state;
     integer error = 0;
-    ((void (*)(MPI_Aint *, integer *))request->free)(&request->state, &error);
+    ((void (*)(MPI_Aint *, integer *))request->free)(request->state, &error);
     free(request);
     return error;
 }
@@ -329,7 +367,7 @@ static int cancel_request(void *state, int complete)
 {
     struct generalised *request = state;
     integer error = 0, truth = complete != 0;
-    ((void (*)(MPI_Aint *, integer *, integer *))request->cancel)(&request->state, &truth, &error);
+    ((void (*)(MPI_Aint *, integer *, integer *))request->cancel)(request->state, &truth, &error);
     return error;
 }
 
@@ -337,7 +375,7 @@ void pmpi_grequest_start_(void *query, void *free_, void *cancel, MPI_Aint *stat
 {
     OPTIONAL
     struct generalised *made = room(NULL, 0, 1, sizeof *made);
-    *made = (struct generalised){query, free_, cancel, *state};
+    *made = (struct generalised){query, free_, cancel, state};
     MPI_Request handle = 0;
     *ierror = PMPI_Grequest_start(query_request, free_request, cancel_request, made, &handle);
     if (*ierror == 0)

@@ -5,6 +5,7 @@
  * that are different in Fortran, and the callbacks. Compiled once for each ABI (abi.h) by
  * scripts/fortran.sh: libmpifort_abi.so.1, libmpi_mpifh.so.40, libmpifort.so.12. Names have the forms of
  * gfortran, flang and ifx (mpi_send_), of g77 (mpi_send__), of IBM (mpi_send) and of Cray (MPI_SEND). */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

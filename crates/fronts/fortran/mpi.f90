@@ -3,4 +3,7 @@ module mpi
   implicit none
   include 'mpif.h'
   include 'interfaces.inc'
+  include 'sizeof_interface.inc'
+contains
+  include 'sizeof.inc'
 end module

@@ -234,7 +234,9 @@ module mpi_f08
   procedure(MPI_Aint_diff) :: PMPI_Aint_diff
 
   include 'f08_interfaces.inc'
+  include 'sizeof_interface.inc'
   include 'f08_operators.inc'
+  include 'sizeof.inc'
 
   ! A status in the form of mpif.h and back (MPI-5 section 19.3.5).
   subroutine MPI_Status_f082f(f08_status, f_status, ierror)

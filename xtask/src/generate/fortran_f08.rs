@@ -8,7 +8,7 @@
 //! Large counts have the same names (MPI-5 section 19.1.5): such a name is a generic one of two subroutines,
 //! where the kinds of their arguments tell them apart.
 
-use super::fortran::{LOGICALS, constant_value, is_constant_of_fortran};
+use super::fortran::{LOGICALS, constant_value, is_constant_of_fortran, target};
 use super::header::HANDLES;
 use super::spec::{Function, Param, Spec};
 
@@ -81,9 +81,10 @@ fn types(spec: &Spec) -> String {
         text.push_str(&format!("type, bind(C) :: MPI_{handle}\n  integer(c_int) :: MPI_VAL\nend type\n"));
     }
     for constant in spec.constants.iter().filter(|constant| is_constant_of_fortran(&constant.name)) {
-        let Some(number) = constant_value(constant) else { continue };
+        let meant = target(spec, constant);
+        let Some(number) = constant_value(meant) else { continue };
         let name = &constant.name;
-        text.push_str(&match constant.ctype.as_str() {
+        text.push_str(&match meant.ctype.as_str() {
             "int" => format!("integer, parameter :: {name} = {number}\n"),
             "MPI_Offset" => {
                 format!("integer(MPI_OFFSET_KIND), parameter :: {name} = {number}_MPI_OFFSET_KIND\n")

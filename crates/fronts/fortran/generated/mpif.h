@@ -85,6 +85,8 @@
       parameter (MPI_LONG=522)
       integer MPI_LONG_LONG
       parameter (MPI_LONG_LONG=523)
+      integer MPI_LONG_LONG_INT
+      parameter (MPI_LONG_LONG_INT=523)
       integer MPI_UNSIGNED_SHORT
       parameter (MPI_UNSIGNED_SHORT=524)
       integer MPI_UNSIGNED
@@ -97,6 +99,8 @@
       parameter (MPI_FLOAT=528)
       integer MPI_C_FLOAT_COMPLEX
       parameter (MPI_C_FLOAT_COMPLEX=530)
+      integer MPI_C_COMPLEX
+      parameter (MPI_C_COMPLEX=530)
       integer MPI_CXX_FLOAT_COMPLEX
       parameter (MPI_CXX_FLOAT_COMPLEX=531)
       integer MPI_DOUBLE
@@ -565,5 +569,7 @@
       external MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN
       external MPI_CONVERSION_FN_NULL
       external MPI_WTIME, MPI_WTICK, MPI_AINT_ADD, MPI_AINT_DIFF
-      double precision MPI_WTIME, MPI_WTICK
+      external PMPI_WTIME, PMPI_WTICK, PMPI_AINT_ADD, PMPI_AINT_DIFF
+      double precision MPI_WTIME, MPI_WTICK, PMPI_WTIME, PMPI_WTICK
       integer(8) MPI_AINT_ADD, MPI_AINT_DIFF
+      integer(8) PMPI_AINT_ADD, PMPI_AINT_DIFF
