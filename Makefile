@@ -82,6 +82,8 @@ public: python
 	build/python/bin/python tests/mpi4py_suite.py --ranks 2,4 --tune
 	build/python/bin/python tests/io_suites.py
 	build/python/bin/python tests/npb.py
+	build/python/bin/python tests/mpich_fortran.py
+	for front in mpich openmpi; do build/python/bin/python tests/mpich_suite.py --front $$front || exit 1; done
 	scripts/wheel.sh
 	build/python/bin/python tests/older_userland.py
 	build/python/bin/python tests/overlap_stencils.py --count 500
