@@ -79,8 +79,8 @@ impl Banks {
         }
     }
 
-    /// A member beside this one that takes operation `number` for something else, if nobody was told of that or
-    /// has given up, after which turns differ. Where members disagree two beside each other do, and whoever of
+    /// A member beside this one that takes operation `number` for something else, if nobody was told of that
+    /// or has given up, after which turns differ. Where members disagree two beside each other do, and who of
     /// them asks last finds out.
     pub fn untold(&self, number: u32) -> Option<u32> {
         let mine = self.said(self.me, number)?;
@@ -89,7 +89,9 @@ impl Banks {
             return None;
         }
         let beside = [(self.me + 1) % members, (self.me + members - 1) % members];
-        let is_unlike = |member: &u32| self.said(*member, number).is_some_and(|theirs| Said { turn: mine.turn, ..theirs } != mine);
+        let is_unlike = |member: &u32| {
+            self.said(*member, number).is_some_and(|theirs| Said { turn: mine.turn, ..theirs } != mine)
+        };
         let odd = beside.into_iter().find(is_unlike)?;
         let is_told = |member| {
             let word = self.parts.note(member, number).word.load(Ordering::Acquire);
