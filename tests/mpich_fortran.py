@@ -14,9 +14,10 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cached_property
 
 from harness import ROOT, Mpi
-from mpich_suite import BUILT, HAVE, SUITE, known_failures, read_list, run
+from mpich_suite import BUILT, SUITE, configure, known_failures, read_list, run
 
 LAYERS = {"f77": ".f", "f90": ".f90", "f08": ".f90"}
 # What the suite's configuration puts into its files.
@@ -30,17 +31,9 @@ class Layer:
     def __init__(self, mpi, name):
         self.mpi, self.name, self.suffix = mpi, name, LAYERS[name]
         self.built = BUILT.with_name(f"{BUILT.name}-{name}")
-        self.built.mkdir(parents=True, exist_ok=True)
         self.env = {**mpi.env, "PATH": f"{mpi.prefix / 'bin'}:{os.environ['PATH']}"}
-        defined = "".join(f"#define {one} 1\n" for one in HAVE)
         # Names as gfortran has them.
-        defined += "#define F77_NAME_LOWER_USCORE 1\n#define HAVE_FORTRAN_BINDING 1\n"
-        defined += "#define THREAD_PACKAGE_NONE 0\n#define THREAD_PACKAGE_POSIX 3\n#define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX\n"
-        # Programs look for it two folders above their own.
-        (self.built / "include").mkdir(exist_ok=True)
-        for folder in (self.built, self.built / "include"):
-            (folder / "mpitestconf.h").write_text(defined, encoding="utf-8")
-        (self.built / "mpitestthreadconf.h").write_text("", encoding="utf-8")
+        configure(self.built, "F77_NAME_LOWER_USCORE", "HAVE_FORTRAN_BINDING")
         self.helper = self.built / "helper.o"
         made = self.make(self.built, "mpifort", "-c", "-o", self.helper, SUITE / "util" / f"mtest_{name}{self.suffix}")
         assert not made, made
@@ -80,11 +73,12 @@ class Layer:
             if said := self.make(place, compiler, "-c", "-o", objects[-1], source):
                 return None, failure(said)
         if all(source.suffix == ".c" for source in sources):
-            said = self.make(place, "mpicc", "-o", place / name, *objects, *self.helpers_in_c())
+            said = self.make(place, "mpicc", "-o", place / name, *objects, *self.helpers_in_c)
         else:
             said = self.make(place, "mpifort", "-o", place / name, *objects, self.helper)
         return (None, failure(said)) if said else (place / name, "")
 
+    @cached_property
     def helpers_in_c(self):
         """What programs in C use, from the suite's other half."""
         objects = []

@@ -160,15 +160,21 @@ def build(mpi, folder, name, recipe):
     return program, ""
 
 
+def configure(place, *more):
+    """Writes what the suite's configuration would find out, where its programs look for it."""
+    (place / "include").mkdir(parents=True, exist_ok=True)
+    defined = "".join(f"#define {name} 1\n" for name in [*HAVE, *more])
+    threads = "#define THREAD_PACKAGE_NONE 0\n#define THREAD_PACKAGE_POSIX 3\n#define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX\n"
+    for folder in (place, place / "include"):
+        (folder / "mpitestconf.h").write_text(defined + threads, encoding="utf-8")
+    (place / "mpitestthreadconf.h").write_text("", encoding="utf-8")
+    (place / "dtpoolsconf.h").write_text(defined, encoding="utf-8")
+
+
 def prepare(mpi):
     """What all programs are linked with."""
     place = built(mpi)
-    (place / "include").mkdir(parents=True, exist_ok=True)
-    defined = "".join(f"#define {name} 1\n" for name in HAVE)
-    threads = "#define THREAD_PACKAGE_NONE 0\n#define THREAD_PACKAGE_POSIX 3\n#define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX\n"
-    (place / "mpitestconf.h").write_text(defined + threads, encoding="utf-8")
-    (place / "mpitestthreadconf.h").write_text("", encoding="utf-8")
-    (place / "dtpoolsconf.h").write_text(defined, encoding="utf-8")
+    configure(place)
     objects = []
     for source in [*(SUITE / "util" / name for name in UTILITIES), *(SUITE / "dtpools" / "src").glob("*.c")]:
         objects.append(place / f"{source.name}.o")

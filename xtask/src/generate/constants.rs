@@ -23,8 +23,7 @@ fn declaration(constant: &Constant, spec: &Spec) -> String {
         "int" => format!("pub const {name}: c_int = {value};\n"),
         "MPI_Offset" => format!("pub const {name}: i64 = {value};\n"),
         "alias" => {
-            let target = spec.constants.iter().find(|other| other.name == *value);
-            let ctype = &target.expect("an alias names another constant").ctype;
+            let ctype = &spec.target(constant).ctype;
             format!("pub const {name}: {ctype} = {value};\n")
         }
         _ if TOOL_ENUMS.contains(&ctype.as_str()) => format!("pub const {name}: c_int = {value};\n"),

@@ -294,12 +294,6 @@ pub fn is_constant_of_fortran(name: &str) -> bool {
     !["MPI_T_", "MPI_F_", "MPI_STATUS", "MPI_ARGV", "MPI_ABI_"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// The constant whose value this one has: its own, or that of another name.
-pub fn target<'a>(spec: &'a Spec, constant: &'a Constant) -> &'a Constant {
-    let meant = || spec.constants.iter().find(|other| other.name == constant.value);
-    if constant.ctype == "alias" { meant().expect("an alias names another constant") } else { constant }
-}
-
 /// The number that Fortran has for a constant, if it is one.
 pub fn constant_value(constant: &Constant) -> Option<i64> {
     let is_number =
@@ -319,7 +313,7 @@ fn constants(spec: &Spec) -> String {
 "
     .to_string();
     for constant in spec.constants.iter().filter(|constant| is_constant_of_fortran(&constant.name)) {
-        let meant = target(spec, constant);
+        let meant = spec.target(constant);
         let Some(number) = constant_value(meant) else { continue };
         let (kind, suffix) = if meant.ctype == "MPI_Offset" { ("integer(8)", "_8") } else { ("integer", "") };
         text.push_str(&format!("      {kind} {0}\n      parameter ({0}={number}{suffix})\n", constant.name));

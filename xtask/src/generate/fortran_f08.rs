@@ -8,7 +8,7 @@
 //! Large counts have the same names (MPI-5 section 19.1.5): such a name is a generic one of two subroutines,
 //! where the kinds of their arguments tell them apart.
 
-use super::fortran::{LOGICALS, constant_value, is_constant_of_fortran, target};
+use super::fortran::{LOGICALS, constant_value, is_constant_of_fortran};
 use super::header::HANDLES;
 use super::spec::{Function, Param, Spec};
 
@@ -81,7 +81,7 @@ fn types(spec: &Spec) -> String {
         text.push_str(&format!("type, bind(C) :: MPI_{handle}\n  integer(c_int) :: MPI_VAL\nend type\n"));
     }
     for constant in spec.constants.iter().filter(|constant| is_constant_of_fortran(&constant.name)) {
-        let meant = target(spec, constant);
+        let meant = spec.target(constant);
         let Some(number) = constant_value(meant) else { continue };
         let name = &constant.name;
         text.push_str(&match meant.ctype.as_str() {

@@ -136,6 +136,12 @@ pub fn covers(pattern: &str, name: &str) -> bool {
 }
 
 impl Spec {
+    /// The constant whose value this one has: its own, or that of another name.
+    pub fn target<'a>(&'a self, constant: &'a Constant) -> &'a Constant {
+        let meant = || self.constants.iter().find(|other| other.name == constant.value);
+        if constant.ctype == "alias" { meant().expect("an alias names another constant") } else { constant }
+    }
+
     /// Reads the tables under `root/spec`.
     pub fn read(root: &Path) -> Result<Spec, Vec<String>> {
         let table = |name: &str| rows(&root.join("spec").join(name));

@@ -85,19 +85,17 @@ impl Banks {
     pub fn untold(&self, number: u32) -> Option<u32> {
         let mine = self.said(self.me, number)?;
         let members = self.parts.members;
-        if (0..members).any(|member| self.given_up(member).is_some()) {
-            return None;
-        }
         let beside = [(self.me + 1) % members, (self.me + members - 1) % members];
         let is_unlike = |member: &u32| {
             self.said(*member, number).is_some_and(|theirs| Said { turn: mine.turn, ..theirs } != mine)
         };
         let odd = beside.into_iter().find(is_unlike)?;
-        let is_told = |member| {
+        let knows = |member| {
             let word = self.parts.note(member, number).word.load(Ordering::Acquire);
-            (word >> 32) as u32 == number && (word >> 8) as u8 & TOLD != 0
+            let is_told = (word >> 32) as u32 == number && (word >> 8) as u8 & TOLD != 0;
+            is_told || self.given_up(member).is_some()
         };
-        (!(0..members).any(is_told)).then_some(odd)
+        (!(0..members).any(knows)).then_some(odd)
     }
 
     /// This member has lost step with the others at operation `number`, and uses the set no more for that and later ones.
