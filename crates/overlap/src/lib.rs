@@ -14,6 +14,7 @@
 //! | [`isl`] | the integer set library, loaded when asked for: sets and relations, written and read as text |
 //! | [`polyhedra`] | the region as relations: what depends on what |
 //! | [`step`], [`tiles`] | the two distributions: proofs, and what is sent when |
+//! | [`diagonals`] | nests that are one chain, in an order in which a processor overlaps them |
 //! | [`handover`] | what changes hands when the way to go through the steps changes |
 //! | [`generate`] | C that a programmer would have written |
 //!
@@ -36,6 +37,7 @@
 
 pub mod affine;
 pub mod clang;
+pub mod diagonals;
 pub mod generate;
 pub mod handover;
 pub mod isl;

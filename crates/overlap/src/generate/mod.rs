@@ -12,6 +12,7 @@ mod measure;
 mod nests;
 mod prelude;
 mod steps;
+mod strips;
 pub mod text;
 mod tiles;
 mod writer;

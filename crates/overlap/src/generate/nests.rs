@@ -1,6 +1,6 @@
 //! The nests of a region as they stand in the program, within bounds.
 
-use super::text::Text;
+use super::text::{Text, words};
 use super::writer::Writer;
 use crate::region::{Coordinate, Loop};
 use crate::step::is_parallel;
@@ -21,7 +21,12 @@ impl Writer<'_> {
             }
         };
         let lines = if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
-        out.add(&format!("/* {lines} */"));
+        let strip = self.names.get("strip");
+        let order = match words(&text).any(|(_, word)| word == strip) {
+            true => ", in strips of rows: what is computed one after the other does not need each other",
+            false => "",
+        };
+        out.add(&format!("/* {lines}{order} */"));
         if self.options.measure {
             self.add(out, "if ($compute) {");
         }
@@ -41,10 +46,12 @@ impl Writer<'_> {
         let variable = &distributed.variable;
         let type_name = distributed.declared.as_ref().map_or(String::new(), |name| format!("{name} "));
         let (min, max) = (self.names.get("overlap_min"), self.names.get("overlap_max"));
-        let header = format!(
-            "for ({type_name}{variable} = {max}({low}, {from}); {variable} < {min}({high}, {past}); {variable}++) "
-        );
-        let text = self.own_text(nest.span.start, distributed.header.start, &header);
+        let [low, high] = [format!("{max}({low}, {from})"), format!("{min}({high}, {past})")];
+        let header = format!("for ({type_name}{variable} = {low}; {variable} < {high}; {variable}++) ");
+        let strips = self.strips(at, distributed, [&low, &high], &header);
+        let counts_rows = strips.as_ref().is_some_and(|text| !text.starts_with(header.trim_end()));
+        let text =
+            strips.unwrap_or_else(|| self.own_text(nest.span.start, distributed.header.start, &header));
         if distributed.header.start != nest.span.start
             || text.contains("#pragma omp")
             || !is_parallel(self.model, at)
@@ -52,7 +59,7 @@ impl Writer<'_> {
             return text;
         }
         let private: Vec<String> =
-            nest.shared_variables.iter().filter(|name| *name != variable).cloned().collect();
+            nest.shared_variables.iter().filter(|name| counts_rows || *name != variable).cloned().collect();
         let clause =
             if private.is_empty() { String::new() } else { format!(" private({})", private.join(", ")) };
         format!("#ifdef _OPENMP\n#pragma omp parallel for{clause}\n#endif\n{text}")
@@ -72,8 +79,7 @@ impl Writer<'_> {
         if !text.ends_with(['}', ';']) {
             text.push(';');
         }
-        let column =
-            self.source[..start].rsplit('\n').next().map_or(0, |line| line.len() - line.trim_start().len());
+        let column = self.column(start);
         let mut lines = text.lines().map(|line| {
             let blanks = line.len() - line.trim_start().len();
             &line[blanks.min(column)..]
@@ -83,7 +89,7 @@ impl Writer<'_> {
     }
 
     /// The header with the line break and blanks that stood before the body.
-    fn with_break(&self, body: usize, header: &str) -> String {
+    pub fn with_break(&self, body: usize, header: &str) -> String {
         let before = &self.source[..body];
         let blanks = &before[before.trim_end().len()..];
         if blanks.contains('\n') { format!("{}{blanks}", header.trim_end()) } else { header.to_string() }

@@ -155,8 +155,8 @@ static void $overlap_by_steps(struct $overlap_tuning *tuning)
 
 /* Adds the ways by tiles, which move left by `slope` positions a step, and gives the number of blocks,
    each at least slope * height + least wide. Sizes are powers of two (or OVERLAP_HEIGHT, OVERLAP_WIDTH),
-   first the greatest with two tiles in a block. */
-static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long positions, long slope, long least, long steps)
+   first the greatest with two tiles in a block; rows have at least `narrowest` positions. */
+static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long positions, long slope, long least, long narrowest, long steps)
 {
     static const int lower[6] = {1, 1, 2, 4, 8, 2}, narrower[6] = {2, 8, 8, 8, 16, 32};
     const long most = $overlap_max(1, $overlap_min(steps, (positions - least) / $overlap_max(1, slope)));
@@ -165,7 +165,7 @@ static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long p
     const long block = positions / blocks, room = $overlap_min((block - least) / $overlap_max(2, 2 * slope), steps / (8 * ranks));
     const long tallest = $overlap_power(tuning->span > 0 ? $overlap_min(room, tuning->span / 3) : room);
     for (int at = 0; at < 6 && (tuning->count == 0 || $overlap_wanted("tiles")); at++) {
-        const long high = $overlap_max(1, tallest / lower[at]), wide = $overlap_power(block / narrower[at]);
+        const long high = $overlap_max(1, tallest / lower[at]), wide = $overlap_max(narrowest, $overlap_power(block / narrower[at]));
         $overlap_try(tuning, (struct $overlap_way){height ? height : high, width ? width : wide, 0});
     }
     return blocks;

@@ -87,10 +87,11 @@ fn ways(writer: &mut Writer, plan: &Plan, out: &mut Text) {
         };
         writer.add(out, &format!("if ($overlap_wanted(\"step\"))\n{add}"));
     }
+    let narrowest = writer.narrowest();
     let positions = if slope > 0 { "$outside - $inside" } else { "$past - $first" };
     writer.add(
         out,
-        &format!("const long $blocks = $overlap_by_tiles(&$tuning, $ranks, {positions}, {slope}, {least}, {total});"),
+        &format!("const long $blocks = $overlap_by_tiles(&$tuning, $ranks, {positions}, {slope}, {least}, {narrowest}, {total});"),
     );
     if slope > 0 {
         let moves = times(slope, "$tuning.tallest");

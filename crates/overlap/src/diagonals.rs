@@ -1,0 +1,53 @@
+//! Nests whose innermost loop is one chain: each instance waits for the one before it.
+//!
+//! A processor overlaps instances that do not need each other. Of two innermost loops over `x` and `y`, of
+//! which the second is a chain, strips of rows are done along diagonals `factor * x + y` instead, in each of
+//! which nothing depends on anything. That is legal if no dependence on memory within a nest of one step, and
+//! at one place of the loops outside of the two, goes to a lower diagonal or to an earlier row: it then goes
+//! to the same strip or a later one. isl proves it.
+
+use crate::isl::{Map, Set};
+use crate::polyhedra::Model;
+use crate::region::Statement;
+
+/// Diagonals steeper than that have too few rows.
+const STEEPEST: i64 = 4;
+
+/// The factor of the diagonals of a nest that is a chain, if there is one. All statements of such a nest are
+/// in the same loops.
+pub fn factor(model: &Model, nest: usize) -> Option<i64> {
+    let own: Vec<&Statement> = model.region.statements.iter().filter(|one| one.nest == nest).collect();
+    let depth = own.first()?.loops.len();
+    let is_same = |one: &&&Statement| {
+        one.loops.len() == depth && one.loops.iter().zip(&own[0].loops).all(|(a, b)| a.header == b.header)
+    };
+    if depth < 2 || own.iter().filter(is_same).count() < own.len() {
+        return None;
+    }
+    let is_chain = moved(model, nest, depth, &model.flow)
+        .is_some_and(|moved| !moved.intersect(&within(model, depth, "dx = 0 and dy > 0")).is_empty());
+    let all = moved(model, nest, depth, &model.memory)?;
+    let legal = |factor: &i64| {
+        let wrong = format!("(dx != 0 or dy != 0) and (dx < 0 or {factor} * dx + dy < 1)");
+        all.intersect(&within(model, depth, &wrong)).is_empty()
+    };
+    if is_chain { (0..=STEEPEST).find(legal) } else { None }
+}
+
+/// How far dependences of the nest go: the time, then each loop.
+fn moved(model: &Model, nest: usize, depth: usize, pairs: &Map) -> Option<Set> {
+    let own = model.region.statements.iter().enumerate().filter(|(_, one)| one.nest == nest);
+    let names: Vec<String> = (0..=depth).map(|at| format!("v{at}")).collect();
+    let tuple = names.join(", ");
+    let lines: Vec<String> = own.map(|(at, _)| format!("S{at}[{tuple}] -> [{tuple}]")).collect();
+    let end = model.isl.map(&format!("{{ {} }}", lines.join("; "))).from(&model.domain);
+    let moved = end.reverse().then(pairs).then(&end);
+    if moved.is_empty() { None } else { Some(moved.deltas()) }
+}
+
+/// Distances `dx` and `dy` of the two innermost loops that satisfy `condition`, none in what is outside.
+fn within(model: &Model, depth: usize, condition: &str) -> Set {
+    let mut all = vec!["0"; depth - 1];
+    all.extend(["dx", "dy"]);
+    model.isl.set(&format!("{{ [{}] : {condition} }}", all.join(", ")))
+}
