@@ -114,22 +114,22 @@ struct $overlap_way {
     long height, width, parts;
 };
 
-/* The ways that are tried, each for `span` steps (OVERLAP_SPAN); after them the fastest is kept. */
+/* The ways that are tried, in tiles of up to `span` steps (OVERLAP_SPAN); after them the fastest is kept. */
 struct $overlap_tuning {
     struct $overlap_way ways[8];
     double seconds[8], most[8], since;
-    long span, tallest, from, last, stop;
-    int count, turn, best;
+    long span, tallest, began, from, last, stop;
+    int count, turn, best, alone;
     MPI_Request requests[8];
 };
 
-/* No ways yet, for so many steps from `low` on: 32 spans, and no trials if they are too short to measure. */
+/* No ways yet, for so many steps from `low` on: 64 spans, and no trials if they are too short to measure. */
 static struct $overlap_tuning $overlap_tuning(long low, long steps)
 {
     struct $overlap_tuning tuning = {.stop = low, .last = low, .turn = -1};
     for (int at = 0; at < 8; at++)
         tuning.requests[at] = MPI_REQUEST_NULL;
-    tuning.span = $overlap_setting("OVERLAP_SPAN", 0, steps / 32 < 8 ? 0 : steps / 32);
+    tuning.span = $overlap_setting("OVERLAP_SPAN", 0, steps / 64 < 4 ? 0 : steps / 64);
     return tuning;
 }
 
@@ -144,39 +144,46 @@ static void $overlap_try(struct $overlap_tuning *tuning, struct $overlap_way way
     tuning->ways[tuning->count++] = way;
 }
 
-/* Adds the ways step by step, the inner part in 2 or 8 (OVERLAP_TESTS), between which messages are
-   looked at. */
-static void $overlap_by_steps(struct $overlap_tuning *tuning)
+/* Adds the ways step by step: the inner part in one, or in 8 (OVERLAP_TESTS), between which messages are
+   looked at. One rank has none to look at. */
+static void $overlap_by_steps(struct $overlap_tuning *tuning, int ranks)
 {
     const long parts = $overlap_setting("OVERLAP_TESTS", 0, 0);
-    $overlap_try(tuning, (struct $overlap_way){0, 0, parts ? parts : 2});
-    $overlap_try(tuning, (struct $overlap_way){0, 0, parts ? parts : 8});
+    $overlap_try(tuning, (struct $overlap_way){0, 0, parts ? parts : 1});
+    if (ranks > 1)
+        $overlap_try(tuning, (struct $overlap_way){0, 0, parts ? parts : 8});
 }
 
 /* Adds the ways by tiles, which move left by `slope` positions a step, and gives the number of blocks,
    each at least slope * height + least wide. Sizes are powers of two (or OVERLAP_HEIGHT, OVERLAP_WIDTH),
-   first the greatest with two tiles in a block; rows have at least `narrowest` positions. */
+   rows have at least `narrowest` positions. Without trials it is the greatest with two tiles in a block, and
+   with them the greatest tried has four: a tile waits for the one before it on both sides. A rank alone waits
+   for nobody: it goes by tiles of up to 16 steps, for what is in its cache. */
 static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long positions, long slope, long least, long narrowest, long steps)
 {
-    static const int lower[6] = {1, 1, 2, 4, 8, 2}, narrower[6] = {2, 8, 8, 8, 16, 32};
+    static const int lower[2][6] = {{1, 1, 2, 2, 4, 8}, {1, 4, 1, 1, 1, 1}}, narrower[2][6] = {{8, 32, 8, 32, 16, 32}, {32, 32, 8, 8, 8, 8}};
     const long most = $overlap_max(1, $overlap_min(steps, (positions - least) / $overlap_max(1, slope)));
     const long height = $overlap_min(most, $overlap_setting("OVERLAP_HEIGHT", 0, 0)), width = $overlap_setting("OVERLAP_WIDTH", 0, 0);
     const long blocks = $overlap_max(1, $overlap_min(ranks, positions / (slope * $overlap_max(1, height) + least)));
-    const long block = positions / blocks, room = $overlap_min((block - least) / $overlap_max(2, 2 * slope), steps / (8 * ranks));
-    const long tallest = $overlap_power(tuning->span > 0 ? $overlap_min(room, tuning->span / 3) : room);
+    const long block = positions / blocks, room = (block - least) / ((tuning->span > 0 ? 4 : 2) * $overlap_max(1, slope));
+    const long few = blocks == 1 ? 16 : $overlap_min(steps / (8 * ranks), tuning->span > 0 ? tuning->span : LONG_MAX);
+    const long tallest = $overlap_power($overlap_min(room, few));
+    tuning->alone = blocks == 1;
     for (int at = 0; at < 6 && (tuning->count == 0 || $overlap_wanted("tiles")); at++) {
-        const long high = $overlap_max(1, tallest / lower[at]), wide = $overlap_max(narrowest, $overlap_power(block / narrower[at]));
+        const long high = $overlap_max(1, tallest / lower[tuning->alone][at]), parts = tuning->span > 0 || tuning->alone ? narrower[tuning->alone][at] : 2;
+        const long wide = $overlap_max(narrowest, $overlap_power(block / parts));
         $overlap_try(tuning, (struct $overlap_way){height ? height : high, width ? width : wide, 0});
     }
     return blocks;
 }
 
-/* For how many steps a way is tried: three of its tiles, the first of which fills the pipeline; where each
-   step is an exchange a few are enough. More would cost too much. */
+/* For how many steps a way is tried: three of its tiles (one, if nothing fills a pipeline), or a quarter of
+   the span if that is longer; where each step is an exchange 64 are enough. More would cost too much. */
 static long $overlap_row(const struct $overlap_tuning *tuning, long height)
 {
-    const long few = height ? $overlap_max(3 * height, tuning->span / 4) : 32;
-    return $overlap_min(tuning->span, few);
+    if (height == 0)
+        return $overlap_max(1, $overlap_min(tuning->span / 2, 64));
+    return tuning->alone ? $overlap_max(height, tuning->span / 4) : $overlap_min(3 * tuning->span, $overlap_max(3 * height, tuning->span / 4));
 }
 
 /* Which of the first `count` ways was the fastest, by the times of the slowest rank. */
@@ -198,7 +205,8 @@ static struct $overlap_way $overlap_choose(struct $overlap_tuning *tuning, long 
         return tuning->ways[tuning->best];
     const int tried = tuning->turn, count = tuning->count;
     tuning->turn = tuning->span > 0 && count > 1 ? tried + 1 : 9;
-    tuning->since = 0;
+    tuning->since = tuning->alone ? MPI_Wtime() : 0;
+    tuning->began = tuning->from = now;
     tuning->stop = high;
     MPI_Pcontrol(1, tuning->turn);
     if (tried >= 0 && tried < count)
@@ -221,12 +229,13 @@ static int $overlap_goes_on(const struct $overlap_tuning *tuning, long high)
     return tuning->stop < high && tuning->turn + 1 < tuning->count && tuning->ways[tuning->turn + 1].height > 0;
 }
 
-/* Notes that the steps before `done` are over, the last ones since `from`. The first of a row do not
-   count: they fill the pipeline. */
+/* Notes that the steps before `done` are over, the last ones since `from`. The first of a row do not count,
+   which fill the pipeline: one tile, or, step by step, the first half, which fills the caches.
+   All of a rank alone do. */
 static void $overlap_note(struct $overlap_tuning *tuning, long from, long done)
 {
     tuning->last = from;
-    if (tuning->turn >= tuning->count)
+    if (tuning->turn >= tuning->count || (tuning->ways[tuning->turn].height == 0 && done - tuning->began < tuning->stop - done))
         return;
     const double now = MPI_Wtime();
     if (tuning->since > 0) {

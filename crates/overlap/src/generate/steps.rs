@@ -40,7 +40,7 @@ pub fn write(writer: &mut Writer, plan: &Steps, out: &mut Text) {
             &format!(
                 "\n/* Ways to go through the steps; all are tried, the fastest is kept. */
                 struct $overlap_tuning $tuning = $overlap_tuning({low}, {});
-                $overlap_by_steps(&$tuning);",
+                $overlap_by_steps(&$tuning, $ranks);",
                 length(low, high)
             ),
         );
@@ -278,11 +278,18 @@ fn nest(writer: &mut Writer, row: &Row, out: &mut Text, at: usize) {
         send(writer, plan, out, at);
         writer.add(out, "}");
     }
-    let count = plan.messages.len();
-    writer.add(out, &format!("$overlap_look($outbox, {count});\n$overlap_look($inbox, {count});\n}}\n}}"));
+    look(writer, plan, out);
     if receives {
         send(writer, plan, out, at);
     }
+}
+
+/// The end of a part: a look at the messages, if there are several parts.
+fn look(writer: &mut Writer, plan: &Steps, out: &mut Text) {
+    let count = plan.messages.len();
+    writer.add(out, "if ($parts > 1) {");
+    writer.add(out, &format!("$overlap_look($outbox, {count});\n$overlap_look($inbox, {count});"));
+    writer.add(out, "}\n}\n}");
 }
 
 fn receive(writer: &mut Writer, row: &Row, out: &mut Text, nest: usize) {

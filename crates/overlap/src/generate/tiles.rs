@@ -82,7 +82,7 @@ fn ways(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     );
     if plan.steps.is_some() {
         let add = match writer.options.overlap {
-            true => "$overlap_by_steps(&$tuning);",
+            true => "$overlap_by_steps(&$tuning, $ranks);",
             false => "$overlap_try(&$tuning, (struct $overlap_way){0, 0, 1});",
         };
         writer.add(out, &format!("if ($overlap_wanted(\"step\"))\n{add}"));
