@@ -89,7 +89,7 @@ const KEPT: usize = 16;
 
 /// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
 pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
-    comm.collectives.near.of(process, comm)
+    comm.collectives.near.of(process, &process.library.layouts, comm)
 }
 
 /// Does an operation that the program has called for, and waits for its end.
