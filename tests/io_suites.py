@@ -192,13 +192,16 @@ def h5py(mpi, suite, place):
         subprocess.run(["python3", "-m", "venv", home], check=True)
         log = HOME / "h5py.log"
         abi = {"MPICC": str(mpi.mpicc), "CC": str(mpi.mpicc), "HDF5_MPI": "ON", "HDF5_DIR": str(built / "installed"), "MPI4PY_BUILD_MPIABI": "1"}
-        do([home / "bin" / "pip", "install", "--quiet", "cython", "numpy", "setuptools", "wheel", "pkgconfig", "pytest", "pytest-mpi"], HOME, mpi, log)
+        do([home / "bin" / "pip", "install", "--quiet", "cython", "numpy", "setuptools>=77", "wheel", "pkgconfig", "pytest", "pytest-mpi"], HOME, mpi, log)
         do([home / "bin" / "pip", "install", "--quiet", "--no-binary=mpi4py", "mpi4py==4.1.2"], HOME, mpi, log, abi)
         do([home / "bin" / "pip", "install", "--quiet", "--no-binary=h5py", "--no-build-isolation", "h5py==3.16.0"], HOME, mpi, log, abi)
         (home / ".complete").touch()
     tests = next((home / "lib").glob("python*/site-packages/h5py")) / "tests"
     words = [python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--basetemp", place / "pytest"]
     suite.run(mpi, "tests of MPI", 4, [python, "-m", "pytest", "-q", "--with-mpi", "-m", "mpi", tests], place, lambda outcome: " passed" in outcome.out)
+    # HDF5 with MPI has no page buffering; and root may write what is read-only.
+    others = "not PageBuffering" + (" and not test_append_permissions" if os.geteuid() == 0 else "")
+    words += ["-k", others]
     suite.run(mpi, "all others", 1, [*words, tests], place, lambda outcome: " passed" in outcome.out, seconds=900)
 
 

@@ -192,6 +192,60 @@ static void between(void)
     MPI_Comm_free(&half);
 }
 
+/* The first operations of a communicator may go another way than later ones: kinds in turn, each once as the
+ * first, with ones that wait for nobody and long ones between. */
+static void first_operations(void)
+{
+    static int all[1 << 14], mine[1 << 14];
+    for (int first = 0; first < 8; first++) {
+        MPI_Comm comm;
+        MPI_Comm_split(MPI_COMM_WORLD, 0, check_rank, &comm);
+        for (int step = 0; step < 24; step++) {
+            int kind = (first + step) % 8, root = step % check_size, value = check_rank + step, got = -1;
+            int count = step % 3 == 2 ? (1 << 14) / check_size : 1;
+            MPI_Request request;
+            for (int i = 0; i < count; i++)
+                mine[i] = value + i;
+            switch (kind) {
+            case 0:
+                MPI_Barrier(comm);
+                break;
+            case 1:
+                MPI_Bcast(mine, count, MPI_INT, root, comm);
+                CHECK_EQUAL(mine[count - 1], root + step + count - 1);
+                break;
+            case 2:
+                MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, comm);
+                CHECK_EQUAL(got, check_size * step + check_size * (check_size - 1) / 2);
+                break;
+            case 3:
+                MPI_Allgather(mine, count, MPI_INT, all, count, MPI_INT, comm);
+                for (int i = 0; i < check_size; i++)
+                    CHECK_EQUAL(all[i * count + count - 1], i + step + count - 1);
+                break;
+            case 4:
+                MPI_Gather(mine, count, MPI_INT, all, count, MPI_INT, root, comm);
+                CHECK(check_rank != root || all[(check_size - 1) * count] == check_size - 1 + step);
+                break;
+            case 5:
+                MPI_Scatter(all, 1, MPI_INT, &got, 1, MPI_INT, root, comm);
+                break;
+            case 6:
+                MPI_Ibcast(&value, 1, MPI_INT, root, comm, &request);
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+                CHECK_EQUAL(value, root + step);
+                break;
+            default:
+                for (int i = 0; i < check_size; i++)
+                    mine[i] = check_rank * 100 + i;
+                MPI_Alltoall(mine, 1, MPI_INT, all, 1, MPI_INT, comm);
+                CHECK_EQUAL(all[check_size - 1], (check_size - 1) * 100 + check_rank);
+            }
+        }
+        MPI_Comm_free(&comm);
+    }
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -201,5 +255,6 @@ int main(int argc, char **argv)
     copies();
     splits();
     between();
+    first_operations();
     return check_end();
 }

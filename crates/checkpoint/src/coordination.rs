@@ -42,8 +42,9 @@ use serde::{Deserialize, Serialize};
 use crate::image::ConnectionEnd;
 use crate::image::blocks::FileRecord;
 
-/// Rounds of draining before it is given up: each waits some milliseconds.
-const MOST_ROUNDS: u32 = 5000;
+/// Rounds of draining in a row that take nothing in before it is given up: each waits some milliseconds, as
+/// long in all as what was lost under load may take to be sent again.
+const MOST_ROUNDS: u32 = 2000;
 
 /// A phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -152,6 +153,8 @@ pub struct Summary {
     pub in_flight: u64,
     /// Bytes that were taken in.
     pub drained: u64,
+    /// Of what is still on the way: from where, to where.
+    pub lingers: Option<(SocketAddr, SocketAddr)>,
     /// A host would rather write from copies of its ranks.
     pub forks: bool,
     /// Files that were written.
@@ -235,6 +238,7 @@ impl Member {
             (Ok(gathered), Ok(more)) => {
                 gathered.in_flight += more.in_flight;
                 gathered.drained += more.drained;
+                gathered.lingers = gathered.lingers.or(more.lingers);
                 gathered.forks |= more.forks;
                 gathered.files.extend(more.files);
                 gathered.connections.extend(more.connections);
@@ -278,6 +282,8 @@ pub struct Coordinator {
     /// Ranks go on, or have been told to.
     is_thawed: bool,
     was_empty: bool,
+    /// Rounds of draining in a row that took nothing in.
+    rounds_in_vain: u32,
     failure: Option<String>,
     older: Option<u64>,
     addresses: Vec<(u32, SocketAddr)>,
@@ -388,8 +394,13 @@ impl Coordinator {
             return self.write();
         }
         self.was_empty = summary.in_flight == 0;
-        if round >= MOST_ROUNDS {
-            return self.end(Some("the network between the hosts cannot be drained".to_string()));
+        self.rounds_in_vain = if summary.drained > 0 { 0 } else { self.rounds_in_vain + 1 };
+        if self.rounds_in_vain >= MOST_ROUNDS {
+            let from = summary.lingers.map_or_else(String::new, |(from, to)| format!(" from {from} to {to}"));
+            let bytes = summary.in_flight;
+            return self.end(Some(format!(
+                "the network between the hosts cannot be drained: {bytes} bytes{from} do not arrive"
+            )));
         }
         self.next(Phase::Drain, round + 1)
     }
@@ -437,6 +448,9 @@ mod tests {
         Lost { daemon: u32, phase: usize },
         CommitFails,
     }
+
+    /// Bytes under way of which none is ever taken in.
+    const NEVER_ARRIVES: u64 = 77;
 
     /// All phases, as faults count them.
     const ALL: [Phase; 10] = [
@@ -576,10 +590,12 @@ mod tests {
                 Phase::Fork if result.is_ok() => drop(self.keepers.insert(daemon)),
                 Phase::Drain => {
                     let bytes = &mut self.in_flight[daemon as usize];
-                    let drained = (*bytes).min(3);
+                    let drained = if *bytes == NEVER_ARRIVES { 0 } else { (*bytes).min(3) };
                     *bytes -= drained;
                     if let Ok(summary) = &mut result {
+                        let ends = [5, 7].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
                         (summary.in_flight, summary.drained) = (*bytes, drained);
+                        summary.lingers = (*bytes > 0).then_some((ends[0], ends[1]));
                     }
                 }
                 Phase::Write if result.is_ok() => drop(self.written.insert(daemon)),
@@ -660,6 +676,16 @@ mod tests {
                 .prop_map(|(daemon, phase)| Some(Fault::Lost { daemon, phase })),
             Just(Some(Fault::CommitFails)),
         ]
+    }
+
+    #[test]
+    fn what_never_arrives_is_given_up() {
+        let mut world = World::new(3, 2, vec![4, NEVER_ARRIVES, 0], None);
+        world.run(false, |_| 0);
+        let told = "the network between the hosts cannot be drained: 77 bytes from 10.0.0.1:5 to 10.0.0.1:7 do \
+                    not arrive";
+        assert_eq!(world.outcome, Some(Err(told.to_string())));
+        assert!(!world.frozen.contains(&true) && !world.committed);
     }
 
     proptest! {

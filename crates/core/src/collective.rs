@@ -17,6 +17,7 @@ mod bank_port;
 mod deferred;
 mod failures;
 pub mod files;
+mod first;
 mod hosts;
 mod inline_payload;
 mod internal;
@@ -89,7 +90,7 @@ const KEPT: usize = 16;
 
 /// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
 pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
-    comm.collectives.near.of(process, comm)
+    comm.collectives.near.of(process, &process.library.layouts, comm)
 }
 
 /// Does an operation that the program has called for, and waits for its end.
@@ -343,11 +344,9 @@ fn prepare_as(
 ) -> Run {
     let shape = operation.shape(comm);
     let several = comm.collectives.node.numbers(process, comm).is_some();
-    let means = if comm.inter().is_some() || several && !comm.collectives.node.is_settled(held) {
-        Means::Messages
-    } else {
-        means
-    };
+    let lacks_banks = several && !comm.collectives.node.is_settled(held)
+        || tuned.is_none() && first::is_among_them(held, process, comm);
+    let means = if comm.inter().is_some() || lacks_banks { Means::Messages } else { means };
     let mut state = comm.collectives.state.borrow_mut(held);
     let generation = state.generation;
     // Which executions are at rest depends on what has ended here so far: only one that was planned under the same terms is
@@ -367,8 +366,10 @@ fn prepare_as(
     };
     operation.bind(run.execution.bindings(), comm);
     run.execution.start();
-    // The other group's arguments are not in the words of a call.
-    run.words = operation.words().filter(|_| comm.inter().is_none() && !run.counts);
+    // The other group's arguments are not in the words of a call; and what is done by messages now may be
+    // done by banks the next time.
+    let has_all = comm.inter().is_none() && means == Means::All;
+    run.words = operation.words().filter(|_| has_all && !run.counts);
     let (lists, given) = operation.lists();
     run.lists.clear();
     run.lists.extend_from_slice(lists);

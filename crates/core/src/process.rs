@@ -17,6 +17,7 @@ use crate::boot::{self, Boot};
 use crate::communicator::Communicator;
 use crate::communicator::collectives::choices::Choices;
 use crate::communicator::collectives::learnings::Learnings;
+use crate::communicator::collectives::places::Layouts;
 use crate::context::Contexts;
 use crate::group::Group;
 use crate::host::{Host, ThreadLevel};
@@ -54,6 +55,8 @@ pub struct Library {
     pub communicators: FirstLaneCell<Numbered<u32, Arc<Communicator>>>,
     /// Context numbers.
     pub contexts: FirstLaneCell<Contexts>,
+    /// Where the members of groups are.
+    pub layouts: Layouts,
     /// Which algorithms were chosen so far.
     pub choices: FirstLaneCell<Choices>,
     /// What tuning has learned in this process.
@@ -143,6 +146,7 @@ impl Library {
             myself,
             communicators: FirstLaneCell::new(communicators),
             contexts: FirstLaneCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
+            layouts: Layouts::default(),
             choices: FirstLaneCell::default(),
             learnings: FirstLaneCell::default(),
             other_jobs: FirstLaneCell::new(OtherJobs::new(Arc::clone(&host.job))),

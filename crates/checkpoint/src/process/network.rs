@@ -53,6 +53,8 @@ pub struct Round {
     pub in_flight: u64,
     /// Bytes that were taken out.
     pub drained: u64,
+    /// Of what is not acknowledged: from where, to where.
+    pub lingers: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl Network {
@@ -95,8 +97,12 @@ impl Network {
                 more += (held.bytes.len() - before) as u64;
             }
             round.drained += more;
-            let on_their_way = self.held.iter().map(|held| kept_socket::unacknowledged(held.socket.as_fd()));
-            round.in_flight = on_their_way.sum();
+            (round.in_flight, round.lingers) = (0, None);
+            for held in &self.held {
+                let bytes = kept_socket::unacknowledged(held.socket.as_fd());
+                round.in_flight += bytes;
+                round.lingers = round.lingers.or((bytes > 0).then_some((held.ends.local, held.ends.peer)));
+            }
             if round.in_flight == 0 && more == 0 || begun.elapsed() > ROUND {
                 return Ok(round);
             }

@@ -22,6 +22,7 @@ use tutti_checkpoint::process::capture::{self, Captured};
 use tutti_checkpoint::process::freeze::{self, Frozen};
 use tutti_checkpoint::process::keeper::Keeper;
 use tutti_checkpoint::process::memory::Memory;
+use tutti_checkpoint::process::network::Round;
 use tutti_checkpoint::restore::perform::Restored;
 use tutti_checkpoint::sets::{self, Directory, Manifest};
 use tutti_checkpoint::write::KnownFiles;
@@ -276,8 +277,9 @@ impl Node {
     /// Takes in what the network holds for the ranks of this host.
     fn drain(&mut self) -> Result<Summary, String> {
         let Some(captured) = &mut self.checkpoints.captured else { return Ok(Summary::default()) };
-        let round = captured.network.drain().map_err(|error| error.to_string())?;
-        Ok(Summary { in_flight: round.in_flight, drained: round.drained, ..Summary::default() })
+        let Round { in_flight, drained, lingers } =
+            captured.network.drain().map_err(|error| error.to_string())?;
+        Ok(Summary { in_flight, drained, lingers, ..Summary::default() })
     }
 
     /// Gives the ranks of this host what was taken in.

@@ -3,7 +3,8 @@
 //! The launcher leaves the places in the job object before it starts a rank, so all members see the same ones, without
 //! a message. What a rank does to its binding later makes no difference: the members must agree.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tutti_coll::simulate::Layout;
 use tutti_coll::{Environment, Model};
@@ -11,8 +12,12 @@ use tutti_topo::model::Places;
 use tutti_topo::{Level, Machine, ProcessorSet};
 
 use crate::communicator::Communicator;
+use crate::group::{Comparison, Group};
 use crate::hardware;
 use crate::messenger::Messenger;
+
+/// Of how many groups it is remembered where their members are.
+const REMEMBERED: usize = 64;
 
 /// Where the members of a communicator are, found when it is first asked for. The layout has their hierarchy.
 #[derive(Debug, Default)]
@@ -20,8 +25,30 @@ pub struct Near(OnceLock<Option<Arc<Layout>>>);
 
 impl Near {
     /// Where the members are; `None` where nobody is bound, so that nothing is known.
-    pub fn of(&self, messenger: &Messenger, comm: &Communicator) -> Option<Arc<Layout>> {
-        self.0.get_or_init(|| near(messenger, comm)).clone()
+    pub fn of(&self, messenger: &Messenger, all: &Layouts, comm: &Communicator) -> Option<Arc<Layout>> {
+        let found = || all.of(comm.group(), || near(messenger, comm));
+        self.0.get_or_init(|| if is_mixed(messenger, comm) { None } else { found() }).clone()
+    }
+}
+
+/// Where the members of the latest groups of this job are: communicators of one group have one layout, and by
+/// its address share what was chosen for them ([`super::choices`]).
+#[derive(Debug, Default)]
+pub struct Layouts(Mutex<VecDeque<(Group, Option<Arc<Layout>>)>>);
+
+impl Layouts {
+    /// The layout of this group, all of whose members are of this job.
+    fn of(&self, group: &Group, find: impl FnOnce() -> Option<Arc<Layout>>) -> Option<Arc<Layout>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, layout)) = known.iter().find(|(of, _)| of.compare(group) == Comparison::Identical) {
+            return layout.clone();
+        }
+        let layout = find();
+        if known.len() == REMEMBERED {
+            known.pop_front();
+        }
+        known.push_back((group.clone(), layout.clone()));
+        layout
     }
 }
 
@@ -39,9 +66,6 @@ pub fn is_mixed(messenger: &Messenger, comm: &Communicator) -> bool {
 
 fn near(messenger: &Messenger, comm: &Communicator) -> Option<Arc<Layout>> {
     let job = &messenger.job;
-    if is_mixed(messenger, comm) {
-        return None;
-    }
     match local_ranks(messenger, comm) {
         Some(ranks) => layout(
             || hardware::machine(Some(messenger)),
@@ -109,6 +133,20 @@ mod tests {
         let places = cores.iter().map(|core| core.as_ref().map(bound).unwrap_or_default()).collect();
         let found = layout(|| &machine, places);
         assert_eq!(found.as_ref().map(|found| found.hierarchy().order()), expected);
+    }
+
+    #[test]
+    fn groups_that_are_alike_share_a_layout() {
+        let layouts = Layouts::default();
+        let of = |ranks: &[u32]| {
+            let group: Group = ranks.iter().map(|rank| tutti_base::WorldRank(*rank)).collect();
+            layouts.of(&group, || Some(Arc::new(Layout::flat(ranks.len() as u32, 1)))).expect("it is found")
+        };
+        let first = of(&[0, 2]);
+        assert!(Arc::ptr_eq(&first, &of(&[0, 2])) && !Arc::ptr_eq(&first, &of(&[2, 0])));
+        (0..REMEMBERED as u32).for_each(|rank| drop(of(&[rank])));
+        assert!(!Arc::ptr_eq(&first, &of(&[0, 2])));
+        assert_eq!(layouts.0.lock().expect("nobody died").len(), REMEMBERED);
     }
 
     #[test]

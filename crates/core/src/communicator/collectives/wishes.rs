@@ -49,6 +49,11 @@ pub struct Wishes {
 }
 
 impl Wishes {
+    /// Whether it names algorithms.
+    pub(crate) fn name_algorithms(&self) -> bool {
+        !self.algorithms.is_empty()
+    }
+
     /// What an info object says. A key whose value is none of those is taken out, so that the program can see
     /// that it is of no effect.
     pub fn take(info: &mut Info) -> Wishes {

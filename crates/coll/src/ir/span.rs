@@ -1,0 +1,370 @@
+//! Where the data of a step are: ranges of buffers in units, which may depend on the iteration of a loop and
+//! on the counts of a call.
+
+use super::{BufferId, Kind};
+
+/// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0, and
+/// `offset` more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Index {
+    /// The value in iteration 0.
+    pub base: i64,
+    /// What an iteration adds.
+    pub step: i64,
+    /// 0, or what the sum is reduced by (into `0..modulus`).
+    pub modulus: u32,
+    /// Added at last: a cycle need not begin at 0.
+    pub offset: u32,
+}
+
+impl Index {
+    /// The same number in every iteration.
+    pub const fn fixed(value: u64) -> Index {
+        Index { base: value as i64, step: 0, modulus: 0, offset: 0 }
+    }
+
+    /// `base + step * i`, never negative.
+    pub const fn linear(base: i64, step: i64) -> Index {
+        Index { base, step, modulus: 0, offset: 0 }
+    }
+
+    /// `(base + step * i) mod modulus`.
+    pub const fn cyclic(base: i64, step: i64, modulus: u32) -> Index {
+        Index { base, step, modulus, offset: 0 }
+    }
+
+    /// The same and `offset` more.
+    pub const fn plus(self, offset: u32) -> Index {
+        Index { offset: self.offset + offset, ..self }
+    }
+
+    /// Its value in iteration `iteration`.
+    #[inline]
+    pub fn at(self, iteration: u32) -> u64 {
+        let value = self.base + self.step * i64::from(iteration);
+        if self.modulus == 0 {
+            debug_assert!(value >= 0, "an index without modulus is never negative");
+            return value as u64 + u64::from(self.offset);
+        }
+        let modulus = i64::from(self.modulus);
+        let turned = if (0..modulus).contains(&value) { value } else { value.rem_euclid(modulus) };
+        turned as u64 + u64::from(self.offset)
+    }
+}
+
+/// A table of lengths that the caller gives when the schedule runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// The lengths of the blocks of the send buffer.
+    Send = 0,
+    /// The lengths of the blocks of the receive buffer (of the operand, for reduce_scatter).
+    Recv = 1,
+}
+
+/// The tables of one run, as running sums: entry `b` begins at `sums[b]` and ends at `sums[b + 1]`,
+/// so a table of n blocks has n + 1 sums, the first being 0. Empty where there is no table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tables<'a> {
+    /// The sums of [`Table::Send`], in units.
+    pub send: &'a [u64],
+    /// The sums of [`Table::Recv`], in units.
+    pub recv: &'a [u64],
+    /// [`Schedule::permutation`].
+    pub permutation: &'a [u32],
+}
+
+impl<'a> Tables<'a> {
+    /// The running sums of `table`.
+    pub fn sums(&self, table: Table) -> &'a [u64] {
+        match table {
+            Table::Send => self.send,
+            Table::Recv => self.recv,
+        }
+    }
+}
+
+/// A rule that divides a range of units into blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Division {
+    /// Blocks of `size`, clipped at `total`.
+    Regular {
+        /// Units of a block.
+        size: u64,
+        /// Units of all blocks.
+        total: u64,
+    },
+    /// `parts` blocks whose sizes differ by at most one, the larger ones first.
+    Even {
+        /// How many blocks.
+        parts: u32,
+        /// Units of all blocks.
+        total: u64,
+    },
+    /// Blocks given by a table.
+    Table(Table),
+    /// The same blocks in another order: block `b` is the one whose number is entry `b` of
+    /// [`Schedule::permutation`]. Found by adding up, for few blocks.
+    Permuted(Table),
+}
+
+impl Division {
+    /// Where block `block` begins. Defined for the block after the last one too: the end.
+    #[inline]
+    pub fn start(self, block: u64, tables: &Tables<'_>) -> u64 {
+        match self {
+            Division::Regular { size, total } => (block * size).min(total),
+            Division::Even { parts, total } => {
+                let (quotient, rest) = (total / u64::from(parts), total % u64::from(parts));
+                block * quotient + block.min(rest)
+            }
+            Division::Table(table) => tables.sums(table)[block as usize],
+            Division::Permuted(table) => {
+                let sums = tables.sums(table);
+                let length = |&block: &u32| sums[block as usize + 1] - sums[block as usize];
+                tables.permutation[..block as usize].iter().map(length).sum()
+            }
+        }
+    }
+}
+
+/// Where a span starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// `offset + stride * index` units.
+    Affine {
+        /// Units before slot 0.
+        offset: u64,
+        /// Units of a slot.
+        stride: u64,
+        /// Which slot.
+        index: Index,
+    },
+    /// At the first unit of a block.
+    Block {
+        /// How the buffer is divided.
+        division: Division,
+        /// Which block.
+        index: Index,
+    },
+    /// At the first unit of the block whose number is entry `index` of [`Schedule::permutation`]: rings and
+    /// subtrees that follow the machine instead of the ranks.
+    Permuted {
+        /// How the buffer is divided.
+        division: Division,
+        /// Which entry.
+        index: Index,
+    },
+    /// At the first unit of part `part` of the `parts` nearly equal ones of a block: what is cut whose length
+    /// only a table knows.
+    Part {
+        /// How the buffer is divided.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// Which part of it.
+        part: Index,
+        /// How many parts a block has.
+        parts: u32,
+    },
+    /// In slot `slot` of `stride` units, as far from its beginning as block `index` begins after block
+    /// `first`: blocks of which the lengths differ, kept for a while.
+    Within {
+        /// How blocks are measured.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// The block with which the slot begins.
+        first: Index,
+        /// Units of a slot.
+        stride: u64,
+        /// Which slot.
+        slot: Index,
+    },
+    /// At the first unit of an entry of an exposed buffer that its owner describes by counts and
+    /// displacements, which only the owner knows (alltoallv, gatherv, scatterv).
+    Entry(
+        /// Which entry.
+        Index,
+    ),
+}
+
+/// How long a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// So many units.
+    Fixed(u64),
+    /// As long as `count` consecutive blocks.
+    Blocks {
+        /// How blocks are measured.
+        division: Division,
+        /// The first of them.
+        index: Index,
+        /// How many.
+        count: u32,
+    },
+    /// As long as the block whose number is entry `index` of [`Schedule::permutation`].
+    Permuted {
+        /// How blocks are measured.
+        division: Division,
+        /// Which entry.
+        index: Index,
+    },
+    /// As long as a part of a block, as in [`Start::Part`].
+    Part {
+        /// How blocks are measured.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// Which part of it.
+        part: Index,
+        /// How many parts a block has.
+        parts: u32,
+    },
+    /// As long as a block of more than `most` units; nothing of a shorter one. So what is too long for a
+    /// frame ([`Kind::Pack`]) is a message, and what is not is none.
+    Beyond {
+        /// How blocks are measured.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// What is not longer is left out.
+        most: u64,
+    },
+}
+
+/// A range of a buffer, depending on the iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Of which buffer.
+    pub buffer: BufferId,
+    /// Its first unit.
+    pub start: Start,
+    /// Its number of units.
+    pub length: Length,
+}
+
+/// A span in one iteration: plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Of which buffer.
+    pub buffer: BufferId,
+    /// First unit.
+    pub start: u64,
+    /// Number of units.
+    pub length: u64,
+    /// Which block it begins in; the entry, where the buffer is given by a table.
+    pub block: u32,
+    /// Units of that block before it.
+    pub within: u64,
+}
+
+impl Range {
+    /// What it holds if it is a frame ([`Kind::Pack`]) with a block of `length` units.
+    #[must_use]
+    pub fn held(&self, length: u64) -> Range {
+        Range { start: self.start + Kind::FRAME_HEADER, length, ..*self }
+    }
+
+    /// One past the last unit.
+    pub fn end(&self) -> u64 {
+        self.start + self.length
+    }
+
+    /// Whether the two have a unit in common.
+    pub fn overlaps(&self, other: &Range) -> bool {
+        self.buffer == other.buffer
+            && self.length > 0
+            && other.length > 0
+            && self.start < other.end()
+            && other.start < self.end()
+    }
+}
+
+impl Span {
+    /// The content of a message that carries nothing but the fact that it was sent.
+    pub const SIGNAL: Span = Span {
+        buffer: BufferId(u16::MAX),
+        start: Start::Affine { offset: 0, stride: 0, index: Index::fixed(0) },
+        length: Length::Fixed(0),
+    };
+
+    /// Whether this is [`Span::SIGNAL`].
+    pub fn is_signal(&self) -> bool {
+        self.buffer == Span::SIGNAL.buffer
+    }
+
+    /// Whether a table says where it is or how long.
+    pub fn uses_table(&self) -> bool {
+        let table = |division: Division| matches!(division, Division::Table(_) | Division::Permuted(_));
+        let start = match self.start {
+            Start::Block { division, .. }
+            | Start::Permuted { division, .. }
+            | Start::Within { division, .. }
+            | Start::Part { division, .. } => table(division),
+            Start::Affine { .. } | Start::Entry(_) => false,
+        };
+        let length = match self.length {
+            Length::Blocks { division, .. }
+            | Length::Permuted { division, .. }
+            | Length::Beyond { division, .. }
+            | Length::Part { division, .. } => table(division),
+            Length::Fixed(_) => false,
+        };
+        start || length
+    }
+
+    /// The range it denotes in iteration `iteration`.
+    #[inline]
+    pub fn at(&self, iteration: u32, tables: &Tables<'_>) -> Range {
+        let (start, block, within) = match self.start {
+            Start::Affine { offset, stride, index } => (offset + stride * index.at(iteration), 0, 0),
+            Start::Block { division, index } => {
+                let block = index.at(iteration);
+                (division.start(block, tables), block as u32, 0)
+            }
+            Start::Permuted { division, index } => {
+                let block = tables.permutation[index.at(iteration) as usize];
+                (division.start(u64::from(block), tables), block, 0)
+            }
+            Start::Part { division, index, part, parts } => {
+                let block = index.at(iteration);
+                let within = part_of(division, block, parts, tables).start(part.at(iteration), tables);
+                (division.start(block, tables) + within, block as u32, within)
+            }
+            Start::Within { division, index, first, stride, slot } => {
+                let (block, first) = (index.at(iteration), first.at(iteration));
+                let within = division.start(block, tables) - division.start(first, tables);
+                (stride * slot.at(iteration) + within, block as u32, 0)
+            }
+            Start::Entry(index) => (0, index.at(iteration) as u32, 0),
+        };
+        let length = match self.length {
+            Length::Fixed(length) => length,
+            Length::Blocks { division, index, count } => {
+                let first = index.at(iteration);
+                division.start(first + u64::from(count), tables) - division.start(first, tables)
+            }
+            Length::Permuted { division, index } => {
+                let block = u64::from(tables.permutation[index.at(iteration) as usize]);
+                division.start(block + 1, tables) - division.start(block, tables)
+            }
+            Length::Part { division, index, part, parts } => {
+                let (whole, part) =
+                    (part_of(division, index.at(iteration), parts, tables), part.at(iteration));
+                whole.start(part + 1, tables) - whole.start(part, tables)
+            }
+            Length::Beyond { division, index, most } => {
+                let block = index.at(iteration);
+                let length = division.start(block + 1, tables) - division.start(block, tables);
+                if length > most { length } else { 0 }
+            }
+        };
+        Range { buffer: self.buffer, start, length, block, within }
+    }
+}
+
+/// The parts of a block, from its first unit on.
+fn part_of(division: Division, block: u64, parts: u32, tables: &Tables<'_>) -> Division {
+    let total = division.start(block + 1, tables) - division.start(block, tables);
+    Division::Even { parts, total }
+}
