@@ -16,7 +16,7 @@
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
 # make tsan         programs of several threads on a library with the thread sanitizer
 # make miri         layouts, copies, kernels and the engine under Miri (a nightly toolchain; some ten minutes)
-# make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, Valgrind's wrappers, numba-mpi, and of files ROMIO, IOR, HDF5, PnetCDF, h5py
+# make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, Valgrind's wrappers, numba-mpi, Debian's LAMMPS, GROMACS, elk, PETSc, ScaLAPACK, HDF5 and Rmpi, and of files ROMIO, IOR, HDF5, PnetCDF, h5py
 # make stress       random collectives for SECONDS a run (60), from SEED
 # make places     environments and mishaps that users have, and what happens in each; ARGS="-k filter" narrows it
 
@@ -83,7 +83,10 @@ public: python
 	build/python/bin/python tests/io_suites.py
 	build/python/bin/python tests/npb.py
 	build/python/bin/python tests/mpich_fortran.py
+	scripts/peers.sh mpich openmpi
 	for front in mpich openmpi; do build/python/bin/python tests/mpich_suite.py --front $$front || exit 1; done
+	for front in mpich openmpi; do build/python/bin/python tests/mpi4py_suite.py --front $$front || exit 1; done
+	build/python/bin/python tests/installed_programs.py
 	scripts/wheel.sh
 	build/python/bin/python tests/older_userland.py
 	build/python/bin/python tests/overlap_stencils.py --count 500

@@ -70,7 +70,7 @@ layer() { # FOLDER NAME LIBRARY FLAG ALSO...
 }
 layer lib libmpifort_abi.so.1 lib/libmpi_abi.so.1 "" libmpifort_abi.so
 layer lib/tutti/openmpi libmpi_mpifh.so.40 lib/tutti/openmpi/libmpi.so.40 -DTUTTI_OPENMPI libmpi_usempi_ignore_tkr.so.40
-layer lib/tutti/mpich libmpifort.so.12 lib/tutti/mpich/libmpi.so.12 -DTUTTI_MPICH libmpichf90.so.12 libfmpich.so.12
+layer lib/tutti/mpich libmpifort.so.12 lib/tutti/mpich/libmpi.so.12 -DTUTTI_MPICH libmpichf90.so.12 libmpichfort.so.12 libfmpich.so.12
 place 644 "$root/crates/fronts/fortran/generated/mpif.h" "$to/include/mpif.h"
 ln -sf mpicc "$to/bin/mpifort"
 ln -sf mpicc "$to/bin/mpif77"

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tutti_base::config::Config;
 use tutti_sys::{debugger, job};
 
+use crate::interpreters;
 use crate::request::{Inherit, Program, Request};
 
 /// Variables by name, so that a later setting replaces an earlier one.
@@ -90,11 +91,23 @@ pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &P
     let fronts = FRONTS.map(|front| found.join("tutti").join(front));
     let is_system = SYSTEM.iter().any(|system| found == Path::new(system));
     let own = Some(found).filter(|_| !is_system);
-    let folders = own.into_iter().chain(fronts.into_iter().filter(|folder| folder.exists()));
-    let mut path: Vec<OsString> = folders.map(PathBuf::into_os_string).collect();
+    let folders: Vec<PathBuf> =
+        own.into_iter().chain(fronts.into_iter().filter(|folder| folder.exists())).collect();
+    add_r_library_path(variables, program, &folders);
+    let mut path: Vec<OsString> = folders.into_iter().map(PathBuf::into_os_string).collect();
     path.extend(variables.get(&OsString::from(NAME)).filter(|before| !before.is_empty()).cloned());
     if !path.is_empty() {
         variables.insert(NAME.into(), path.join(OsStr::new(":")));
+    }
+}
+
+/// The same for R, which puts folders before those.
+fn add_r_library_path(variables: &mut Variables, program: &Program, folders: &[PathBuf]) {
+    let Some(command) = program.command.first() else { return };
+    let inherited = variables.get(OsStr::new("PATH")).cloned().or_else(|| std::env::var_os("PATH"));
+    let found = interpreters::r_library_path(command, &inherited.unwrap_or_default(), folders);
+    if let Some(path) = found {
+        variables.entry(interpreters::R_LIBRARY_PATH.into()).or_insert(path);
     }
 }
 

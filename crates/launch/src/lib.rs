@@ -46,6 +46,7 @@ pub mod hosts;
 pub mod input;
 pub mod inquiries;
 pub mod instruments;
+pub mod interpreters;
 pub mod io_servers;
 pub mod lines;
 pub mod mapping;

@@ -56,9 +56,8 @@ impl Abi {
         let major = version.trim_start_matches('.').split('.').next().unwrap_or("");
         match (stem, major) {
             ("libmpi_abi", _) => Some(Abi::Standard),
-            ("libmpi" | "libmpich" | "libmpicxx" | "libmpichcxx" | "libmpifort" | "libmpichf90", "12") => {
-                Some(Abi::Mpich)
-            }
+            ("libmpi" | "libmpich" | "libmpicxx" | "libmpichcxx", "12") => Some(Abi::Mpich),
+            ("libmpifort" | "libmpichfort" | "libmpichf90" | "libfmpich", "12") => Some(Abi::Mpich),
             ("libmpi" | "libmpi_cxx" | "libmpi_mpifh" | "libmpi_usempi" | "libmpi_usempif08", "40") => {
                 Some(Abi::OpenMpi)
             }
@@ -170,6 +169,7 @@ mod tests {
         check_name("libmpi_abi.so.1", Some(Abi::Standard));
         check_name("libmpi.so.12", Some(Abi::Mpich));
         check_name("libmpich.so.12.1.8", Some(Abi::Mpich));
+        check_name("libmpichfort.so.12", Some(Abi::Mpich));
         check_name("libmpi.so.40", Some(Abi::OpenMpi));
         check_name("libmpi_usempif08.so.40", Some(Abi::OpenMpi));
         check_name("libmpi.so.20", Some(Abi::Other));

@@ -123,7 +123,8 @@ fn numbers(spec: &Spec, tables: &Tables, handle: &str) -> String {
     let mut pairs = String::new();
     for constant in spec.constants.iter().filter(|constant| constant.ctype == ctype) {
         let row = tables.constants.iter().find(|row| row.name == constant.name);
-        if let Some(value) = row.and_then(|row| row.value(Abi::Mpich)) {
+        // The last one of a meaning is that which the library's handle becomes.
+        for value in row.and_then(|row| row.value(Abi::Mpich)).unwrap_or("").split_whitespace().rev() {
             pairs.push_str(&format!("({value}_u32 as c_int, {}), ", constant.value));
         }
     }

@@ -211,6 +211,8 @@ pub static ompi_mpi_c_complex: Object<63> = Object::new(0x00000212);
 #[unsafe(no_mangle)]
 pub static ompi_mpi_integer16: Object<63> = Object::new(0x000002e1);
 #[unsafe(no_mangle)]
+pub static ompi_mpi_short_float: Object<63> = Object::new(0x000002ca);
+#[unsafe(no_mangle)]
 pub static ompi_mpi_real2: Object<63> = Object::new(0x000002ca);
 #[unsafe(no_mangle)]
 pub static ompi_mpi_complex4: Object<63> = Object::new(0x000002d3);
@@ -224,8 +226,6 @@ pub static ompi_mpi_2cplex: Object<63> = Object::new(kind::INVALID);
 pub static ompi_mpi_2dblcplex: Object<63> = Object::new(kind::INVALID);
 #[unsafe(no_mangle)]
 pub static ompi_mpi_errors_throw_exceptions: Object<127> = Object::new(0x00000141);
-#[unsafe(no_mangle)]
-pub static ompi_mpi_short_float: Object<63> = Object::new(0x000002ca);
 #[unsafe(no_mangle)]
 pub static ompi_mpi_c_short_float_complex: Object<63> = Object::new(0x000002d3);
 #[unsafe(no_mangle)]
@@ -329,10 +329,10 @@ pub static DATATYPE: &[Predefined] = &[
     Predefined::new(0x0000023c, &raw const ompi_mpi_wchar, 33),
     Predefined::new(0x00000212, &raw const ompi_mpi_c_complex, -1),
     Predefined::new(0x000002e1, &raw const ompi_mpi_integer16, 12),
+    Predefined::new(0x000002ca, &raw const ompi_mpi_short_float, 28),
     Predefined::new(0x000002ca, &raw const ompi_mpi_real2, 28),
     Predefined::new(0x000002d3, &raw const ompi_mpi_complex4, -1),
     Predefined::new(0x00000224, &raw const ompi_mpi_ldblcplex, -1),
-    Predefined::new(0x000002ca, &raw const ompi_mpi_short_float, -1),
     Predefined::new(0x000002d3, &raw const ompi_mpi_c_short_float_complex, -1),
     Predefined::new(0x000002d3, &raw const ompi_mpi_cxx_sfltcplex, -1),
 ];

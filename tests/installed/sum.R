@@ -1,0 +1,5 @@
+library(Rmpi)
+rank <- mpi.comm.rank(0)
+total <- mpi.allreduce(rank, type = 1, op = "sum", comm = 0)
+if (rank == 0) cat("the sum of all ranks is", total, "\n")
+invisible(mpi.quit())
