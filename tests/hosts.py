@@ -64,6 +64,15 @@ class Testbed:
             time.sleep(0.05)
         return left
 
+    def slow_down(self, host, rate):
+        """Gives the link of a host another rate, both ways; the testbed was made with one."""
+        switch = (self.agent.parent / "state").read_text().split()[1]
+        shape = "root tbf burst 64kb latency 50ms rate"
+        port = ["nsenter", "-t", switch, "--net", "--", "tc", "qdisc", "replace", "dev", f"p{host[1:]}", *shape.split(), rate]
+        own = self.on(host, "tc", "qdisc", "replace", "dev", "eth0", *shape.split(), rate)
+        for command in (port, own):
+            subprocess.run(list(map(str, command)), check=True, timeout=60)
+
     def down(self):
         """Removes it."""
         self.act("down")
@@ -91,3 +100,18 @@ class Cluster(Mpi):
     def launch(self, words, env=None, **more):
         """A job by its command line, from the first host."""
         return Job(self.testbed.on("n0", *words), {**self.env, **(env or {})}, **more)
+
+
+class OpenMpi(Cluster):
+    """Open MPI on the hosts of a testbed, which gives the processor away while it waits, as hosts share processors."""
+
+    def __init__(self, testbed, per_host):
+        super().__init__("openmpi", testbed, per_host)
+        self.mpicc = self.prefix / "bin" / "mpicc"
+        self.env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+    def place(self, ranks):
+        hosts = self.testbed.hosts[:-(-ranks // self.per_host)]
+        named = ",".join(f"{host}:{self.per_host}" for host in hosts)
+        words = f"--bind-to none --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1 --host {named}".split()
+        return [*words, "--mca", "pml", "ob1", "--prtemca", "plm_ssh_agent", self.testbed.agent]

@@ -1,13 +1,16 @@
 """Measures collectives between hosts (S8, S9): one line a figure, for docs/measurements.md.
 
-usage: python net_figures.py s8|s9|loss [--hosts 4,8,16] [--rate 1gbit] [--per 1] [--rounds 100000]
+usage: python net_figures.py s8|s9|chain|slow|loss [--hosts 4,8,16] [--rate 1gbit] [--per 1]
+    [--rounds 100000] [--percent 10] [--only WORDS,...] [--peers mpich,openmpi]
+
+The other libraries give the processor away while they wait, as hosts here share processors.
 """
 
 import argparse
 import re
 import subprocess
 
-from hosts import Cluster, Testbed
+from hosts import Cluster, OpenMpi, Testbed
 from test_offload import Daemons
 
 MULTICAST = {"TUTTI_MULTICAST": "on", "TUTTI_OFFLOAD": "off"}
@@ -30,12 +33,29 @@ def figures(job):
     return lines or [f"failed: {job}"]
 
 
+YIELDS = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+
+
 class Bench:
-    def __init__(self, hosts, rate, per, mpi="tutti"):
+    def __init__(self, hosts, rate, per, only=(), peers=()):
         self.testbed = Testbed(hosts, rate)
-        self.hosts, self.per = hosts, per
-        self.cluster = Cluster(mpi, self.testbed, per)
+        self.hosts, self.per, self.only = hosts, per, only
+        self.cluster = Cluster("tutti", self.testbed, per)
         self.program = self.cluster.compile("net_figures.c")
+        made = {"mpich": Cluster("mpich", self.testbed, per), "openmpi": OpenMpi(self.testbed, per)}
+        self.peers = {name: mpi for name, mpi in made.items() if name in peers and mpi.mpirun.exists()}
+
+    def wants(self, *words):
+        """Whether a measurement of these words was asked for."""
+        return not self.only or any(str(word) in self.only for word in words)
+
+    def rows(self, words, ways):
+        """A line for each way of Tutti's and for each other library."""
+        for name, env in ways:
+            say(self.hosts, name, *figures(self.run(*words, env=env)))
+        for name, mpi in self.peers.items():
+            job = mpi.run(self.hosts * self.per, mpi.compile("net_figures.c"), *words, env=YIELDS, seconds=60)
+            say(self.hosts, name, *figures(job))
 
     def run(self, *words, env=None, seconds=100):
         return self.cluster.run(self.hosts * self.per, self.program, *words, env=env, seconds=seconds)
@@ -60,39 +80,58 @@ def bytes_of(bench, size):
 
 
 def s8(bench):
-    for size in (MIB, 64 * MIB):
+    for size in (MIB, 64 * MIB) if bench.wants("bytes") else ():
         say(bench.hosts, bytes_of(bench, size))
     loops = (("bcast", 8, 400), ("bcast", 65536, 100), ("bcast", MIB, 15), ("fixed", 65536, 100), ("fixed", MIB, 15))
     for words in (*loops, ("bcast", 16 * MIB, 2), ("once", 64 * MIB)):
-        for name, env in (("multicast", MULTICAST), ("hosts", HOSTS)):
-            say(bench.hosts, name, *figures(bench.run(*words, env=env)))
-    for window in ("2", "64"):
+        if bench.wants(*words[:2]):
+            bench.rows(words, (("multicast", MULTICAST), ("hosts", HOSTS)))
+    for window in ("2", "64") if bench.wants("window") else ():
         env = {**MULTICAST, "TUTTI_ALGORITHM": "bcast=multicast", "TUTTI_MULTICAST_WINDOW": window}
         say(bench.hosts, f"window {window}", *figures(bench.run("fixed", 64, 2000, env=env)))
+
+
+def slow(bench):
+    """One host at a tenth of the rate of the others."""
+    bench.testbed.slow_down("n1", "100mbit")
+    for words in (("bcast", 65536, 50), ("fixed", 65536, 50), ("fixed", MIB, 5)):
+        bench.rows(words, (("multicast", MULTICAST), ("chosen", {}), ("hosts", HOSTS)))
 
 
 def s9(bench):
     daemons = Daemons(bench.testbed)
     try:
         for words in (("barrier", 1000), ("skew", 64, 1200, 300), ("skew", 64, 0, 300), ("bcast", 64, 1000)):
-            for name, env in (("kernel", KERNEL), ("hosts", HOSTS), ("multicast", MULTICAST)):
-                say(bench.hosts, name, *figures(bench.run(*words, env=env)))
+            if bench.wants(words[0]):
+                bench.rows(words, (("kernel", KERNEL), ("hosts", HOSTS), ("multicast", MULTICAST)))
         threaded = {"TUTTI_PROGRESS_THREAD": "1"}
-        for name, env in (("kernel, thread", KERNEL), ("hosts, thread", HOSTS)):
+        for name, env in (("kernel, thread", KERNEL), ("hosts, thread", HOSTS)) if bench.wants("thread") else ():
             say(bench.hosts, name, *figures(bench.run("skew", 64, 1200, 300, env={**env, **threaded})))
     finally:
         daemons.end()
-    for name, env in (("multicast", MULTICAST), ("hosts", HOSTS)):
-        say(bench.hosts, name, *figures(bench.run("allgather", 16384, 50, env=env)))
-    ring = {**HOSTS, "TUTTI_ALGORITHM": "allgather=ring"}
-    say(bench.hosts, "ring", *figures(bench.run("allgather", 16384, 50, env=ring)))
+    if bench.wants("allgather"):
+        ring = {**HOSTS, "TUTTI_ALGORITHM": "allgather=ring"}
+        bench.rows(("allgather", 16384, 50), (("multicast", MULTICAST), ("hosts", HOSTS), ("ring", ring)))
 
 
-def loss(bench, rounds):
-    """Barriers in the kernel, a tenth of the packets lost."""
+def chain(bench):
+    """A hop of a broadcast along all hosts: in the kernel, through processes that look, and that sleep."""
+    daemons = Daemons(bench.testbed)
+    along = {"TUTTI_ALGORITHM": "bcast=kary:radix=1"}
+    asleep = {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"}
+    try:
+        say(bench.hosts, "kernel", *figures(bench.run("chain", 100, 1, env={**KERNEL, **along})))
+        say(bench.hosts, "looking", *figures(bench.run("chain", 100, 0, env={**HOSTS, **along})))
+        say(bench.hosts, "asleep", *figures(bench.run("chain", 100, 0, env={**HOSTS, **along, **asleep})))
+    finally:
+        daemons.end()
+
+
+def loss(bench, rounds, percent):
+    """Barriers in the kernel, some packets lost."""
     daemons = Daemons(bench.testbed)
     for host in bench.testbed.hosts:
-        bench.testbed.act("loss", host, 10)
+        bench.testbed.act("loss", host, percent)
     try:
         env = {**KERNEL, "TUTTI_SILENCE_MS": "30000"}
         say(bench.hosts, "loss", *figures(bench.run("longest", rounds, 1000, env=env, seconds=1000)))
@@ -102,16 +141,21 @@ def loss(bench, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=["s8", "s9", "loss"])
+    parser.add_argument("name", choices=["s8", "s9", "chain", "slow", "loss"])
     parser.add_argument("--hosts", default="4,8,16")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--per", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=100000)
+    parser.add_argument("--percent", type=float, default=10)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--peers", default="")
     given = parser.parse_args()
+    only, peers = (list(filter(None, words.split(","))) for words in (given.only, given.peers))
     for hosts in given.hosts.split(","):
-        bench = Bench(int(hosts), given.rate if given.name == "s8" else "", given.per)
+        bench = Bench(int(hosts), given.rate if given.name in ("s8", "slow") else "", given.per, only, peers)
+        measures = {"s8": s8, "s9": s9, "chain": chain, "slow": slow, "loss": lambda bench: loss(bench, given.rounds, given.percent)}
         try:
-            {"s8": s8, "s9": s9, "loss": lambda bench: loss(bench, given.rounds)}[given.name](bench)
+            measures[given.name](bench)
         finally:
             bench.end()
 

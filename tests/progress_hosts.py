@@ -18,26 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import ROOT, SOURCES, Mpi
-from hosts import Cluster, Testbed, refusal
+from harness import ROOT, SOURCES
+from hosts import Cluster, OpenMpi, Testbed, refusal
 
 OPERATIONS = ["bcast", "allreduce", "alltoall", "allgather"]
 THREADED = {"TUTTI_PROGRESS_THREAD": "1"}
-
-
-class OpenMpi(Mpi):
-    """Open MPI on the hosts of a testbed."""
-
-    def __init__(self, testbed):
-        super().__init__("openmpi")
-        self.testbed, self.mpicc = testbed, self.prefix / "bin" / "mpicc"
-        self.env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(self.prefix / "lib")}
-
-    def command(self, ranks, program, *arguments, options=()):
-        hosts = ",".join(f"{host}:1" for host in self.testbed.hosts[:ranks])
-        words = f"--bind-to none --mca pml ob1 --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1 --host {hosts}".split()
-        words += ["--prtemca", "plm_ssh_agent", self.testbed.agent]
-        return self.testbed.on("n0", self.mpirun, *words, *options, "-n", ranks, program, *arguments)
 
 
 def libraries(testbed):
@@ -48,7 +33,7 @@ def libraries(testbed):
         mpich = Cluster("mpich", testbed, 1)
         found |= {"mpich": (mpich, (), {}), "mpich-thread": (mpich, (), {"MPIR_CVAR_ASYNC_PROGRESS": "1"})}
     if (ROOT / "build" / "peers" / "openmpi").exists():
-        openmpi = OpenMpi(testbed)
+        openmpi = OpenMpi(testbed, 1)
         found |= {"openmpi": (openmpi, (), {}), "openmpi-thread": (openmpi, ("--mca", "btl_tcp_progress_thread", "1"), {})}
     return found
 

@@ -1,7 +1,7 @@
 /* What collectives between hosts cost. Rank 0 prints a line; times are in microseconds, of the rank
  * that took longest unless it is said otherwise, the median of the rounds.
  * usage: net_figures bcast|fixed BYTES ROUNDS | goodput BYTES | barrier ROUNDS | allgather BYTES ROUNDS
- *        | skew BYTES MOST_US ROUNDS | longest ROUNDS MOST_US | once BYTES */
+ *        | skew BYTES MOST_US ROUNDS | longest ROUNDS MOST_US | once BYTES | chain ROUNDS AWAY */
 #include "check.h"
 
 #include <sys/resource.h>
@@ -177,6 +177,45 @@ static void longest(int rounds, unsigned most_us)
         printf("longest %d us %.1f mean %.1f\n", rounds, all, each);
 }
 
+/* Broadcasts from the first rank to the last and from that to the first, where these two alone are waited
+ * for: with broadcasts along a chain as many hops as there are ranks. `away`: the others sleep meanwhile,
+ * which only the kernel does without. */
+static void chain(int rounds, int away)
+{
+    enum { TOGETHER = 5 };
+    char word[8] = {0};
+    double *each = malloc(sizeof *each * (size_t)rounds), spent = 0, sum;
+    for (int round = 0; round < rounds; round++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        int inner = rank > 0 && rank < size - 1;
+        double begun = processor_us(), since;
+        if (inner && away)
+            usleep(4000);
+        else if (!inner && away)
+            usleep(2000);
+        since = MPI_Wtime();
+        for (int i = 0; i < TOGETHER; i++) {
+            if (rank == 0)
+                word[0] = (char)i;
+            MPI_Bcast(word, 8, MPI_BYTE, 0, MPI_COMM_WORLD);
+            CHECK_EQUAL(word[0], (char)i);
+            MPI_Bcast(word, 8, MPI_BYTE, size - 1, MPI_COMM_WORLD);
+        }
+        each[round] = (MPI_Wtime() - since) * 1e6 / TOGETHER;
+        spent += processor_us() - begun;
+    }
+    for (int i = 1; i < rounds; i++)
+        for (int j = i; j > 0 && each[j] < each[j - 1]; j--) {
+            double other = each[j];
+            each[j] = each[j - 1], each[j - 1] = other;
+        }
+    spent /= rounds * TOGETHER;
+    MPI_Reduce(&spent, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("chain %d us %.1f processor %.1f least %.1f\n", size, each[rounds / 2], sum / size, each[0]);
+    free(each);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -192,6 +231,8 @@ int main(int argc, char **argv)
         allgather((size_t)first, (int)second);
     else if (!strcmp(what, "skew"))
         skew((size_t)first, (unsigned)second, argc > 4 ? atoi(argv[4]) : 200);
+    else if (!strcmp(what, "chain"))
+        chain((int)first, (int)second);
     else if (!strcmp(what, "longest"))
         longest((int)first, (unsigned)second);
     else

@@ -14,10 +14,15 @@ use tutti_coll::lower::{Next, Operation, Packet, Program, Purpose, Rotation};
 use tutti_offload::layout::PORT;
 use tutti_offload::seat::{self, Seat};
 
-/// After so long a rank asks for what it misses, and after twice as long each further time.
+/// After so long a rank asks for what it misses, or sooner where packets get lost: see [`Pace`]. To ask in
+/// vain costs packets, and where hosts share processors the time of those who are waited for.
 const FIRST_DOUBT: Duration = Duration::from_millis(2);
-/// Never later than that.
+/// See [`FIRST_DOUBT`].
+const LEAST_DOUBT: Duration = Duration::from_micros(200);
+/// Never later than that. Each further time is after twice as long, if those who were asked wait themselves;
 const LAST_DOUBT: Duration = Duration::from_millis(100);
+/// if they have not answered, only after so many questions: these or the answers may be lost.
+const UNANSWERED: u32 = 4;
 
 /// What the process has: one seat for all its groups.
 #[derive(Debug, Default)]
@@ -41,9 +46,30 @@ pub struct OffloadGroup {
     turns: Mutex<Turns>,
 }
 
+/// After how long a rank of a group asks. It is learned from what questions have found: packets that were
+/// lost, or only others who wait too. Many wait for one that was lost, and so ask in vain: what was found
+/// counts for several of these.
+#[derive(Debug)]
+struct Pace(Duration);
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace(FIRST_DOUBT)
+    }
+}
+
+impl Pace {
+    /// An operation is over that was asked about.
+    fn asked(&mut self, in_vain: bool) {
+        let next = if in_vain { self.0 + self.0 / 8 } else { self.0 / 2 };
+        self.0 = next.clamp(LEAST_DOUBT, FIRST_DOUBT);
+    }
+}
+
 #[derive(Debug, Default)]
 struct Turns {
     rotation: Rotation,
+    pace: Pace,
     /// Own operations that are not over.
     open: Vec<u32>,
     /// Barriers of the library's own.
@@ -58,9 +84,32 @@ pub struct Call {
     after: u32,
     /// And this one, which all had to call.
     synchronised: u32,
-    doubt: Option<(Instant, Duration)>,
+    doubt: Option<Doubt>,
     /// Since when not all answer that are asked.
     silent: Option<Instant>,
+}
+
+/// When a call that was sent is asked about.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    next: Instant,
+    interval: Duration,
+    /// Questions so far.
+    asked: u32,
+}
+
+impl Doubt {
+    fn new(called: Instant, interval: Duration) -> Doubt {
+        Doubt { next: called + interval, interval, asked: 0 }
+    }
+
+    /// It is asked about now; `all_wait`: those whom it was asked of before have answered that they wait.
+    fn again(&mut self, now: Instant, all_wait: bool) {
+        if self.asked > 0 && (all_wait || self.asked >= UNANSWERED) {
+            self.interval = (2 * self.interval).min(LAST_DOUBT);
+        }
+        (self.next, self.asked) = (now + self.interval, self.asked + 1);
+    }
 }
 
 impl Kernel {
@@ -155,22 +204,22 @@ impl OffloadGroup {
     }
 
     fn tend(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
-        let (packet, sequence) = (&call.packet, call.packet.sequence);
-        let Some((doubt, interval)) = call.doubt else {
+        let sequence = call.packet.sequence;
+        let Some(mut doubt) = call.doubt else {
             if !self.may_enter(call) {
                 return Ok(false);
             }
-            self.seat.send(&self.group, packet);
-            let doubt = Instant::now() + FIRST_DOUBT;
-            call.doubt = Some((doubt, FIRST_DOUBT));
-            kernel.calls.push((Arc::clone(self), sequence, doubt));
-            return Ok(self.finish(kernel, sequence));
+            self.seat.send(&self.group, &call.packet);
+            let doubt = Doubt::new(Instant::now(), self.turns().pace.0);
+            call.doubt = Some(doubt);
+            kernel.calls.push((Arc::clone(self), sequence, doubt.next));
+            return Ok(self.finish(kernel, sequence, doubt));
         };
-        if self.finish(kernel, sequence) {
+        if self.finish(kernel, sequence, doubt) {
             return Ok(true);
         }
         let now = Instant::now();
-        if now < doubt {
+        if now < doubt.next {
             return Ok(false);
         }
         let seen = self.seat.look(&self.group, sequence);
@@ -181,17 +230,19 @@ impl OffloadGroup {
             ));
         }
         let arrived = if seen.sequence == sequence { seen.arrived } else { 0 };
-        call.silent = match interval < LAST_DOUBT {
+        call.silent = match doubt.interval < LAST_DOUBT {
             true => None,
             false => self.silent_since(call, (arrived, seen.heard), now)?,
         };
-        self.ask(packet, arrived);
-        let interval = (2 * interval).min(LAST_DOUBT);
-        call.doubt = Some((now + interval, interval));
+        let program = &self.programs[usize::from(call.packet.operation.program)];
+        let entered = arrived & tutti_coll::lower::ENTERED != 0;
+        doubt.again(now, entered && program.missing(arrived) & !seen.heard == 0);
+        self.ask(&call.packet, arrived);
+        call.doubt = Some(doubt);
         let known =
             kernel.calls.iter_mut().find(|(place, known, _)| *known == sequence && Arc::ptr_eq(place, self));
-        if let Some((_, _, doubt)) = known {
-            *doubt = now + interval;
+        if let Some((_, _, next)) = known {
+            *next = doubt.next;
         }
         Ok(false)
     }
@@ -246,12 +297,60 @@ impl OffloadGroup {
     }
 
     /// Whether an operation is over; then it is forgotten.
-    fn finish(self: &Arc<OffloadGroup>, kernel: &mut Kernel, sequence: u32) -> bool {
+    fn finish(self: &Arc<OffloadGroup>, kernel: &mut Kernel, sequence: u32, doubt: Doubt) -> bool {
         let is_done = self.seat.is_done(&self.group, sequence);
         if is_done {
-            self.turns().open.retain(|open| *open != sequence);
+            let mut turns = self.turns();
+            turns.open.retain(|open| *open != sequence);
+            if doubt.asked > 0 {
+                turns.pace.asked(self.seat.look(&self.group, sequence).heard != 0);
+            }
             kernel.calls.retain(|(place, known, _)| *known != sequence || !Arc::ptr_eq(place, self));
         }
         is_done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn it_is_asked_sooner_where_packets_get_lost() {
+        let check = |in_vain: &[bool], expected_us: u128| {
+            let mut pace = Pace::default();
+            in_vain.iter().for_each(|in_vain| pace.asked(*in_vain));
+            assert_eq!(pace.0.as_micros(), expected_us, "{in_vain:?}");
+        };
+        check(&[], 2000);
+        check(&[true; 9], 2000);
+        check(&[false], 1000);
+        check(&[false, true], 1125);
+        check(&[false; 9], 200);
+        let some = [&[false; 9][..], &[true; 30]].concat();
+        check(&some, 2000);
+    }
+
+    #[test]
+    fn who_waits_is_asked_less_and_less() {
+        let check = |answers: &[bool], expected_us: &[u128]| {
+            let mut now = Instant::now();
+            let mut doubt = Doubt::new(now, 200 * US);
+            let mut pauses = Vec::new();
+            for answer in answers {
+                now = doubt.next;
+                doubt.again(now, *answer);
+                pauses.push((doubt.next - now).as_micros());
+            }
+            assert_eq!(pauses, expected_us, "{answers:?}");
+        };
+        check(&[false, true, true], &[200, 400, 800]);
+        check(&[false, false, true, false], &[200, 200, 400, 400]);
+        check(&[false; 7], &[200, 200, 200, 200, 400, 800, 1600]);
+        let mut long = vec![100_000; 20];
+        (0..9).for_each(|place| long[place] = 200 << place);
+        check(&[true; 20], &long);
     }
 }

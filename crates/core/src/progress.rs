@@ -198,10 +198,10 @@ pub fn wait_for(
         waiter = waiter.sleeping_shortly();
     }
     let (sleepers, bells) = sleepers(messenger, lane);
-    let (mut last_looks, mut parting, ranks) = (0, counterpart, messenger.job.header().local_ranks);
+    let (mut last_looks, mut looks) = (0, 0);
+    let (mut parting, ranks) = (counterpart, messenger.job.header().local_ranks);
     let (partnership, limits) = (&messenger.partnership, &messenger.waiting.limits);
-    let most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
-    let (mut looks, mut most) = (0, most);
+    let mut most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
     loop {
         let mut any = move_on(held, messenger, true);
         let over = done(held);
@@ -213,14 +213,13 @@ pub fn wait_for(
             break;
         }
         any |= advance_other_lanes(held, messenger);
-        if any {
-            waiter.reset();
-        }
         tell_threads(held, messenger);
         if any {
+            waiter.reset();
             continue;
         }
-        if looks < most && counterpart.is_some_and(|other| !other.is_away()) {
+        let is_long = waiter.sleep_at_once_if(messenger.messages.borrow(held).link.waits_long());
+        if !is_long && looks < most && counterpart.is_some_and(|other| !other.is_away()) {
             looks += 1;
             held.relax();
             continue;
@@ -361,6 +360,7 @@ fn rest_on(held: &LaneGuard, messenger: &Messenger, watch: Option<&Watch<'_>>, l
         quiet &= messenger.kernel.borrow(held).before_sleep(descriptors, &mut until);
         until
     });
+    watch.set_room(links.wants_room());
     quiet
 }
 

@@ -103,12 +103,18 @@ impl Both {
         Some(Both { kernel, machine, line, counted: [0; COUNTERS] })
     }
 
-    /// The bytes go to both; they agree.
-    fn take(&mut self, rank: u32, bytes: &[u8], is_own: bool) {
+    /// The bytes go to the kernel's program.
+    fn give(&mut self, bytes: &[u8], is_own: bool) {
         let frame = frame(bytes);
         let name = if is_own { EGRESS } else { INGRESS };
         let options = TestRunOptions { data_in: Some(&frame), ..TestRunOptions::default() };
         program(&mut self.kernel, name).expect("it is loaded").test_run(options).expect("it runs");
+    }
+
+    /// The bytes go to both; they agree.
+    fn take(&mut self, rank: u32, bytes: &[u8], is_own: bool) {
+        self.give(bytes, is_own);
+        let name = if is_own { EGRESS } else { INGRESS };
         let mut out = Vec::new();
         let read = packet::read(bytes, rank, &self.line, is_own);
         let (counter, sequence) = match &read {
@@ -296,16 +302,26 @@ fn sums_of_the_kernel_are_those_of_the_hardware() {
     let pairs: u32 = std::env::var("TUTTI_PAIRS").map_or(200_000, |count| count.parse().expect("a number"));
     let mut dice = Dice(0xfeed_beef_1234_5677);
     let operation = Operation { program: 0, operator: Operator::SumF64 as u8, bytes: OPERAND_BYTES as u16 };
-    for round in 0..pairs / 16 {
-        let left: Vec<f64> = (0..16).map(|_| hard(&mut dice, None)).collect();
-        let right: Vec<f64> = left.iter().map(|near| hard(&mut dice, Some(*near))).collect();
+    let result = usize::from(all[0][0].result[0]);
+    for sequence in 1..=pairs / 16 {
+        let left: [f64; 16] = std::array::from_fn(|_| hard(&mut dice, None));
+        let right: [f64; 16] = std::array::from_fn(|place| hard(&mut dice, Some(left[place])));
         for (purpose, from, numbers) in [(Purpose::Enter, 0, left), (Purpose::Message { event: 1 }, 1, right)]
         {
             let data = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-            let packet = Packet { sequence: round + 1, operation, from, to: 0, purpose, data };
-            let bytes = packet::write(&packet, &both.line);
-            both.take(0, &bytes, purpose == Purpose::Enter);
+            let packet = Packet { sequence, operation, from, to: 0, purpose, data };
+            both.give(&packet::write(&packet, &both.line), purpose == Purpose::Enter);
+        }
+        let place = (SLOT * CHANNELS as usize + (sequence % CHANNELS) as usize) * AREAS + result;
+        let told: [u8; AREA_BYTES] = entry(&both.kernel, "areas", place);
+        for (place, told) in told.as_chunks::<8>().0[..16].iter().enumerate() {
+            // The hardware's addition, not the compiler's.
+            let (x, y) = (std::hint::black_box(left[place]), std::hint::black_box(right[place]));
+            let told = f64::from_le_bytes(*told);
+            let same = told.to_bits() == (x + y).to_bits() || told.is_nan() && (x + y).is_nan();
+            assert!(same, "{x:e} + {y:e} = {:e}, and not {told:e}", x + y);
         }
     }
-    assert_eq!(both.counted[Counter::Completed as usize], u64::from(pairs / 16));
+    let completed: u64 = entry(&both.kernel, "counters", Counter::Completed as usize);
+    assert_eq!(completed, u64::from(pairs / 16));
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use crate::faults::Faults;
 use crate::hold::{self, Hold};
 use crate::remote;
 use crate::state::{self, Testbed};
@@ -80,7 +81,7 @@ pub enum Action {
         /// Name or address.
         host: String,
     },
-    /// Lose so many percent of the datagrams that reach or leave a host; 0 ends that.
+    /// Lose so many percent of the datagrams that reach or leave a host; 0 without options ends all faults.
     Loss {
         /// Which testbed.
         #[command(flatten)]
@@ -89,6 +90,12 @@ pub enum Action {
         host: String,
         /// 0 to 100.
         percent: f64,
+        /// And so many percent reach the host twice.
+        #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+        twice: f64,
+        /// And so many percent reach it late, behind others; on links without a rate.
+        #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+        late: f64,
     },
     /// List the processes that run on the hosts: host, number, name.
     Ps {
@@ -126,9 +133,8 @@ pub fn run(action: Action) -> ExitCode {
         Action::Kill { name, host } => Testbed::get(&name.name).and_then(|testbed| testbed.kill(&host)),
         Action::Cut { name, host, time } => cut(&name.name, &host, time),
         Action::Join { name, host } => Testbed::get(&name.name).and_then(|testbed| testbed.join(&host)),
-        Action::Loss { name, host, percent } => {
-            Testbed::get(&name.name).and_then(|testbed| testbed.lose(&host, percent))
-        }
+        Action::Loss { name, host, percent, twice, late } => Testbed::get(&name.name)
+            .and_then(|testbed| testbed.spoil(&host, Faults { lost: percent, twice, late })),
         Action::Ps { name } => processes(&name.name),
         Action::Down { name } => state::down(&name.name),
         Action::Hold(options) => hold::hold(&options),

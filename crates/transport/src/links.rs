@@ -80,6 +80,16 @@ impl<F: FarLink> Links<F> {
         (rests && all_rest, until.into_iter().chain(first).chain(due).min())
     }
 
+    /// See [`Casting::waits_long`].
+    pub fn waits_long(&self) -> bool {
+        self.casting.as_ref().is_some_and(|casting| casting.waits_long())
+    }
+
+    /// See [`Casting::wants_room`].
+    pub fn wants_room(&self) -> Option<RawFd> {
+        self.casting.as_ref()?.wants_room()
+    }
+
     /// As [`FarLink::is_flushed`], for all that goes over the network.
     pub fn is_flushed(&mut self) -> bool {
         let flushed = self.far().is_none_or(FarLink::is_flushed);

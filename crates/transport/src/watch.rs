@@ -13,13 +13,15 @@ use tutti_sys::event;
 pub struct Watch<'a> {
     bell: BorrowedFd<'a>,
     descriptors: RefCell<Vec<RawFd>>,
+    /// One that is watched until it can be written.
+    room: Cell<Option<RawFd>>,
     until: Cell<Option<Instant>>,
 }
 
 impl<'a> Watch<'a> {
     /// For the rank whose bell this is.
     pub fn new(bell: BorrowedFd<'a>) -> Watch<'a> {
-        Watch { bell, descriptors: RefCell::default(), until: Cell::new(None) }
+        Watch { bell, descriptors: RefCell::default(), room: Cell::new(None), until: Cell::new(None) }
     }
 
     /// Writes down what the next sleep watches: `list` adds descriptors, which stay open until the sleep is over, and says when
@@ -27,7 +29,13 @@ impl<'a> Watch<'a> {
     pub fn set(&self, list: impl FnOnce(&mut Vec<RawFd>) -> Option<Instant>) {
         let mut descriptors = self.descriptors.borrow_mut();
         descriptors.clear();
+        self.room.set(None);
         self.until.set(list(&mut descriptors));
+    }
+
+    /// And until this one can be written.
+    pub fn set_room(&self, descriptor: Option<RawFd>) {
+        self.room.set(descriptor);
     }
 
     /// Whether there is more to watch than the doorbell.
@@ -40,7 +48,8 @@ impl<'a> Watch<'a> {
         let mut descriptors = self.descriptors.borrow_mut();
         descriptors.push(self.bell.as_raw_fd());
         let left = self.until.get().map(|until| until.saturating_duration_since(Instant::now()));
-        event::wait_readable(&descriptors, left.map_or(timeout, |left| left.min(timeout)));
+        let timeout = left.map_or(timeout, |left| left.min(timeout));
+        event::wait_ready(&descriptors, self.room.get().as_slice(), timeout);
         event::damp(self.bell);
     }
 }

@@ -376,7 +376,7 @@ fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) 
 }
 
 /// Sets the parameters that a forced choice names; what cannot be read is passed over.
-fn force(params: &mut Params, text: &str, shape: &Shape) {
+pub fn force(params: &mut Params, text: &str, shape: &Shape) {
     for (name, value) in text.split(':').skip(1).filter_map(|part| part.split_once('=')) {
         match (name.trim(), value.trim(), size(value.trim())) {
             ("radix", "flat", _) => params.radix = Params::FLAT,

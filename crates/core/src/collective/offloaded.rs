@@ -20,7 +20,7 @@ use tutti_base::config::Offload;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::ir::Schedule;
 use tutti_coll::lower::{self, Program, lower};
-use tutti_coll::{Collective, Params, Shape, registry};
+use tutti_coll::{Collective, Params, Shape, registry, select};
 use tutti_data::{Datatype, Op, Reducer};
 use tutti_offload::layout::{AREA_BYTES, OPERAND_BYTES, Operator, PEERS, PORT, PROGRAMS};
 use tutti_offload::seat::Seat;
@@ -215,7 +215,8 @@ fn install(
     hosts: &[Ipv4Addr],
     number: u32,
 ) -> std::result::Result<OffloadGroup, String> {
-    let programs = programs(comm.size(), comm.rank().0)?;
+    let forced = process.config.algorithm_of(Collective::Bcast.name()).unwrap_or_default();
+    let programs = programs(comm.size(), comm.rank().0, forced)?;
     let mut ranks: Vec<u32> = programs.iter().flat_map(Program::peers).collect();
     ranks.sort_unstable();
     ranks.dedup();
@@ -231,19 +232,28 @@ fn install(
     Ok(OffloadGroup::new(Arc::clone(seat), group, programs, BARRIER, silence))
 }
 
-/// This rank's programs, in the order of their numbers.
-fn programs(ranks: u32, rank: u32) -> std::result::Result<Vec<Program>, String> {
+/// This rank's programs, in the order of their numbers. `forced`: the algorithm that broadcasts are to go
+/// by; if it is one of trees without segments, they do in the kernel too.
+fn programs(ranks: u32, rank: u32, forced: &str) -> std::result::Result<Vec<Program>, String> {
     let roots = ranks.min((PROGRAMS - usize::from(BCAST)) as u32);
     let barrier =
         [(Collective::Barrier, "dissemination", 0), (Collective::Allreduce, "recursive_doubling", 0)];
-    let all = barrier.into_iter().chain((0..roots).map(|root| (Collective::Bcast, "knomial", root)));
+    let tree = if forced.starts_with("kary") { "kary" } else { "knomial" };
+    let all = barrier.into_iter().chain((0..roots).map(|root| (Collective::Bcast, tree, root)));
     all.map(|(collective, name, root)| {
         let found = registry().iter().find(|known| known.collective == collective && known.name == name);
         let generator = found.expect("these algorithms are registered");
         let count = u64::from(collective != Collective::Barrier);
         let shape = |rank| Shape { root, ..Shape::new(collective, ranks, rank, count) };
+        let params = |shape: &Shape| {
+            let mut params = Params::default();
+            if forced.starts_with(name) {
+                select::force(&mut params, forced, shape);
+            }
+            Params { segment: 0, ..params }
+        };
         let schedules: Vec<Schedule> =
-            (0..ranks).map(|rank| generator.generate(&shape(rank), &Params::default())).collect();
+            (0..ranks).map(|rank| generator.generate(&shape(rank), &params(&shape(rank)))).collect();
         let lowered = lower(&shape(0), &schedules).map_err(|refusal| format!("{collective}: {refusal}"))?;
         Ok(lowered.into_iter().nth(rank as usize).expect("there is one a rank"))
     })

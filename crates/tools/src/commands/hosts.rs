@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tutti_testbed::{Lines, Testbed};
+use tutti_testbed::{Host, Lines, Testbed};
 
 use crate::measure::awake::Awake;
 use crate::measure::cells::asks;
@@ -84,6 +84,11 @@ impl Raised {
             per_host,
             by_node: false,
         }
+    }
+
+    /// The words before a command that runs it on a host, for each host.
+    pub fn enter_each(&self) -> Vec<Vec<String>> {
+        self.testbed.hosts.iter().map(Host::enter).collect()
     }
 }
 

@@ -20,6 +20,8 @@ const ROOM_BYTES: usize = 64 << 10;
 const PER_POLL: usize = 16;
 /// When something found no room, it is tried again after so long.
 const NO_ROOM: Duration = Duration::from_micros(200);
+/// Who usually waits for longer than this until more can be sent sleeps at once.
+const LONG: Duration = Duration::from_micros(50);
 
 /// Multicast of one process.
 #[derive(Debug)]
@@ -31,6 +33,11 @@ pub struct Casting {
     restarts: Option<u32>,
     /// The interface takes one datagram a call.
     single: bool,
+    /// The socket has taken no more.
+    is_full: bool,
+    /// Since when more could not be sent, and how long that takes as a rule.
+    refused: Option<Instant>,
+    usual: Duration,
     room: Box<[u8]>,
     start: Instant,
 }
@@ -55,6 +62,9 @@ impl Casting {
             socket_state: SocketState::Closed,
             restarts: is_kept.then(kept::restarts),
             single: false,
+            is_full: false,
+            refused: None,
+            usual: Duration::ZERO,
             room,
             start,
         }
@@ -149,7 +159,32 @@ impl Casting {
         self.join();
         let sent = self.machine.send(self.start.elapsed(), to, header, bytes, fill, rest);
         self.transmit(link);
+        self.note_refusal(sent.is_err());
         sent
+    }
+
+    /// Learns how long it takes until more can be sent.
+    fn note_refusal(&mut self, is_refused: bool) {
+        match self.refused {
+            None if is_refused => self.refused = Some(Instant::now()),
+            Some(since) if !is_refused => {
+                self.usual = (7 * self.usual + since.elapsed()) / 8;
+                self.refused = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether more cannot be sent before the link, or receivers, have gone on for longer than it takes to
+    /// sleep and wake up.
+    pub fn waits_long(&self) -> bool {
+        self.refused.is_some() && self.usual >= LONG
+    }
+
+    /// The descriptor that can be written when the link takes more, if it does not now.
+    pub fn wants_room(&self) -> Option<RawFd> {
+        let SocketState::Open(socket) = &self.socket_state else { return None };
+        (self.is_full && !event::is_writable(socket.as_fd())).then(|| socket.as_raw_fd())
     }
 
     /// See [`Link::handed_back`].
@@ -191,15 +226,15 @@ impl Casting {
     pub fn before_sleep(&self, descriptors: &mut Vec<RawFd>) -> Option<Instant> {
         let SocketState::Open(socket) = &self.socket_state else { return None };
         descriptors.push(socket.as_raw_fd());
-        let due = self.start + self.machine.deadline()?;
+        let due = self.start + self.machine.deadline(self.wants_room().is_none())?;
         Some(due.max(Instant::now() + NO_ROOM))
     }
 
     fn transmit(&mut self, link: &mut impl Link) {
-        let Casting { machine, socket_state, single, start, .. } = self;
+        let Casting { machine, socket_state, single, is_full, start, .. } = self;
         let group = machine.group();
         let mut broken = None;
-        let wire = |batch: Batch<'_>| {
+        let mut send = |batch: Batch<'_>| {
             let SocketState::Open(socket) = &*socket_state else { return true };
             if !*single {
                 match multicast::send(socket, group, batch.bytes, batch.each) {
@@ -212,6 +247,12 @@ impl Casting {
             let mut datagrams = batch.bytes.chunks(batch.each);
             broken.is_some()
                 || datagrams.all(|one| multicast::send(socket, group, one, batch.each).unwrap_or(true))
+        };
+        *is_full = false;
+        let wire = |batch: Batch<'_>| {
+            let sent = send(batch);
+            *is_full |= !sent;
+            sent
         };
         machine.transmit(start.elapsed(), wire, |peer, header, payload| {
             link.try_send(peer, header, payload).is_ok()

@@ -281,9 +281,10 @@ impl Multicast {
         self.outgoing.iter().any(Outgoing::has_deaf)
     }
 
-    /// When [`Multicast::transmit`] has something to do, or [`Multicast::poll`].
-    pub fn deadline(&self) -> Option<Duration> {
-        let outgoing = self.outgoing.iter().filter_map(Outgoing::deadline);
+    /// When [`Multicast::transmit`] has something to do, or [`Multicast::poll`]; `has_room`: the wire
+    /// takes what is not sent yet.
+    pub fn deadline(&self, has_room: bool) -> Option<Duration> {
+        let outgoing = self.outgoing.iter().filter_map(|stream| stream.deadline(has_room));
         outgoing.chain(self.incoming.values().filter_map(Incoming::deadline)).min()
     }
 

@@ -291,9 +291,10 @@ impl Outgoing {
         true
     }
 
-    /// When there will be something to do.
-    pub fn deadline(&self) -> Option<Duration> {
-        if !self.words.is_empty() || !self.again.is_empty() || self.sent < self.next {
+    /// When there will be something to do; `has_room`: the wire takes what is not sent yet.
+    pub fn deadline(&self, has_room: bool) -> Option<Duration> {
+        let unsent = !self.again.is_empty() || self.sent < self.next;
+        if !self.words.is_empty() || has_room && unsent {
             return Some(Duration::ZERO);
         }
         let gathers = (!self.lacked.is_empty()).then_some(self.lacked_since + GATHER);

@@ -87,6 +87,13 @@ impl Phases {
         Phases { longest_sleep: FIRST_SLEEP, ..self }
     }
 
+    /// Neither looks nor gives way any more.
+    pub fn sleep_at_once(&mut self) {
+        self.spin.most = 0;
+        let budget = Budget { message_looks: 0, flag_looks: 0, awake_ns: 0 };
+        self.giving = Some(Giving { budget, since_ns: 0, given_ns: 0, handed_over: u64::MAX });
+    }
+
     /// A look has found something: the wait begins anew.
     #[inline]
     pub fn restart(&mut self) {

@@ -46,6 +46,14 @@ impl<'a> Waiter<'a> {
         Waiter { phases: self.phases.sleeping_shortly(), ..self }
     }
 
+    /// If what is waited for takes longer than looking for it would pay, the next pause is a sleep.
+    pub fn sleep_at_once_if(&mut self, is_long: bool) -> bool {
+        if is_long {
+            self.phases.sleep_at_once();
+        }
+        is_long
+    }
+
     /// Begins anew: call after a look that found something.
     #[inline]
     pub fn reset(&mut self) {

@@ -2,9 +2,10 @@
 //!
 //! What two cores can show is measured: a job for each way and algorithm, which take turns cell by cell, and
 //! the best of each way counts. The rest is simulated on recorded machines; the table says which is which.
-//! [`list`] holds the rows, [`files`] those of io-servers.
+//! [`list`] holds the rows, [`files`] those of io-servers, [`hosts`] those on several hosts of this machine.
 
 mod files;
+mod hosts;
 mod list;
 mod outcome;
 mod simulated;
@@ -73,11 +74,12 @@ pub fn run(options: &Options) -> Result<(), String> {
     let programs = Programs::build(&options.out, std::slice::from_ref(&tutti))?;
     let bench = Bench { options, tutti, programs };
     let wanted: Vec<_> = HEADLINES.iter().filter(|headline| bench.wants(headline)).collect();
-    let of_files: Vec<_> = files::ROWS.iter().filter(|row| bench.wants_files(row)).collect();
+    let of_files: Vec<_> = files::ROWS.iter().filter(|row| bench.wants_measured(row.claim)).collect();
+    let of_hosts: Vec<_> = hosts::ROWS.iter().filter(|row| bench.wants_measured(row.claim)).collect();
     let mut left = wanted.iter().filter(|headline| matches!(headline.shown, Shown::Measured(..))).count()
         as u32
         * options.ranks.len() as u32
-        + of_files.len() as u32;
+        + (of_files.len() + of_hosts.len()) as u32;
     let awake = (left > 0).then(Awake::begin).flatten();
     let start = Instant::now();
     let rounds = |left: u32| match options.budget {
@@ -104,10 +106,17 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
     }
     if !of_files.is_empty() {
-        let rounds = |number: usize| rounds((of_files.len() - number) as u32);
+        let rounds = |number: usize| rounds((of_files.len() - number + of_hosts.len()) as u32);
         files::measure(&bench.tutti, &bench.programs, bench.pace(), &of_files, rounds, |row, outcome| {
             tell(files_row(row, outcome, options.explain), outcome);
         })?;
+    }
+    if !of_hosts.is_empty() {
+        let rounds = |number: usize| rounds((of_hosts.len() - number) as u32);
+        let at = (home.as_path(), bench.pace());
+        hosts::measure(&bench.tutti, &bench.programs, at, &of_hosts, rounds, |row, outcome| {
+            tell(hosts_row(row, outcome, options.explain), outcome);
+        });
     }
     let end = format!("\n{missed} not reached. measured: on this machine; simulated: on a recorded one.\n");
     crate::output::show(&end);
@@ -128,8 +137,9 @@ impl Bench<'_> {
         about && self.options.only.as_deref().is_none_or(|only| (only == "measured") == measured)
     }
 
-    fn wants_files(&self, row: &files::Row) -> bool {
-        let about = self.options.about.as_deref().is_none_or(|words| row.claim.contains(words));
+    /// Whether a row that is always measured is wanted.
+    fn wants_measured(&self, claim: &str) -> bool {
+        let about = self.options.about.as_deref().is_none_or(|words| claim.contains(words));
         about && self.options.only.as_deref() != Some("simulated")
     }
 
@@ -382,6 +392,17 @@ fn files_row(row: &files::Row, outcome: &Outcome, explain: bool) -> String {
     };
     let paper = format!("{:.2}", row.paper);
     line(["S10", row.claim, row.op], row.bytes, outcome, ["measured", &paper, &here, &verdict], explain)
+}
+
+/// A row of several hosts on this machine, all of which are measured.
+fn hosts_row(row: &hosts::Row, outcome: &Outcome, explain: bool) -> String {
+    let (here, verdict) = match &outcome.value {
+        Ok(value) => (shown(value), verdict_of(value)),
+        Err(why) => ("-".to_string(), format!("not available: {why}")),
+    };
+    let paper = row.paper.map_or("-".to_string(), |paper| format!("{paper:.2}"));
+    let what = [row.system, row.claim, row.operation];
+    line(what, row.bytes, outcome, ["measured", &paper, &here, &verdict], explain)
 }
 
 fn line(
