@@ -142,7 +142,7 @@ impl Daemons {
             daemons.0.push(child);
             let mut said = String::new();
             let heard = BufReader::new(output).read_line(&mut said);
-            if !matches!(heard, Ok(_) if said.contains("ready")) {
+            if heard.is_err() || !said.contains("ready") {
                 return Err("`tutti netd` does not start here".to_string());
             }
         }
