@@ -1,6 +1,6 @@
 //! The nests of a region as they stand in the program, within bounds.
 
-use super::text::{Text, words};
+use super::text::{Text, dedented, words};
 use super::writer::Writer;
 use crate::region::{Coordinate, Loop};
 use crate::step::is_parallel;
@@ -79,13 +79,7 @@ impl Writer<'_> {
         if !text.ends_with(['}', ';']) {
             text.push(';');
         }
-        let column = self.column(start);
-        let mut lines = text.lines().map(|line| {
-            let blanks = line.len() - line.trim_start().len();
-            &line[blanks.min(column)..]
-        });
-        let first = lines.next().unwrap_or("").to_string();
-        lines.fold(first, |all, line| all + "\n" + line) + "\n"
+        dedented(&text, self.column(start)) + "\n"
     }
 
     /// The header with the line break and blanks that stood before the body.
@@ -93,5 +87,10 @@ impl Writer<'_> {
         let before = &self.source[..body];
         let blanks = &before[before.trim_end().len()..];
         if blanks.contains('\n') { format!("{}{blanks}", header.trim_end()) } else { header.to_string() }
+    }
+
+    /// How far the line of `offset` is indented.
+    pub fn column(&self, offset: usize) -> usize {
+        self.source[..offset].rsplit('\n').next().map_or(0, |line| line.len() - line.trim_start().len())
     }
 }

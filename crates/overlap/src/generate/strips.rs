@@ -1,5 +1,6 @@
 //! A nest whose innermost loop is a chain, in strips of rows along diagonals ([`crate::diagonals`]).
 
+use super::text::dedented;
 use super::writer::Writer;
 use crate::diagonals;
 use crate::region::Loop;
@@ -140,11 +141,6 @@ impl Writer<'_> {
         let outside = dedented(outside.trim_end(), self.column(span.start));
         Some(Parts { outside, body, depth: loops.len() - 2, rows: rows.clone(), chain: chain.clone() })
     }
-
-    /// How far the line of `offset` is indented.
-    pub fn column(&self, offset: usize) -> usize {
-        self.source[..offset].rsplit('\n').next().map_or(0, |line| line.len() - line.trim_start().len())
-    }
 }
 
 /// The loop over rows, from `low` up to `high`.
@@ -152,15 +148,6 @@ fn over_rows(rows: &Loop, low: &str, high: &str) -> String {
     let Loop { variable, declared, .. } = rows;
     let type_name = declared.as_ref().map_or(String::new(), |name| format!("{name} "));
     format!("for ({type_name}{variable} = {low}; {variable} < {high}; {variable}++)")
-}
-
-/// Lines with up to `column` blanks less before each.
-fn dedented(text: &str, column: usize) -> String {
-    let cut = |line: &str| {
-        let blanks = line.len() - line.trim_start().len();
-        line[blanks.min(column)..].to_string()
-    };
-    text.lines().map(cut).collect::<Vec<String>>().join("\n")
 }
 
 /// The loops over strips, in the loops that are outside of them.

@@ -141,6 +141,15 @@ pub fn replace_words(text: &str, other: impl Fn(&str) -> Option<String>) -> Stri
     replaced + &text[done..]
 }
 
+/// Lines with up to `column` blanks less before each.
+pub fn dedented(text: &str, column: usize) -> String {
+    let cut = |line: &str| {
+        let blanks = line.len() - line.trim_start().len();
+        line[blanks.min(column)..].to_string()
+    };
+    text.lines().map(cut).collect::<Vec<String>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
