@@ -108,14 +108,16 @@ pub fn run(options: &Options) -> Result<(), String> {
     if !of_files.is_empty() {
         let rounds = |number: usize| rounds((of_files.len() - number + of_hosts.len()) as u32);
         files::measure(&bench.tutti, &bench.programs, bench.pace(), &of_files, rounds, |row, outcome| {
-            tell(files_row(row, outcome, options.explain), outcome);
+            let what = ["S10", row.claim, row.op];
+            tell(measured_row(what, row.bytes, Some(row.paper), outcome, options.explain), outcome);
         })?;
     }
     if !of_hosts.is_empty() {
         let rounds = |number: usize| rounds((of_hosts.len() - number) as u32);
         let at = (home.as_path(), bench.pace());
         hosts::measure(&bench.tutti, &bench.programs, at, &of_hosts, rounds, |row, outcome| {
-            tell(hosts_row(row, outcome, options.explain), outcome);
+            let what = [row.system, row.claim, row.operation];
+            tell(measured_row(what, row.bytes, row.paper, outcome, options.explain), outcome);
         });
     }
     let end = format!("\n{missed} not reached. measured: on this machine; simulated: on a recorded one.\n");
@@ -384,25 +386,14 @@ fn row(headline: &Headline, outcome: &Outcome, explain: bool) -> String {
     line(what, headline.bytes, outcome, [kind, &paper, &here, &verdict], explain)
 }
 
-/// A row of io-servers, all of which are measured.
-fn files_row(row: &files::Row, outcome: &Outcome, explain: bool) -> String {
+/// A row that is always measured: what stands in its first three columns, its bytes, what the paper has.
+fn measured_row(what: [&str; 3], bytes: u64, paper: Option<f64>, outcome: &Outcome, explain: bool) -> String {
     let (here, verdict) = match &outcome.value {
         Ok(value) => (shown(value), verdict_of(value)),
         Err(why) => ("-".to_string(), format!("not available: {why}")),
     };
-    let paper = format!("{:.2}", row.paper);
-    line(["S10", row.claim, row.op], row.bytes, outcome, ["measured", &paper, &here, &verdict], explain)
-}
-
-/// A row of several hosts on this machine, all of which are measured.
-fn hosts_row(row: &hosts::Row, outcome: &Outcome, explain: bool) -> String {
-    let (here, verdict) = match &outcome.value {
-        Ok(value) => (shown(value), verdict_of(value)),
-        Err(why) => ("-".to_string(), format!("not available: {why}")),
-    };
-    let paper = row.paper.map_or("-".to_string(), |paper| format!("{paper:.2}"));
-    let what = [row.system, row.claim, row.operation];
-    line(what, row.bytes, outcome, ["measured", &paper, &here, &verdict], explain)
+    let paper = paper.map_or("-".to_string(), |paper| format!("{paper:.2}"));
+    line(what, bytes, outcome, ["measured", &paper, &here, &verdict], explain)
 }
 
 fn line(
