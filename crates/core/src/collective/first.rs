@@ -4,7 +4,6 @@
 
 use crate::communicator::Communicator;
 use crate::communicator::collectives::{Channel, places};
-
 use crate::lanes::LaneGuard;
 use crate::process::{Process, SELF_CONTEXT};
 
@@ -27,6 +26,6 @@ pub(super) fn is_among_them(held: &LaneGuard, process: &Process, comm: &Communic
         && config.algorithm.is_empty()
         && !state.wishes.name_algorithms()
         && !state.tune(process).is_on()
-        && places::local_ranks(process, comm).is_some()
+        && its.node.numbers(process, comm).is_none()
         && !places::is_mixed(process, comm)
 }
