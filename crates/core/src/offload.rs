@@ -17,11 +17,11 @@ use tutti_offload::seat::{self, Seat};
 /// After so long a rank asks for what it misses, or sooner where packets get lost: see [`Pace`]. To ask in
 /// vain costs packets, and where hosts share processors the time of those who are waited for.
 const FIRST_DOUBT: Duration = Duration::from_millis(2);
-/// See [`FIRST_DOUBT`].
+/// Never sooner than that.
 const LEAST_DOUBT: Duration = Duration::from_micros(200);
-/// Never later than that. Each further time is after twice as long, if those who were asked wait themselves;
+/// Never later than that. Each further time is after twice as long, if those who were asked wait themselves.
 const LAST_DOUBT: Duration = Duration::from_millis(100);
-/// if they have not answered, only after so many questions: these or the answers may be lost.
+/// If they have not answered, only after so many questions: these or the answers may be lost.
 const UNANSWERED: u32 = 4;
 
 /// What the process has: one seat for all its groups.

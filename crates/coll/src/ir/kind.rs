@@ -16,7 +16,7 @@ pub enum Kind {
     },
     /// Sends `from` to every member of a group, as one payload where the network copies it.
     Multicast {
-        /// Which of [`Schedule::groups`].
+        /// Which of [`groups`](super::Schedule::groups).
         group: u16,
         /// Which sequence of messages it belongs to, with each of them.
         lane: u16,

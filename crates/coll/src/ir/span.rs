@@ -69,7 +69,7 @@ pub struct Tables<'a> {
     pub send: &'a [u64],
     /// The sums of [`Table::Recv`], in units.
     pub recv: &'a [u64],
-    /// [`Schedule::permutation`].
+    /// [`permutation`](super::Schedule::permutation).
     pub permutation: &'a [u32],
 }
 
@@ -103,7 +103,7 @@ pub enum Division {
     /// Blocks given by a table.
     Table(Table),
     /// The same blocks in another order: block `b` is the one whose number is entry `b` of
-    /// [`Schedule::permutation`]. Found by adding up, for few blocks.
+    /// [`permutation`](super::Schedule::permutation). Found by adding up, for few blocks.
     Permuted(Table),
 }
 
@@ -146,7 +146,7 @@ pub enum Start {
         /// Which block.
         index: Index,
     },
-    /// At the first unit of the block whose number is entry `index` of [`Schedule::permutation`]: rings and
+    /// At the first unit of the block whose number is entry `index` of [`permutation`](super::Schedule::permutation): rings and
     /// subtrees that follow the machine instead of the ranks.
     Permuted {
         /// How the buffer is divided.
@@ -202,7 +202,7 @@ pub enum Length {
         /// How many.
         count: u32,
     },
-    /// As long as the block whose number is entry `index` of [`Schedule::permutation`].
+    /// As long as the block whose number is entry `index` of [`permutation`](super::Schedule::permutation).
     Permuted {
         /// How blocks are measured.
         division: Division,
