@@ -146,8 +146,9 @@ pub enum Start {
         /// Which block.
         index: Index,
     },
-    /// At the first unit of the block whose number is entry `index` of [`permutation`](super::Schedule::permutation): rings and
-    /// subtrees that follow the machine instead of the ranks.
+    /// At the first unit of the block whose number is entry `index` of
+    /// [`permutation`](super::Schedule::permutation): rings and subtrees that follow the machine instead of
+    /// the ranks.
     Permuted {
         /// How the buffer is divided.
         division: Division,
