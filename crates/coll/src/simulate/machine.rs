@@ -103,6 +103,8 @@ pub(super) struct Run {
     pub forced: u64,
     /// Work of all ranks on data and messages.
     pub work: Time,
+    /// As [`Prices::longest_share`].
+    pub longest_share: Time,
     /// When each rank began its second operation, if there was one.
     pub second_begins: Vec<Time>,
     /// For each operation, the sums over the ranks of when they began and ended it.
@@ -252,6 +254,7 @@ impl<'a> Machine<'a> {
                 tasks: self.tasks,
                 forced: self.forced,
                 work: self.prices.work,
+                longest_share: self.prices.longest_share(self.layout),
                 turns: self.turns,
                 gave_up,
             },

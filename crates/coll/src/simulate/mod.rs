@@ -214,7 +214,7 @@ fn machine<'a>(series: &'a Series<'a>, load: &'a Load, stage: &Stage<'a>) -> Mac
 }
 
 fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {
-    let last = run.ends.iter().copied().max().unwrap_or(0);
+    let last = run.ends.iter().copied().max().unwrap_or(0).max(run.longest_share);
     let sum: f64 = run.ends.iter().map(|end| *end as f64).sum();
     let seconds = stage.model.call + last as f64 * 1e-12;
     Prediction {

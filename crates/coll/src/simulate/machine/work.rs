@@ -132,29 +132,21 @@ impl Machine<'_> {
                 let over = Task { instance: task.instance, work: Work::Nothing };
                 return self.at(carried, Event::Ready(rank, over));
             }
-            Work::Eager(message) => {
-                let distance = self.layout.distance(message.from, message.to);
-                let is_brought = distance == DISTANCES - 1;
-                let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
-                self.at(carried + self.prices.latency(distance), event);
-            }
+            Work::Eager(message) => self.send_off(carried, message),
             Work::Cast { group, lane, bytes } => {
                 let members = &self.schedule(rank).groups[usize::from(group)];
                 for &to in members {
                     let message = Message { from: rank, to, lane, bytes, cast: true, sent: task.instance };
-                    let distance = self.layout.distance(rank, to);
-                    let is_brought = distance == DISTANCES - 1;
-                    let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
-                    self.at(carried + self.prices.latency(distance), event);
+                    self.send_off(carried, message);
                 }
             }
             Work::Request(message) => {
-                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
+                let latency = self.prices.latency(self.layout, message.from, message.to);
                 let leaves = self.prices.leaves(carried, self.layout, message.from, message.to);
                 return self.at(leaves + latency, Event::Arrived(message));
             }
             Work::Clear(message, recv) => {
-                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
+                let latency = self.prices.latency(self.layout, message.from, message.to);
                 let leaves = self.prices.leaves(self.now, self.layout, message.to, message.from);
                 let data = Task { instance: message.sent, work: Work::Data(message, recv) };
                 return self.at(leaves + latency, Event::Ready(message.from, data));
@@ -165,6 +157,13 @@ impl Machine<'_> {
             _ => {}
         }
         self.ranks[rank as usize].cursor.complete(task.instance);
+    }
+
+    /// A message that asks nobody leaves its host at `carried`.
+    fn send_off(&mut self, carried: Time, message: Message) {
+        let is_brought = self.layout.distance(message.from, message.to) == DISTANCES - 1;
+        let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
+        self.at(carried + self.prices.latency(self.layout, message.from, message.to), event);
     }
 
     fn posted(&mut self, owner: u32, flag: u16, value: u64) {
