@@ -250,10 +250,10 @@ impl<'a> Prices<'a> {
     }
 
     /// How long the rank with the most messages between hosts of one machine takes for them at least: where
-    /// ranks share processors, those that have some too look for theirs meanwhile, so that it has its share of
-    /// one. Measured with one rank a host and 2 processors, allreduce of 8 bytes, us, what is least by work
-    /// (all to one and back) and by the busiest rank (recursive doubling): 4 hosts 66 and 52, 8 hosts 280 and
-    /// 180, 16 hosts 700 and 610.
+    /// ranks share processors, those that have some too look for theirs meanwhile, so that it has its share
+    /// of one. Measured with one rank a host and 2 processors, allreduce of 8 bytes, us, what is least by
+    /// work (all to one and back) and by the busiest rank (recursive doubling): 4 hosts 66 and 52, 8 hosts
+    /// 280 and 180, 16 hosts 700 and 610.
     pub fn longest_share(&self, layout: &Layout) -> Time {
         let pool = |rank: usize| layout.place(rank as u32).pool as usize;
         let mut carriers = vec![0; layout.pools().len()];
