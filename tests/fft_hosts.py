@@ -2,12 +2,13 @@
 patterns, with a poisoned model.
 
 usage: python tests/fft_hosts.py [--rate 200mbit] [--size N] [--transforms N] [--patterns NAME,...]
-    [--tests N] [--spfft SOURCES] [--mpi4py-fft PYTHON]
+    [--tests N] [--peers mpich,openmpi] [--spfft SOURCES] [--mpi4py-fft PYTHON]
 
 By the poisoned model the slowest all-to-all is the default. Each pattern runs untuned, tuned
 (TUTTI_TUNE=on) and once more with what was learned (known); beside it the blocking transform and the
 pattern with the model as it is. Seconds of a transform: the mean of all, and of the last tenth. Two runs of
-each in shuffled order; the least counts.
+each in shuffled order; the least counts. Other libraries, told to give the processor away while they wait,
+run each pattern and the blocking transform too.
 
 Transforms of others, unmodified, instead of the patterns: SpFFT, from its sources with its library in
 build/src (cmake -B build, with Tutti's mpicxx), and mpi4py-fft, installed for this Python.
@@ -22,12 +23,13 @@ import tempfile
 from pathlib import Path
 
 from harness import ROOT, SOURCES
-from hosts import Cluster, Testbed, refusal
+from hosts import Cluster, OpenMpi, Testbed, refusal
 from tune_scenarios import poisoned
 
 PATTERNS = ["pipelined", "tiled", "windowed", "window-tiled"]
 # From the best to the worst of what is between hosts of one rank each.
 ALGORITHMS = ["spread", "pairwise", "bruck"]
+YIELDS = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1", "MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
 
 
 def run(mpi, words, env):
@@ -39,21 +41,22 @@ def run(mpi, words, env):
     return [float(word) for word in re.findall(r"(?:mean|first|last) ([\d.]+)", done.stdout)]
 
 
-def row(mpi, folder, name, words, blocking=None, env=None):
-    """A row: each way of running a program."""
+def row(mpi, folder, name, words, blocking=None, env=None, others=()):
+    """A row: each way of running a program, of `others` by (name, library, words)."""
     model = folder / f"model-{name}"
     bad = {**(env or {}), "TUTTI_MODEL_FILE": str(model)}
     empty = folder / "empty"
     empty.write_text("")
     good = {**bad, "TUTTI_MODEL_FILE": str(empty)}
-    ways = {"untuned": (words, bad), "tuned": (words, {**bad, "TUTTI_TUNE": "on"}), "model": (words, good)}
+    ways = {"untuned": (mpi, words, bad), "tuned": (mpi, words, {**bad, "TUTTI_TUNE": "on"}), "model": (mpi, words, good)}
     if blocking:
-        ways["blocking"] = (blocking, good)
+        ways["blocking"] = (mpi, blocking, good)
+    ways |= {other: (library, program, YIELDS) for other, library, program in others}
     found = {way: [] for way in ways}
     for _ in range(2):
         for way in random.sample(sorted(ways), len(ways)):
             model.write_text(poisoned("alltoall", 4, 4, ALGORITHMS))
-            found[way].append(run(mpi, *ways[way]))
+            found[way].append(run(*ways[way]))
     least = {way: [min(values) for values in zip(*runs)] for way, runs in found.items()}
 
     def faster(way, other, part):
@@ -80,6 +83,11 @@ def of_others(mpi, folder, options):
         row(mpi, folder, "mpi4py-fft", [Path(options.mpi4py_fft).absolute(), ROOT / "tests" / "fft_mpi4py.py", *arguments], env=env)
 
 
+def compiled(mpi, program):
+    subprocess.run([mpi.mpicc, "-O2", ROOT / "examples" / "fft3d" / "fft3d.c", "-o", program, "-lm"], check=True)
+    return program
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rate", default="200mbit")
@@ -87,6 +95,7 @@ def main():
     parser.add_argument("--transforms", type=int, default=1000)
     parser.add_argument("--patterns", default=",".join(PATTERNS))
     parser.add_argument("--tests", type=int, default=4)
+    parser.add_argument("--peers", default="", help="mpich, openmpi")
     parser.add_argument("--spfft", help="SpFFT's sources, built")
     parser.add_argument("--mpi4py-fft", help="a Python that has it")
     options = parser.parse_args()
@@ -101,11 +110,17 @@ def main():
             print(f"{options.size}^3, {options.transforms} transforms, 4 hosts, {options.rate}; ms of a transform: all / the last tenth")
             if options.spfft or options.mpi4py_fft:
                 return of_others(mpi, Path(name), options)
-            program = Path(name) / "fft3d"
-            subprocess.run([mpi.mpicc, "-O2", ROOT / "examples" / "fft3d" / "fft3d.c", "-o", program, "-lm"], check=True)
+            made = {"mpich": Cluster("mpich", testbed, 1), "openmpi": OpenMpi(testbed, 1)}
+            libraries = {"tutti": mpi, **{peer: made[peer] for peer in options.peers.split(",") if peer}}
+            programs = {library: compiled(made, Path(name) / f"fft3d-{library}") for library, made in libraries.items()}
             arguments = [options.size, options.transforms, 2, 2, options.tests]
             for pattern in options.patterns.split(","):
-                row(mpi, Path(name), pattern, [program, pattern, *arguments], [program, "blocking", *arguments])
+                words = {library: [program, pattern, *arguments] for library, program in programs.items()}
+                blocking = {library: [program, "blocking", *arguments] for library, program in programs.items()}
+                peers = [peer for peer in libraries if peer != "tutti"]
+                others = [(peer, libraries[peer], words[peer]) for peer in peers]
+                others += [(f"{peer} blocking", libraries[peer], blocking[peer]) for peer in peers]
+                row(mpi, Path(name), pattern, words["tutti"], blocking["tutti"], others=others)
         finally:
             testbed.down()
 

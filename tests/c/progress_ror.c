@@ -2,12 +2,14 @@
  * that calls no MPI at all. In each round, in turn: the operation alone, the computation alone, and the
  * operation started, the computation, the wait. The computation takes as long as the operation, as far as
  * that can be set. Prints the medians, in microseconds, of what the slowest rank took, and of all rounds the
- * share of what can be hidden that was (ROR): T_comm T_comp T_exec ROR. OPERATION: bcast, alltoall,
- * allreduce, allgather. */
+ * share of what can be hidden that was (ROR), then the processor time that the operation adds to the
+ * computation, of all ranks: T_comm T_comp T_exec ROR T_cpu. OPERATION: bcast, alltoall, allreduce,
+ * allgather. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { MOST_ROUNDS = 1000, LEAST_ROUNDS = 7, TRIALS = 7 };
 
@@ -19,6 +21,15 @@ static void work(long multiplications)
     for (long i = 0; i < multiplications; i++)
         y = y * x + 1e-9;
     sink = y;
+}
+
+/* Seconds of a processor that this rank has used, all its threads. */
+static double processor_seconds(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 }
 
 struct operation {
@@ -85,6 +96,7 @@ static long as_long_as(const struct operation *op)
 int main(int argc, char **argv)
 {
     int provided, size, rank, rounds = 0, more = 1;
+    double added = 0, all_added;
     static double alone[MOST_ROUNDS], computing[MOST_ROUNDS], both[MOST_ROUNDS];
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -101,16 +113,20 @@ int main(int argc, char **argv)
     double end = MPI_Wtime() + atof(argv[3]);
     while (more) {
         alone[rounds] = seconds(&op, 0);
+        double before = processor_seconds();
         computing[rounds] = seconds(NULL, multiplications);
+        double between = processor_seconds();
         both[rounds] = seconds(&op, multiplications);
+        added += processor_seconds() - between - (between - before);
         rounds++;
         more = rounds < LEAST_ROUNDS || (rounds < MOST_ROUNDS && MPI_Wtime() < end);
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
+    MPI_Reduce(&added, &all_added, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     double comm = median(alone, rounds), comp = median(computing, rounds), exec = median(both, rounds);
     if (rank == 0)
-        printf("%.1f %.1f %.1f %.3f\n", comm * 1e6, comp * 1e6, exec * 1e6,
-               (comm + comp - exec) / (comm < comp ? comm : comp));
+        printf("%.1f %.1f %.1f %.3f %.1f\n", comm * 1e6, comp * 1e6, exec * 1e6,
+               (comm + comp - exec) / (comm < comp ? comm : comp), all_added * 1e6 / rounds);
     free(op.out);
     free(op.in);
     return MPI_Finalize();
