@@ -22,8 +22,11 @@ pub fn text(names: &mut Names, path: &str, options: Options, program: &str) -> S
     format!("/* Made from {name} by tutti overlap{mode}. */\n{headers}\n\n{}\n\n", kept.join("\n\n"))
 }
 
-/// The name of the function or structure that a part of the text defines.
+/// The name of the function, structure or macro that a part of the text defines.
 fn defined_name(part: &str) -> &str {
+    if let Some((_, macro_text)) = part.split_once("#define ") {
+        return macro_text.split([' ', '\n']).next().unwrap_or("");
+    }
     let code = part.split("*/\n").last().unwrap_or(part);
     let head = code.lines().next().unwrap_or("");
     let before = head.split(['(', '{']).next().unwrap_or("").trim_end();
@@ -36,6 +39,13 @@ const TEXT: &str = r##"#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Before innermost loops: how fast a short loop is would else depend on where its code lies. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define $OVERLAP_UNROLL _Pragma("GCC unroll 4")
+#else
+#define $OVERLAP_UNROLL
+#endif
 
 static inline long $overlap_min(long a, long b)
 {
