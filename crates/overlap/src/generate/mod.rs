@@ -8,6 +8,7 @@
 mod cells;
 mod gather;
 mod handover;
+mod inner;
 mod measure;
 mod nests;
 mod prelude;

@@ -15,7 +15,7 @@ impl Writer<'_> {
             Coordinate::Loop(distributed) => self.distributed(at, distributed, from, past),
             Coordinate::Fixed(place) => {
                 let place = self.c(&place.to_string(), &[]);
-                let inner = self.own_text(nest.span.start, nest.span.start, "");
+                let inner = self.own_text(at, None);
                 let indented: String = inner.lines().map(|line| format!("    {line}\n")).collect();
                 format!("if ({from} <= {place} && {place} < {past}) {{\n{indented}}}\n")
             }
@@ -50,8 +50,7 @@ impl Writer<'_> {
         let header = format!("for ({type_name}{variable} = {low}; {variable} < {high}; {variable}++) ");
         let strips = self.strips(at, distributed, [&low, &high], &header);
         let counts_rows = strips.as_ref().is_some_and(|text| !text.starts_with(header.trim_end()));
-        let text =
-            strips.unwrap_or_else(|| self.own_text(nest.span.start, distributed.header.start, &header));
+        let text = strips.unwrap_or_else(|| self.own_text(at, Some((distributed, [&low, &high], &header))));
         if distributed.header.start != nest.span.start
             || text.contains("#pragma omp")
             || !is_parallel(self.model, at)
@@ -62,24 +61,35 @@ impl Writer<'_> {
             nest.shared_variables.iter().filter(|name| counts_rows || *name != variable).cloned().collect();
         let clause =
             if private.is_empty() { String::new() } else { format!(" private({})", private.join(", ")) };
-        format!("#ifdef _OPENMP\n#pragma omp parallel for{clause}\n#endif\n{text}")
+        // A loop has one of the two: threads, or what stands before one that is unrolled.
+        let unrolled = format!("{}\n", self.names.get("OVERLAP_UNROLL"));
+        let (other, text) = match text.strip_prefix(&unrolled) {
+            Some(text) => (format!("#else\n{unrolled}"), text),
+            None => (String::new(), text.as_str()),
+        };
+        format!("#ifdef _OPENMP\n#pragma omp parallel for{clause}\n{other}#endif\n{text}")
     }
 
-    /// The user's text of the nest that begins at `start`, with the header of the loop at `replaced` turned
-    /// into `header`; its first line not indented.
-    fn own_text(&self, start: usize, replaced: usize, header: &str) -> String {
-        let region = self.region();
-        let nest = region.nests.iter().find(|nest| nest.span.start == start).expect("a nest of the region");
-        let mut text = self.source[nest.span.clone()].to_string();
-        if !header.is_empty() {
-            let all = region.statements.iter().flat_map(|statement| &statement.loops);
-            let old = all.map(|l| &l.header).find(|old| old.start == replaced).expect("a loop of the region");
-            text.replace_range(old.start - start..old.end - start, &self.with_break(old.end, header));
+    /// The user's text of the nest `at`, in which a loop may get other bounds and the header with them; its
+    /// first line not indented.
+    fn own_text(&mut self, at: usize, bounded: Option<(&Loop, [&str; 2], &str)>) -> String {
+        let span = self.region().nests[at].span.clone();
+        let mut edits = self.innermost(at, bounded.map(|(one, bounds, _)| (one, bounds)));
+        if let Some((one, _, header)) = bounded
+            && !edits.iter().any(|(range, _)| range.contains(&one.header.start))
+        {
+            edits.push((one.header.clone(), self.with_break(one.header.end, header)));
+        }
+        // From the last to the first, so that places before an edit stay as they are.
+        edits.sort_by_key(|(range, _)| std::cmp::Reverse((range.start, range.end)));
+        let mut text = self.source[span.clone()].to_string();
+        for (range, new) in edits {
+            text.replace_range(range.start - span.start..range.end - span.start, &new);
         }
         if !text.ends_with(['}', ';']) {
             text.push(';');
         }
-        dedented(&text, self.column(start)) + "\n"
+        dedented(&text, self.column(span.start)) + "\n"
     }
 
     /// The header with the line break and blanks that stood before the body.

@@ -22,8 +22,11 @@ pub fn text(names: &mut Names, path: &str, options: Options, program: &str) -> S
     format!("/* Made from {name} by tutti overlap{mode}. */\n{headers}\n\n{}\n\n", kept.join("\n\n"))
 }
 
-/// The name of the function or structure that a part of the text defines.
+/// The name of the function, structure or macro that a part of the text defines.
 fn defined_name(part: &str) -> &str {
+    if let Some((_, macro_text)) = part.split_once("#define ") {
+        return macro_text.split([' ', '\n']).next().unwrap_or("");
+    }
     let code = part.split("*/\n").last().unwrap_or(part);
     let head = code.lines().next().unwrap_or("");
     let before = head.split(['(', '{']).next().unwrap_or("").trim_end();
@@ -36,6 +39,13 @@ const TEXT: &str = r##"#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Before innermost loops: how fast a short loop is would else depend on where its code lies. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define $OVERLAP_UNROLL _Pragma("GCC unroll 4")
+#else
+#define $OVERLAP_UNROLL
+#endif
 
 static inline long $overlap_min(long a, long b)
 {
@@ -123,13 +133,13 @@ struct $overlap_tuning {
     MPI_Request requests[8];
 };
 
-/* No ways yet, for so many steps from `low` on: 64 spans, and no trials if they are too short to measure. */
+/* No ways yet, for so many steps from `low` on: 64 spans, and no trials of less than 64. */
 static struct $overlap_tuning $overlap_tuning(long low, long steps)
 {
     struct $overlap_tuning tuning = {.stop = low, .last = low, .turn = -1};
     for (int at = 0; at < 8; at++)
         tuning.requests[at] = MPI_REQUEST_NULL;
-    tuning.span = $overlap_setting("OVERLAP_SPAN", 0, steps / 64 < 4 ? 0 : steps / 64);
+    tuning.span = $overlap_setting("OVERLAP_SPAN", 0, steps / 64);
     return tuning;
 }
 
@@ -158,7 +168,8 @@ static void $overlap_by_steps(struct $overlap_tuning *tuning, int ranks)
    each at least slope * height + least wide. Sizes are powers of two (or OVERLAP_HEIGHT, OVERLAP_WIDTH),
    rows have at least `narrowest` positions. Without trials it is the greatest with two tiles in a block, and
    with them the greatest tried has four: a tile waits for the one before it on both sides. A rank alone waits
-   for nobody: it goes by tiles of up to 16 steps, for what is in its cache. */
+   for nobody: it goes by tiles of up to 16 steps, for what is in its cache. Of few steps, tiles are up to 8
+   high all the same, and fewer ways are tried. */
 static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long positions, long slope, long least, long narrowest, long steps)
 {
     static const int lower[2][6] = {{1, 1, 2, 2, 4, 8}, {1, 4, 1, 1, 1, 1}}, narrower[2][6] = {{8, 32, 8, 32, 16, 32}, {32, 32, 8, 8, 8, 8}};
@@ -166,10 +177,11 @@ static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long p
     const long height = $overlap_min(most, $overlap_setting("OVERLAP_HEIGHT", 0, 0)), width = $overlap_setting("OVERLAP_WIDTH", 0, 0);
     const long blocks = $overlap_max(1, $overlap_min(ranks, positions / (slope * $overlap_max(1, height) + least)));
     const long block = positions / blocks, room = (block - least) / ((tuning->span > 0 ? 4 : 2) * $overlap_max(1, slope));
-    const long few = blocks == 1 ? 16 : $overlap_min(steps / (8 * ranks), tuning->span > 0 ? tuning->span : LONG_MAX);
+    const long few = blocks == 1 ? 16 : $overlap_min(steps / (8 * ranks), tuning->span > 0 ? $overlap_max(8, tuning->span) : LONG_MAX);
     const long tallest = $overlap_power($overlap_min(room, few));
     tuning->alone = blocks == 1;
-    for (int at = 0; at < 6 && (tuning->count == 0 || $overlap_wanted("tiles")); at++) {
+    const int ways = tuning->span == 0 || tuning->span >= 8 ? 6 : tuning->span >= 4 ? 4 : 2;
+    for (int at = 0; at < ways && (tuning->count == 0 || $overlap_wanted("tiles")); at++) {
         const long high = $overlap_max(1, tallest / lower[tuning->alone][at]), parts = tuning->span > 0 || tuning->alone ? narrower[tuning->alone][at] : 2;
         const long wide = $overlap_max(narrowest, $overlap_power(block / parts));
         $overlap_try(tuning, (struct $overlap_way){height ? height : high, width ? width : wide, 0});
@@ -177,13 +189,14 @@ static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long p
     return blocks;
 }
 
-/* For how many steps a way is tried: three of its tiles (one, if nothing fills a pipeline), or a quarter of
-   the span if that is longer; where each step is an exchange 64 are enough. More would cost too much. */
+/* For how many steps a way is tried: three of its tiles (one, if nothing fills a pipeline; two of few steps),
+   or a quarter of the span if that is longer; where each step is an exchange 64 are enough. More would cost
+   too much. */
 static long $overlap_row(const struct $overlap_tuning *tuning, long height)
 {
     if (height == 0)
-        return $overlap_max(1, $overlap_min(tuning->span / 2, 64));
-    return tuning->alone ? $overlap_max(height, tuning->span / 4) : $overlap_min(3 * tuning->span, $overlap_max(3 * height, tuning->span / 4));
+        return $overlap_max(2, $overlap_min(tuning->span / 2, 64));
+    return tuning->alone ? $overlap_max(height, tuning->span / 4) : $overlap_min($overlap_max(2 * height, 3 * tuning->span), $overlap_max(3 * height, tuning->span / 4));
 }
 
 /* Which of the first `count` ways was the fastest, by the times of the slowest rank. */

@@ -1,0 +1,118 @@
+//! Innermost loops, as they are fast wherever their code comes to lie.
+//!
+//! In a tile these loops are short, and a compiler that cannot know whether two arrays overlap leaves a copy
+//! as a loop of few instructions. How fast such a loop is depends on its address: up to twice the time. So
+//! they are unrolled, and a loop that only copies becomes calls of `memcpy`, in pieces that stay in the first
+//! cache (and that threads can share).
+
+use std::ops::Range;
+
+use super::text::{replace_words, words};
+use super::writer::Writer;
+use crate::region::{Access, Loop, Statement};
+
+/// Positions that are copied at once.
+const PIECE: i64 = 1024;
+
+impl Writer<'_> {
+    /// What changes in the text of the nest `at` for its innermost loops: parts of the source, none in
+    /// another. `bounded` is a loop that gets other bounds.
+    pub fn innermost(
+        &mut self,
+        at: usize,
+        bounded: Option<(&Loop, [&str; 2])>,
+    ) -> Vec<(Range<usize>, String)> {
+        let region = self.region();
+        let span = region.nests[at].span.clone();
+        let own: Vec<Statement> = region.statements.iter().filter(|one| one.nest == at).cloned().collect();
+        if self.source[span.clone()].contains("#pragma") {
+            return Vec::new();
+        }
+        let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+        for statement in &own {
+            let Some(last) = statement.loops.last() else { continue };
+            let is_inside = |other: &Statement| {
+                let mut around = other.loops.iter().map(|one| &one.header);
+                around.any(|header| *header == last.header)
+            };
+            let inside: Vec<&Statement> = own.iter().filter(|other| is_inside(other)).collect();
+            let is_innermost =
+                inside.iter().all(|other| other.loops.last().is_some_and(|one| one.header == last.header));
+            let is_done = edits.iter().any(|(range, _)| range.start == last.header.start);
+            if !is_innermost || is_done {
+                continue;
+            }
+            let bounds = match bounded {
+                Some((one, bounds)) if one.header == last.header => bounds.map(str::to_string),
+                _ => last.texts.clone(),
+            };
+            let copied = if inside.len() == 1 { self.copied(statement, last, &bounds) } else { None };
+            edits.push(copied.unwrap_or_else(|| self.unrolled(last, span.start)));
+        }
+        edits
+    }
+
+    /// What stands before a loop that is unrolled, on a line of its own where the loop or the nest begins.
+    fn unrolled(&mut self, one: &Loop, nest: usize) -> (Range<usize>, String) {
+        let start = one.header.start;
+        let before = self.source[..start].rsplit('\n').next().unwrap_or("");
+        let is_first = start == nest || before.trim().is_empty();
+        let gap = if is_first { format!("\n{}", " ".repeat(self.column(start))) } else { " ".into() };
+        (start..start, format!("{}{gap}", self.names.get("OVERLAP_UNROLL")))
+    }
+
+    /// The loop over `statement` alone as one that copies pieces, if copying is all it does.
+    fn copied(
+        &mut self,
+        statement: &Statement,
+        one: &Loop,
+        bounds: &[String; 2],
+    ) -> Option<(Range<usize>, String)> {
+        let end = self.end_of_body(one, &statement.text)?;
+        let (to, from) = statement.text.split_once('=')?;
+        let (to, from) = (to.trim(), from.trim());
+        let ([read], Some(written)) = (statement.reads.as_slice(), &statement.write) else { return None };
+        let arrays = &self.region().arrays;
+        let is_one_type = arrays[&read.array].element[1] == arrays[&written.array].element[1];
+        let is_row = |access: &Access, text: &str| {
+            let (last, others) = access.subscripts.split_last().expect("an element of an array");
+            last.factor(&one.variable) == 1
+                && others.iter().all(|subscript| subscript.factor(&one.variable) == 0)
+                && words(text).next().is_some_and(|(at, word)| at == 0 && word == access.array)
+                && words(text).any(|(_, word)| word == one.variable)
+                && text.ends_with(']')
+        };
+        if read.array == written.array || !is_one_type || !is_row(written, to) || !is_row(read, from) {
+            return None;
+        }
+        let (piece, min) = (self.names.get("piece"), self.names.get("overlap_min"));
+        let [to, from] =
+            [to, from].map(|text| replace_words(text, |word| (word == one.variable).then(|| piece.clone())));
+        let [low, high] = bounds;
+        let left = if words(high).count() > 1 && !high.ends_with(')') {
+            format!("({high}) - {piece}")
+        } else {
+            format!("{high} - {piece}")
+        };
+        let blanks = " ".repeat(self.column(one.header.start) + 4);
+        let text = format!(
+            "for (long {piece} = {low}; {piece} < {high}; {piece} += {PIECE})
+{blanks}memcpy(&{to}, &{from}, (size_t){min}({PIECE}, {left}) * sizeof {to});"
+        );
+        // A nest without braces ends before its semicolon.
+        let end = end.min(self.region().nests[statement.nest].span.end);
+        Some((one.header.start..end, text))
+    }
+
+    /// Where the body of a loop ends, if it is the statement `text` and nothing else.
+    fn end_of_body(&self, one: &Loop, text: &str) -> Option<usize> {
+        let body = &self.source[one.header.end..];
+        let inner = body.strip_prefix('{').map(str::trim_start);
+        let after = inner.unwrap_or(body).strip_prefix(text)?.trim_start().strip_prefix(';')?;
+        let rest = match inner {
+            Some(_) => after.trim_start().strip_prefix('}')?,
+            None => after,
+        };
+        Some(self.source.len() - rest.len())
+    }
+}
