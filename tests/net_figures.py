@@ -14,7 +14,7 @@ from hosts import Cluster, OpenMpi, Testbed
 from test_offload import Daemons
 
 MULTICAST = {"TUTTI_MULTICAST": "on", "TUTTI_OFFLOAD": "off"}
-# From the first operation of a shape on; what is chosen may be another one then.
+# Without the choice, which each rank simulates at the first operation of a shape.
 AT_ONCE = {**MULTICAST, "TUTTI_ALGORITHM": "bcast=multicast"}
 HOSTS = {"TUTTI_MULTICAST": "off", "TUTTI_OFFLOAD": "off"}
 KERNEL = {"TUTTI_MULTICAST": "off", "TUTTI_OFFLOAD": "on"}
