@@ -24,13 +24,17 @@ pub fn on_servers(
 /// A directory that is gone afterwards.
 pub struct Scratch(pub PathBuf);
 
+/// What its name begins with, before the number of the process.
+const NAME: &str = "tutti-bench-io-";
+
 impl Scratch {
-    /// Within another one.
+    /// Within another one. Those of measurements that were killed are removed.
     ///
     /// # Errors
     /// What the system reports.
     pub fn new(within: &Path) -> Result<Scratch, String> {
-        let path = within.join(format!("tutti-bench-io-{}", std::process::id()));
+        left_behind(within).for_each(|path| drop(Scratch(path)));
+        let path = within.join(format!("{NAME}{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Scratch(path))
     }
@@ -39,5 +43,39 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The directories here whose processes have ended.
+fn left_behind(within: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(within).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        let process = name.strip_prefix(NAME).and_then(|number| number.parse().ok());
+        process.is_some_and(|process| process > 1 && !tutti_sys::process::is_alive(process))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a directory of this name is still there once a measurement has begun and ended.
+    fn check(name: &str, expected: bool) {
+        let within = std::env::temp_dir().join(format!("tutti-scratch-{}", std::process::id()));
+        std::fs::create_dir_all(within.join(name)).unwrap();
+        let own = Scratch::new(&within).unwrap();
+        assert!(own.0.is_dir());
+        drop(own);
+        assert_eq!(within.join(name).exists(), expected, "{name}");
+        std::fs::remove_dir_all(&within).unwrap();
+    }
+
+    #[test]
+    fn what_killed_measurements_left_is_removed() {
+        check(&format!("{NAME}{}", i32::MAX), false);
+        check(&format!("{NAME}1"), true);
+        check(&format!("{NAME}notes"), true);
+        check("tutti-other", true);
     }
 }
