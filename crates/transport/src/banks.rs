@@ -63,6 +63,8 @@ pub struct Banks {
     turns: [Turns; CLASSES],
     /// Bytes of the banks whose memory is there in all slots, by [`Class`].
     populated: [usize; CLASSES],
+    /// Exposures of each slot whose page edges and tables are there, by class.
+    populated_exposures: [usize; CLASSES],
     places: Places,
     layout: Layout,
     /// The local rank of each member.
@@ -135,6 +137,7 @@ impl Banks {
             me,
             turns: layout.slots.map(|slots| Turns::new(slots.count)),
             populated: [0; CLASSES],
+            populated_exposures: [0; CLASSES],
             places,
             layout: *layout,
             ranks: ranks.into(),
@@ -221,6 +224,24 @@ impl Banks {
         let (pieces, length) = if is_most { (1, count as usize * stride) } else { (count as usize, bytes) };
         for piece in 0..pieces {
             remap::populate_written(first.wrapping_add(piece * stride), length);
+        }
+    }
+
+    /// The same of page edges and tables, for operations that lend memory so many times.
+    pub fn populate_exposures(&mut self, class: Class, exposures: usize) {
+        let (place, count) = (class as usize, self.layout.slots[class as usize].count as usize);
+        let exposures = exposures.min(RECORDS);
+        if !class.lends() || exposures <= self.populated_exposures[place] {
+            return;
+        }
+        self.populated_exposures[place] = exposures;
+        let kinds =
+            [(self.places.edges[place], EDGE_BYTES), (self.places.tables[place], self.places.table_bytes)];
+        for (begin, length) in kinds {
+            for slot in 0..count {
+                let first = self.at(self.me, begin + slot * RECORDS * length);
+                remap::populate_written(first, exposures * length);
+            }
         }
     }
 

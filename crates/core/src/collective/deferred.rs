@@ -19,6 +19,7 @@ use std::sync::Arc;
 use tutti_base::Result;
 use tutti_base::config::Tune;
 use tutti_coll::Shape;
+use tutti_coll::ir::Kind;
 use tutti_coll::tune::cycle::Place;
 use tutti_coll::tune::{CallForm, Manner};
 use tutti_sys::clock;
@@ -301,9 +302,9 @@ fn begin_some(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> 
 fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, says: &Says) {
     let Some(room) = run.room.as_ref().filter(|_| says.is_trial()) else { return };
     let Some(mut banks) = comm.collectives.node.banks(held) else { return };
-    if run.execution.plan().schedule.steps.iter().any(|step| step.kind.fills_bank()) {
-        room.populate(&mut banks);
-    }
+    let steps = &run.execution.plan().schedule.steps;
+    let exposures = steps.iter().filter(|step| matches!(step.kind, Kind::Expose { .. })).count();
+    room.populate(&mut banks, steps.iter().any(|step| step.kind.fills_bank()), exposures);
 }
 
 /// What an operation that moves on in this manner asks of tests.

@@ -46,9 +46,16 @@ impl SlotNeeds {
         SlotNeeds { class: Some(self.class_in(banks)), ..self }
     }
 
-    /// Has the memory now that a rank writes which does this again and again.
-    pub fn populate(&self, banks: &mut Banks) {
-        banks.populate(self.class.unwrap_or_else(|| self.class_in(banks)), self.bytes);
+    /// Has the memory now that a rank writes which does this again and again: of its bank, if it `fills` that,
+    /// and for what it lends, so many times.
+    pub fn populate(&self, banks: &mut Banks, fills: bool, exposures: usize) {
+        let class = self.class.unwrap_or_else(|| self.class_in(banks));
+        if fills {
+            banks.populate(class, self.bytes);
+        }
+        if self.lends {
+            banks.populate_exposures(class, exposures);
+        }
     }
 
     fn class_in(&self, banks: &Banks) -> Class {
