@@ -46,8 +46,8 @@ impl SlotNeeds {
         SlotNeeds { class: Some(self.class_in(banks)), ..self }
     }
 
-    /// Has the memory now that a rank writes which does this again and again: of its bank, if it `fills` that,
-    /// and for what it lends, so many times.
+    /// Has the memory now that a rank writes which does this again and again: of its bank, if it `fills`
+    /// that, and for what it lends, so many times.
     pub fn populate(&self, banks: &mut Banks, fills: bool, exposures: usize) {
         let class = self.class.unwrap_or_else(|| self.class_in(banks));
         if fills {
