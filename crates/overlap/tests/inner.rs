@@ -1,35 +1,20 @@
 //! What becomes of innermost loops: unrolled, or copied in pieces.
 
-use tutti_overlap::generate::{Options, Scheme};
-use tutti_overlap::translate;
+mod common;
+
+use tutti_overlap::generate::Scheme;
+
+const DECLARATIONS: &str = "double a[50], b[50], c[50][50], d[50][50];
+float narrow[50];";
 
 /// The lines that the nest of a program becomes, from the first that is `expected`.
 fn check(name: &str, nest: &str, expected: &[&str]) {
-    let folder = std::env::temp_dir().join(format!("overlap-inner-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let path = folder.join("program.c");
-    let program = format!(
-        "double a[50], b[50], c[50][50], d[50][50];
-float narrow[50];
-int main(void)
-{{
-    int n = 50;
-#pragma scop
-    for (int t = 0; t < 9; t++) {{
-        for (int i = 1; i < n - 1; i++)
+    let body = format!(
+        "for (int i = 1; i < n - 1; i++)
             b[i] = a[i - 1] + a[i + 1];
-        {nest}
-    }}
-#pragma endscop
-    return 0;
-}}
-"
+        {nest}"
     );
-    std::fs::write(&path, program).expect("a temporary file");
-    let options = Options { scheme: Scheme::Tiles, overlap: true, measure: false };
-    let made = translate(path.to_str().expect("a path in UTF-8"), &[], options)
-        .unwrap_or_else(|refusal| panic!("{name}: {}", refusal.message));
-    std::fs::remove_dir_all(&folder).expect("the folder made above");
+    let made = common::made(name, DECLARATIONS, &body, Scheme::Tiles);
     let lines: Vec<&str> = made.lines().map(str::trim).collect();
     assert!(lines.windows(expected.len()).any(|some| some == expected), "{name}:\n{made}");
 }

@@ -1,32 +1,12 @@
 //! Which nests are computed in strips, and along which diagonals.
 
-use tutti_overlap::generate::{Options, Scheme};
-use tutti_overlap::translate;
+mod common;
+
+use tutti_overlap::generate::Scheme;
 
 /// The loops that the nest of a program, in two or three loops, becomes in its first tile or step.
 fn check(name: &str, nest: &str, expected: &[&str]) {
-    let folder = std::env::temp_dir().join(format!("overlap-strips-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let path = folder.join("program.c");
-    let program = format!(
-        "double a[50][50], b[50][50], c[50][50][50];
-int main(void)
-{{
-    int n = 50;
-#pragma scop
-    for (int t = 0; t < 9; t++) {{
-        {nest}
-    }}
-#pragma endscop
-    return 0;
-}}
-"
-    );
-    std::fs::write(&path, program).expect("a temporary file");
-    let options = Options { scheme: Scheme::Auto, overlap: true, measure: false };
-    let made = translate(path.to_str().expect("a path in UTF-8"), &[], options)
-        .unwrap_or_else(|refusal| panic!("{name}: {}", refusal.message));
-    std::fs::remove_dir_all(&folder).expect("the folder made above");
+    let made = common::made(name, "double a[50][50], b[50][50], c[50][50][50];", nest, Scheme::Auto);
     let found: Vec<&str> = made
         .lines()
         .map(str::trim)

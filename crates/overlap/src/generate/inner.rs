@@ -24,10 +24,10 @@ impl Writer<'_> {
     ) -> Vec<(Range<usize>, String)> {
         let region = self.region();
         let span = region.nests[at].span.clone();
-        let own: Vec<Statement> = region.statements.iter().filter(|one| one.nest == at).cloned().collect();
         if self.source[span.clone()].contains("#pragma") {
             return Vec::new();
         }
+        let own: Vec<Statement> = region.statements.iter().filter(|one| one.nest == at).cloned().collect();
         let mut edits: Vec<(Range<usize>, String)> = Vec::new();
         for statement in &own {
             let Some(last) = statement.loops.last() else { continue };
