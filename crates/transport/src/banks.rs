@@ -218,30 +218,36 @@ impl Banks {
             return;
         }
         self.populated[place] = bytes;
-        let stride = self.places.payload_stride[place];
-        let first = self.at(self.me, self.places.payloads[place]);
         let is_most = 2 * bytes >= payload;
-        let (pieces, length) = if is_most { (1, count as usize * stride) } else { (count as usize, bytes) };
-        for piece in 0..pieces {
-            remap::populate_written(first.wrapping_add(piece * stride), length);
-        }
+        self.populate_each(
+            self.places.payloads[place],
+            self.places.payload_stride[place],
+            count,
+            bytes,
+            is_most,
+        );
     }
 
     /// The same of page edges and tables, for operations that lend memory so many times.
     pub fn populate_exposures(&mut self, class: Class, exposures: usize) {
-        let (place, count) = (class as usize, self.layout.slots[class as usize].count as usize);
+        let (place, count) = (class as usize, self.layout.slots[class as usize].count);
         let exposures = exposures.min(RECORDS);
         if !class.lends() || exposures <= self.populated_exposures[place] {
             return;
         }
         self.populated_exposures[place] = exposures;
-        let kinds =
-            [(self.places.edges[place], EDGE_BYTES), (self.places.tables[place], self.places.table_bytes)];
-        for (begin, length) in kinds {
-            for slot in 0..count {
-                let first = self.at(self.me, begin + slot * RECORDS * length);
-                remap::populate_written(first, exposures * length);
-            }
+        let Places { edges, tables, table_bytes, .. } = self.places;
+        for (first, bytes) in [(edges[place], EDGE_BYTES), (tables[place], table_bytes)] {
+            self.populate_each(first, RECORDS * bytes, count, exposures * bytes, 2 * exposures >= RECORDS);
+        }
+    }
+
+    /// Of the own part, from `first` on: so many bytes of each of `count` pieces that begin `stride` bytes
+    /// apart, or all of them at once, if that is most.
+    fn populate_each(&self, first: usize, stride: usize, count: u32, bytes: usize, is_most: bool) {
+        let (pieces, length) = if is_most { (1, count as usize * stride) } else { (count as usize, bytes) };
+        for piece in 0..pieces {
+            remap::populate_written(self.at(self.me, first + piece * stride), length);
         }
     }
 

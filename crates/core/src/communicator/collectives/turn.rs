@@ -53,9 +53,7 @@ impl SlotNeeds {
         if fills {
             banks.populate(class, self.bytes);
         }
-        if self.lends {
-            banks.populate_exposures(class, exposures);
-        }
+        banks.populate_exposures(class, exposures);
     }
 
     fn class_in(&self, banks: &Banks) -> Class {
