@@ -155,7 +155,7 @@ impl<'a> Prices<'a> {
 
     /// How long a message is on its way while nobody works for it.
     pub fn latency(&self, layout: &Layout, from: u32, to: u32) -> Time {
-        let idle = 1.0 - 2.0 * self.carried_by_processors(layout, from, to);
+        let idle = 1.0 - 2.0 * carried_by_processors(layout, from, to);
         time(idle * self.model.message_latency[layout.distance(from, to)])
     }
 
@@ -180,7 +180,7 @@ impl<'a> Prices<'a> {
     /// The sender's part of a message: into the transport. When the rank is done, and when the network is, if
     /// it takes part.
     pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
-        let overhead = self.overhead(layout, from, to);
+        let overhead = self.charge(layout, from, to);
         let own = now + overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
         self.work += own - now;
         let end = own.max(self.memory(now, layout, from, bytes));
@@ -198,7 +198,7 @@ impl<'a> Prices<'a> {
             _ => self.model.copy_byte[distance] - self.model.copy_byte[0],
         };
         let byte = self.model.message_byte + self.beyond(0) + far.max(0.0);
-        let own = now + self.overhead(layout, to, from) + time(bytes as f64 * byte);
+        let own = now + self.charge(layout, to, from) + time(bytes as f64 * byte);
         self.work += own - now;
         own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes))
     }
@@ -237,16 +237,18 @@ impl<'a> Prices<'a> {
         more * more.sqrt().sqrt()
     }
 
-    /// What a message between two ranks costs the one at this end.
-    fn overhead(&mut self, layout: &Layout, own: u32, peer: u32) -> Time {
+    /// What a message between two ranks costs the one at this end, which is noted where it carries it too.
+    fn charge(&mut self, layout: &Layout, own: u32, peer: u32) -> Time {
         if layout.distance(own, peer) != BETWEEN_HOSTS {
             return self.overhead;
         }
-        let carried = self.carried_by_processors(layout, own, peer);
-        let part = carried * self.model.message_latency[BETWEEN_HOSTS];
-        let overhead = self.overhead + time(self.model.network_overhead + part);
-        self.carried[own as usize] += if carried > 0.0 { overhead } else { 0 };
-        overhead
+        let part = carried_by_processors(layout, own, peer);
+        let carried = part * self.model.message_latency[BETWEEN_HOSTS];
+        let cost = self.overhead + time(self.model.network_overhead + carried);
+        if part > 0.0 {
+            self.carried[own as usize] += cost;
+        }
+        cost
     }
 
     /// How long the rank with the most messages between hosts of one machine takes for them at least: where
@@ -265,13 +267,6 @@ impl<'a> Prices<'a> {
             carried * carriers[pool(rank)].max(processors) / processors
         };
         self.carried.iter().enumerate().map(share).max().unwrap_or(0)
-    }
-
-    /// What part of its way the processors work at each end of a message between two ranks.
-    fn carried_by_processors(&self, layout: &Layout, from: u32, to: u32) -> f64 {
-        let far = layout.distance(from, to) == BETWEEN_HOSTS;
-        let one_machine = layout.place(from).pool == layout.place(to).pool;
-        if far && one_machine { CARRIED_BY_PROCESSORS } else { 0.0 }
     }
 
     /// When what asks for a long message, or allows it, leaves the host of `from` that has it ready `now`: it
@@ -397,4 +392,10 @@ impl<'a> Prices<'a> {
         }
         end
     }
+}
+
+/// What part of its way the processors work at each end of a message between two ranks.
+fn carried_by_processors(layout: &Layout, one: u32, other: u32) -> f64 {
+    let (one, other) = (layout.place(one), layout.place(other));
+    if one.host != other.host && one.pool == other.pool { CARRIED_BY_PROCESSORS } else { 0.0 }
 }
