@@ -23,13 +23,12 @@ import tempfile
 from pathlib import Path
 
 from harness import ROOT, SOURCES
-from hosts import Cluster, OpenMpi, Testbed, refusal
+from hosts import YIELDS, Cluster, Testbed, peers, refusal
 from tune_scenarios import poisoned
 
 PATTERNS = ["pipelined", "tiled", "windowed", "window-tiled"]
 # From the best to the worst of what is between hosts of one rank each.
 ALGORITHMS = ["spread", "pairwise", "bruck"]
-YIELDS = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1", "MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
 
 
 def run(mpi, words, env):
@@ -83,11 +82,6 @@ def of_others(mpi, folder, options):
         row(mpi, folder, "mpi4py-fft", [Path(options.mpi4py_fft).absolute(), ROOT / "tests" / "fft_mpi4py.py", *arguments], env=env)
 
 
-def compiled(mpi, program):
-    subprocess.run([mpi.mpicc, "-O2", ROOT / "examples" / "fft3d" / "fft3d.c", "-o", program, "-lm"], check=True)
-    return program
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rate", default="200mbit")
@@ -110,17 +104,17 @@ def main():
             print(f"{options.size}^3, {options.transforms} transforms, 4 hosts, {options.rate}; ms of a transform: all / the last tenth")
             if options.spfft or options.mpi4py_fft:
                 return of_others(mpi, Path(name), options)
-            made = {"mpich": Cluster("mpich", testbed, 1), "openmpi": OpenMpi(testbed, 1)}
-            libraries = {"tutti": mpi, **{peer: made[peer] for peer in options.peers.split(",") if peer}}
-            programs = {library: compiled(made, Path(name) / f"fft3d-{library}") for library, made in libraries.items()}
+            others = {peer: library for peer, library in peers(testbed, 1).items() if peer in options.peers.split(",")}
+            programs = {library: library.compile(ROOT / "examples" / "fft3d" / "fft3d.c", "-lm") for library in (mpi, *others.values())}
             arguments = [options.size, options.transforms, 2, 2, options.tests]
+
+            def words(library, pattern):
+                return [programs[library], pattern, *arguments]
+
             for pattern in options.patterns.split(","):
-                words = {library: [program, pattern, *arguments] for library, program in programs.items()}
-                blocking = {library: [program, "blocking", *arguments] for library, program in programs.items()}
-                peers = [peer for peer in libraries if peer != "tutti"]
-                others = [(peer, libraries[peer], words[peer]) for peer in peers]
-                others += [(f"{peer} blocking", libraries[peer], blocking[peer]) for peer in peers]
-                row(mpi, Path(name), pattern, words["tutti"], blocking["tutti"], others=others)
+                rows = [(peer, library, words(library, pattern)) for peer, library in others.items()]
+                rows += [(f"{peer} blocking", library, words(library, "blocking")) for peer, library in others.items()]
+                row(mpi, Path(name), pattern, words(mpi, pattern), words(mpi, "blocking"), others=rows)
         finally:
             testbed.down()
 

@@ -164,7 +164,8 @@ class Mpi:
             compiler = self.mpicc, "-std=gnu11"
             if source.suffix == ".cpp":
                 compiler = self.mpicc.with_name("mpicxx"), "-std=c++14"
-            command = [*compiler, "-O2", "-g", *warnings, "-pthread", *flags, "-o", program, source]
+            # Libraries among the flags follow what needs them.
+            command = [*compiler, "-O2", "-g", *warnings, "-pthread", "-o", program, source, *flags]
             made = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
             assert made.returncode == 0, f"{source.name} does not compile:\n{made.stderr}"
         return program

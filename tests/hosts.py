@@ -115,3 +115,13 @@ class OpenMpi(Cluster):
         named = ",".join(f"{host}:{self.per_host}" for host in hosts)
         words = f"--bind-to none --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1 --host {named}".split()
         return [*words, "--mca", "pml", "ob1", "--prtemca", "plm_ssh_agent", self.testbed.agent]
+
+
+# For MPICH, as its reasonable users have it where ranks share processors.
+YIELDS = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1", "MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
+
+
+def peers(testbed, per_host):
+    """The other libraries that are installed, by name."""
+    made = {"mpich": Cluster("mpich", testbed, per_host), "openmpi": OpenMpi(testbed, per_host)}
+    return {name: mpi for name, mpi in made.items() if mpi.mpirun.exists()}

@@ -10,7 +10,8 @@ import argparse
 import re
 import subprocess
 
-from hosts import Cluster, OpenMpi, Testbed
+from hosts import YIELDS, Cluster, Testbed
+from hosts import peers as installed
 from test_offload import Daemons
 
 MULTICAST = {"TUTTI_MULTICAST": "on", "TUTTI_OFFLOAD": "off"}
@@ -35,17 +36,13 @@ def figures(job):
     return lines or [f"failed: {job}"]
 
 
-YIELDS = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-
-
 class Bench:
     def __init__(self, hosts, rate, per, only=(), peers=()):
         self.testbed = Testbed(hosts, rate)
         self.hosts, self.per, self.only = hosts, per, only
         self.cluster = Cluster("tutti", self.testbed, per)
         self.program = self.cluster.compile("net_figures.c")
-        made = {"mpich": Cluster("mpich", self.testbed, per), "openmpi": OpenMpi(self.testbed, per)}
-        self.peers = {name: mpi for name, mpi in made.items() if name in peers and mpi.mpirun.exists()}
+        self.peers = {name: mpi for name, mpi in installed(self.testbed, per).items() if name in peers}
 
     def wants(self, *words):
         """Whether a measurement of these words was asked for."""

@@ -20,8 +20,9 @@ from harness import ROOT, SOURCES, Mpi
 from hosts import Cluster, Testbed, refusal
 from overlap_stencils import FLAGS, TOOL, translate
 
-# Kernel, size, steps, rate of each link. Sizes and rates are such that communicating alone takes about as long as computing alone, where
-# hosts can send that fast (not of fdtd-2d, heat-2d and heat-3d). By hand, kernels in one dimension run a tenth of the steps, and count ten times: each step waits for a message.
+# Kernel, size, steps, rate of each link. Sizes and rates are such that communicating alone takes about as
+# long as computing alone, where hosts can send that fast (not of fdtd-2d, heat-2d and heat-3d). By hand,
+# kernels in one dimension run a tenth of the steps, and count ten times: each step waits for a message.
 KERNELS = [
     ("fdtd-1d", 40_000, 120_000, "24mbit"),
     ("jacobi-1d", 40_000, 120_000, "50mbit"),

@@ -6,8 +6,8 @@ usage: python tests/progress_hosts.py [--rates 200mbit,1gbit] [--bytes 64K,1M] [
 
 Four hosts of one rank each (tests/c/progress_ror.c). The computation takes as long as the operation alone;
 ROR is the share of the shorter of both that was hidden (barigou-2016, chapter 4). As the hosts share
-processors that all compute, what the operation itself takes of them cannot be hidden: "of" is the most that
-can be. Libraries in shuffled order; the median of all repeats counts. Open MPI gives the processor away
+processors that all compute, what the operation itself takes of them cannot be hidden: "of" is about the most
+that can be (the looks of who waits are in it). Libraries in shuffled order; the median of all repeats counts. Open MPI gives the processor away
 while it waits.
 """
 
@@ -17,11 +17,8 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-from harness import ROOT, SOURCES
-from hosts import Cluster, OpenMpi, Testbed, refusal
+from hosts import Cluster, Testbed, peers, refusal
 
 OPERATIONS = ["bcast", "allreduce", "alltoall", "allgather"]
 THREADED = {"TUTTI_PROGRESS_THREAD": "1"}
@@ -31,27 +28,18 @@ def libraries(testbed):
     """By name: the library, options of its launcher, and what asks for its progress thread."""
     tutti = Cluster("tutti", testbed, 1)
     found = {"tutti": (tutti, (), {}), "tutti-thread": (tutti, (), THREADED)}
-    if (ROOT / "build" / "peers" / "mpich").exists():
-        mpich = Cluster("mpich", testbed, 1)
+    others = peers(testbed, 1)
+    if mpich := others.get("mpich"):
         found |= {"mpich": (mpich, (), {}), "mpich-thread": (mpich, (), {"MPIR_CVAR_ASYNC_PROGRESS": "1"})}
-    if (ROOT / "build" / "peers" / "openmpi").exists():
-        openmpi = OpenMpi(testbed, 1)
+    if openmpi := others.get("openmpi"):
         found |= {"openmpi": (openmpi, (), {}), "openmpi-thread": (openmpi, ("--mca", "btl_tcp_progress_thread", "1"), {})}
     return found
 
 
-def compiled(folder, mpi):
-    """The program for a library."""
-    program = folder / f"ror-{mpi.name}"
-    if not program.exists():
-        subprocess.run([mpi.mpicc, "-O2", "-std=gnu11", SOURCES / "progress_ror.c", "-o", program], check=True, env=mpi.env)
-    return program
-
-
-def measure(folder, library, words):
+def measure(library, words):
     """Seconds and ROR of a run, or why there are none."""
     mpi, options, env = library
-    command = [str(word) for word in mpi.command(4, compiled(folder, mpi), *words, options=options)]
+    command = [str(word) for word in mpi.command(4, mpi.compile("progress_ror.c"), *words, options=options)]
     try:
         done = subprocess.run(command, env={**mpi.env, **env}, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
@@ -61,12 +49,12 @@ def measure(folder, library, words):
     return [float(word) for word in done.stdout.split()[-5:]]
 
 
-def row(folder, found, operation, size, rate, options):
-    """A line: of each library T_comm in milliseconds, ROR and the most that it can be."""
+def row(found, operation, size, rate, options):
+    """A line: of each library T_comm in milliseconds, ROR and about the most that it can be."""
     runs, failed = {name: [] for name in found}, {}
     for _ in range(options.repeats):
         for name in random.sample(sorted(found), len(found)):
-            got = measure(folder, found[name], [operation, size, options.seconds])
+            got = measure(found[name], [operation, size, options.seconds])
             if isinstance(got, str):
                 failed[name] = got
             else:
@@ -100,19 +88,18 @@ def main():
     options = parser.parse_args()
     if why := refusal():
         sys.exit(f"progress_hosts: {why}")
-    with tempfile.TemporaryDirectory() as name:
-        for rate in options.rates.split(","):
-            testbed = Testbed(4, rate, share=[name])
-            try:
-                found = libraries(testbed)
-                wanted = options.libraries.split(",") if options.libraries else list(found)
-                found = {name: library for name, library in found.items() if name in wanted}
-                print(f"4 hosts of one rank, {rate}; T_comm and ROR, median of {options.repeats}", flush=True)
-                for operation in options.operations.split(","):
-                    for size in map(size_of, options.bytes.split(",")):
-                        row(Path(name), found, operation, size, rate, options)
-            finally:
-                testbed.down()
+    for rate in options.rates.split(","):
+        testbed = Testbed(4, rate)
+        try:
+            found = libraries(testbed)
+            wanted = options.libraries.split(",") if options.libraries else list(found)
+            found = {name: library for name, library in found.items() if name in wanted}
+            print(f"4 hosts of one rank, {rate}; T_comm and ROR, median of {options.repeats}", flush=True)
+            for operation in options.operations.split(","):
+                for size in map(size_of, options.bytes.split(",")):
+                    row(found, operation, size, rate, options)
+        finally:
+            testbed.down()
 
 
 if __name__ == "__main__":
