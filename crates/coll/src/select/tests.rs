@@ -72,6 +72,23 @@ fn hosts_that_share_processors_take_what_works_less() {
     assert!(time(chosen(&one)) < time(chosen(&apart)));
 }
 
+/// One rank on each of 8 hosts, allreduce of 8 bytes: where they are one machine, who gets all messages has to
+/// share his processor with those that wait for him.
+#[test]
+fn hosts_of_one_machine_exchange_rather_than_send_to_one() {
+    let hosts: Vec<u32> = (0..8).collect();
+    let all = Environment::on_hosts(
+        Arc::new(Layout::on_machines(&hosts, &Machines::shared(8, 2))),
+        Arc::new(Model::default()),
+    );
+    let found = candidates(&Shape::new(C::Allreduce, 8, 0, 1), &all);
+    let time = |name: &str| {
+        let own = found.iter().filter(|choice| choice.generator.name == name);
+        own.map(|choice| choice.time).fold(f64::INFINITY, f64::min)
+    };
+    assert!(time("recursive_doubling") < time("tree"), "{} {}", time("recursive_doubling"), time("tree"));
+}
+
 #[test]
 fn rows_follow_one_another_from_host_to_host() {
     for (hosts, per_host) in [(4, 4), (4, 24)] {
