@@ -72,8 +72,8 @@ fn hosts_that_share_processors_take_what_works_less() {
     assert!(time(chosen(&one)) < time(chosen(&apart)));
 }
 
-/// One rank on each of 8 hosts, allreduce of 8 bytes: where they are one machine, who gets all messages has to
-/// share his processor with those that wait for him.
+/// One rank on each of 8 hosts, allreduce of 8 bytes: where they are one machine, who gets all messages
+/// shares a processor with those that wait.
 #[test]
 fn hosts_of_one_machine_exchange_rather_than_send_to_one() {
     let hosts: Vec<u32> = (0..8).collect();
