@@ -76,43 +76,43 @@ test-programs: python starters
 public: python
 	@scripts/need.sh public overlap
 	scripts/public.sh mpich
-	build/python/bin/python tests/public_programs.py
-	build/python/bin/python tests/mpich_suite.py --random
-	build/python/bin/python tests/mpich_suite.py --tune --dirs coll
-	build/python/bin/python tests/mpi4py_suite.py --ranks 2,4 --tune
-	build/python/bin/python tests/io_suites.py
-	build/python/bin/python tests/npb.py
-	build/python/bin/python tests/mpich_fortran.py
+	build/python/bin/python tests/suites/public_programs.py
+	build/python/bin/python tests/suites/mpich_suite.py --random
+	build/python/bin/python tests/suites/mpich_suite.py --tune --dirs coll
+	build/python/bin/python tests/suites/mpi4py_suite.py --ranks 2,4 --tune
+	build/python/bin/python tests/suites/io_suites.py
+	build/python/bin/python tests/suites/npb.py
+	build/python/bin/python tests/suites/mpich_fortran.py
 	scripts/peers.sh mpich openmpi
-	for front in mpich openmpi; do build/python/bin/python tests/mpich_suite.py --front $$front || exit 1; done
-	for front in mpich openmpi; do build/python/bin/python tests/mpi4py_suite.py --front $$front || exit 1; done
-	build/python/bin/python tests/installed_programs.py
+	for front in mpich openmpi; do build/python/bin/python tests/suites/mpich_suite.py --front $$front || exit 1; done
+	for front in mpich openmpi; do build/python/bin/python tests/suites/mpi4py_suite.py --front $$front || exit 1; done
+	build/python/bin/python tests/suites/installed_programs.py
 	scripts/wheel.sh
-	build/python/bin/python tests/older_userland.py
-	build/python/bin/python tests/overlap_stencils.py --count 500
-	build/python/bin/python tests/overlap_stencils.py --count 100 --mpi mpich
-	[ ! -d build/peers/impi ] || build/python/bin/python tests/overlap_stencils.py --count 100 --mpi impi
+	build/python/bin/python tests/suites/older_userland.py
+	build/python/bin/python tests/suites/overlap_stencils.py --count 500
+	build/python/bin/python tests/suites/overlap_stencils.py --count 100 --mpi mpich
+	[ ! -d build/peers/impi ] || build/python/bin/python tests/suites/overlap_stencils.py --count 100 --mpi impi
 
 test-mpi4py: python
-	build/python/bin/python tests/mpi4py_suite.py
+	build/python/bin/python tests/suites/mpi4py_suite.py
 
 # What sends much between the hosts of a testbed, and mpi4py on 4 hosts, one rank on each.
 test-hosts: python
 	@scripts/need.sh fabric hosts
-	build/python/bin/python -m pytest -q tests/test_hosts.py tests/test_faults_mpi.py --across
-	build/python/bin/python tests/mpi4py_suite.py --hosts 4
+	build/python/bin/python -m pytest -q tests/cases/test_hosts.py tests/cases/test_faults_mpi.py --across
+	build/python/bin/python tests/suites/mpi4py_suite.py --hosts 4
 
 stress: python
-	build/python/bin/python -m pytest -q tests/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
-	INSTANTS=50 KILLS=60 build/python/bin/python -m pytest -q tests/test_checkpoint.py
-	PIECES=1000000 OPERATIONS=200000 build/python/bin/python -m pytest -q tests/test_files_right.py
+	build/python/bin/python -m pytest -q tests/cases/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
+	INSTANTS=50 KILLS=60 build/python/bin/python -m pytest -q tests/cases/test_checkpoint.py
+	PIECES=1000000 OPERATIONS=200000 build/python/bin/python -m pytest -q tests/cases/test_files_right.py
 	PROPTEST_CASES=40000 $(CARGO) test --release --quiet -p tutti-io random_transfers
-	KILLS=200 build/python/bin/python -m pytest -q tests/test_io_kills.py
+	KILLS=200 build/python/bin/python -m pytest -q tests/cases/test_io_kills.py
 
 # Environments and mishaps (firewalls, filters, limits, pauses, kills): a table of what happens in each.
 places: python
 	@scripts/need.sh fabric hosts
-	build/python/bin/python tests/places/run.py $(ARGS)
+	build/python/bin/python tests/cases/places/run.py $(ARGS)
 
 tsan: stage
 	@scripts/tsan.sh
@@ -161,11 +161,11 @@ checkpoint: python
 
 checkpoint-figures: python
 	@scripts/need.sh hosts
-	build/python/bin/python tests/checkpoint_figures.py $(ARGS)
+	build/python/bin/python tests/figures/checkpoint_figures.py $(ARGS)
 
 net-figures: python
 	@scripts/need.sh hosts
-	build/python/bin/python tests/net_figures.py $(or $(ARGS),s8)
+	build/python/bin/python tests/figures/net_figures.py $(or $(ARGS),s8)
 
 io: python
 	@scripts/need.sh hosts
@@ -173,7 +173,7 @@ io: python
 
 io-hosts: python
 	@scripts/need.sh hosts
-	build/python/bin/python tests/io_hosts.py $(ARGS)
+	build/python/bin/python tests/figures/io_hosts.py $(ARGS)
 
 asp: stage peers
 	$(STAGE)/bin/tutti asp $(ARGS)
@@ -181,7 +181,7 @@ asp: stage peers
 # What is hidden behind computation, kernel by kernel: ARGS="--only seidel-2d --hosts 8".
 overlap: python
 	@scripts/need.sh hosts overlap
-	build/python/bin/python tests/overlap_hosts.py $(ARGS)
+	build/python/bin/python tests/figures/overlap_hosts.py $(ARGS)
 
 consistency: stage
 	$(STAGE)/bin/tutti consistency $(ARGS)

@@ -91,7 +91,7 @@ fn what_cannot_be_done_is_refused_in_these_words() {
 
 #[test]
 fn programs_are_these_line_by_line() {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/c/overlap");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/overlap");
     for (kernel, scheme, name) in [
         ("jacobi-1d", Scheme::Step, "step"),
         ("seidel-2d", Scheme::Tiles, "tiles"),

@@ -1,0 +1,72 @@
+"""Reads the pages of the guide (docs/guide): which files they show, which commands, and what those write.
+
+A fenced block whose language is `sh` holds commands, as a reader would type them one after the other, in the folder in which the
+blocks before it on the page have run. The `text` block that follows it holds lines, each of which has to be part of a line of what they write
+together, in this order; ` ... ` stands for anything. Words after the language say more:
+
+| word | meaning |
+|---|---|
+| `file=NAME` (any language) | the block is a file of that name, which is there from here on |
+| `status=N` | the last command has to end with this status; the others, as all without the word, with 0 |
+| `hosts=N` | the commands run on the first of N hosts n0, n1, ...; `$AGENT` reaches the others as ssh would |
+| `with=NAME` | the commands run where `make public` (`make python`) has built NAME; a variable of that name says where it is |
+| `needs=NAME` | the commands run where that language is installed; `$TUTTI` is Tutti's source, `$PREFIX` where it is installed |
+| `stand-in=NAME` | there is a command of that name, from tests/guide_commands: for what cannot be installed for a test |
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from harness import ROOT
+
+PAGES = ROOT / "docs" / "guide" / "src"
+FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.M | re.S)
+
+
+@dataclass
+class Block:
+    """A fenced block of a page: its language, the words after that, its text, and the line that it begins at."""
+
+    page: str
+    line: int
+    language: str
+    words: dict
+    text: str
+    expected: list = field(default_factory=list)
+
+    def __str__(self):
+        return f"{self.page}:{self.line}"
+
+    def status(self):
+        """With which status the last command ends."""
+        return int(self.words.get("status", 0))
+
+
+def blocks(page):
+    """The blocks of a page, those of `text` given to the commands before them."""
+    found = []
+    text = page.read_text(encoding="utf-8")
+    for match in FENCE.finditer(text):
+        language, *words = match[1].split(",")
+        pairs = dict(word.partition("=")[::2] for word in words)
+        block = Block(page.stem, text.count("\n", 0, match.start()) + 1, language, pairs, match[2])
+        if language == "text" and found and found[-1].language == "sh":
+            found[-1].expected = block.text.splitlines()
+        found.append(block)
+    return found
+
+
+def pages():
+    """All pages, in the order of SUMMARY.md."""
+    names = re.findall(r"\]\(([^)]+\.md)\)", (PAGES / "SUMMARY.md").read_text(encoding="utf-8"))
+    return [PAGES / name for name in names]
+
+
+def missing(expected, output):
+    """The first of the expected lines that does not come, in its turn."""
+    lines = iter(output.splitlines())
+    for wanted in expected:
+        pattern = re.compile(".*".join(map(re.escape, wanted.split(" ... "))))
+        if not any(pattern.search(line) for line in lines):
+            return wanted
+    return None

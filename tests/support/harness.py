@@ -1,0 +1,207 @@
+"""Compiles and runs MPI programs for the tests, with a limit of time and nothing left behind.
+
+The library under test is the staged Tutti; `--mpi mpich` runs the same tests on MPICH from build/peers,
+which shows that the programs are right. Tests of Tutti's own behaviour are then skipped.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "tests" / "programs"
+BUILT = ROOT / "build" / "tests"
+MARK = "JOB_MARK"
+
+
+def hang_up_as_usual():
+    """A test run under nohup ignores SIGHUP, one in the background of a script SIGINT, and its children would inherit that."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@dataclass
+class Outcome:
+    """What a run has left: status as a shell sees it, texts, seconds, and whether it had to be killed."""
+
+    status: int
+    out: str
+    err: str
+    seconds: float
+    timed_out: bool
+    left: list
+
+    def __str__(self):
+        state = "timed out" if self.timed_out else f"status {self.status}"
+        return f"{state} after {self.seconds:.1f} s\n--- stdout\n{self.out[-3000:]}\n--- stderr\n{self.err[-3000:]}"
+
+
+def check(outcome):
+    """Asserts that a program which checks itself has ended well and printed `ok`."""
+    assert outcome.status == 0 and not outcome.timed_out and "ok" in outcome.out.split(), str(outcome)
+
+
+def by_age(pids):
+    """The oldest process first. Their numbers do not say so: they begin anew."""
+    def started(pid):
+        try:
+            # Behind the name, which may be anything (proc(5), field 22).
+            return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+    return sorted(pids, key=lambda pid: (started(pid), pid))
+
+
+def marked(mark):
+    """Processes, zombies left out, whose environment carries `mark`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def end(mark):
+    """Kills every process with this mark, by number."""
+    for _ in range(5):
+        for pid in marked(mark):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if not marked(mark):
+            return
+        time.sleep(0.05)
+
+
+class Job:
+    """A running job; its output goes to files, so that nobody has to read it while it runs."""
+
+    def __init__(self, command, env, stdin=subprocess.DEVNULL, cwd=None, mark=None):
+        # Ranks that are made from a checkpoint have the environment of before: their jobs share a mark.
+        self.mark = mark or uuid.uuid4().hex
+        self.command = [str(word) for word in command]
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.start = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command, env={**env, MARK: self.mark}, stdin=stdin, stdout=self.out, stderr=self.err, cwd=cwd,
+            start_new_session=True, preexec_fn=hang_up_as_usual)
+
+    def output(self):
+        """Standard output so far."""
+        return self._so_far(self.out)
+
+    def errors(self):
+        """Standard error so far."""
+        return self._so_far(self.err)
+
+    def until(self, ready, seconds=30):
+        """Waits until `ready(output, errors)`; returns whether it came to that."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            if ready(self.output(), self.errors()):
+                return True
+            if self.process.poll() is not None:
+                return ready(self.output(), self.errors())
+            time.sleep(0.02)
+        return False
+
+    def wait(self, seconds, grace=20):
+        """Waits for the end; kills what still runs then. Processes that outlive the launcher are in `left`."""
+        try:
+            status, timed_out = self.process.wait(seconds), False
+        except subprocess.TimeoutExpired:
+            status, timed_out = None, True
+        elapsed = time.monotonic() - self.start
+        left = [] if timed_out else self._left(grace)
+        end(self.mark)
+        status = self.process.wait() if status is None else status
+        return Outcome(128 - status if status < 0 else status, self.output(), self.errors(), elapsed, timed_out, left)
+
+    @staticmethod
+    def _so_far(file):
+        """The file's text, its position left alone: the job has the same one, and would write where it was moved to."""
+        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
+
+    def _left(self, grace):
+        """What is there so many seconds after the launcher has ended."""
+        limit = time.monotonic() + grace
+        while (left := marked(self.mark)) and time.monotonic() < limit:
+            time.sleep(0.02)
+        return left
+
+
+class Mpi:
+    """An MPI library: how it compiles and starts programs."""
+
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+    def __init__(self, name):
+        self.name = name
+        self.is_tutti = name == "tutti"
+        self.prefix = ROOT / "build" / ("stage" if self.is_tutti else f"peers/{name}")
+        self.mpirun = self.prefix / "bin" / ("mpirun" if self.is_tutti else "mpiexec")
+        self.mpicc = self.prefix / "bin" / ("mpicc" if self.is_tutti else "mpicc_abi")
+        self.env = {key: value for key, value in os.environ.items() if not key.startswith("TUTTI_")}
+        if not self.is_tutti:
+            # Its collectives in shared memory spin: with more ranks than cores they take seconds.
+            self.env["MPIR_CVAR_DEVICE_COLLECTIVES"] = "none"
+
+    def compile(self, source, *flags, name=None):
+        """The program made from `source` (called `name` where it is built with several `flags`), compiled
+        again only when a source is newer."""
+        source = Path(source) if Path(source).is_absolute() else SOURCES / source
+        program = BUILT / self.name / (name or source.stem)
+        inputs = [source, *SOURCES.glob("*.h"), *source.parent.glob("*.h"), self.prefix / "include" / "mpi.h"]
+        if not program.exists() or program.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
+            program.parent.mkdir(parents=True, exist_ok=True)
+            warnings = self.warnings
+            compiler = self.mpicc, "-std=gnu11"
+            if source.suffix == ".cpp":
+                compiler = self.mpicc.with_name("mpicxx"), "-std=c++14"
+            # Libraries among the flags follow what needs them.
+            command = [*compiler, "-O2", "-g", *warnings, "-pthread", "-o", program, source, *flags]
+            made = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+            assert made.returncode == 0, f"{source.name} does not compile:\n{made.stderr}"
+        return program
+
+    def command(self, ranks, program, *arguments, options=()):
+        """The command line of a job."""
+        return [self.mpirun, *options, "-n", ranks, program, *arguments]
+
+    def begin(self, ranks, program, *arguments, options=(), env=None, **more):
+        """A job that runs on."""
+        return Job(self.command(ranks, program, *arguments, options=options), {**self.env, **(env or {})}, **more)
+
+    def run_words(self, words, env=None, seconds=120, **more):
+        """A job from start to end, of all words that follow mpirun."""
+        return Job([self.mpirun, *words], {**self.env, **(env or {})}, **more).wait(seconds)
+
+    def run(self, ranks, program, *arguments, options=(), env=None, seconds=120, **more):
+        """A job from start to end."""
+        return self.begin(ranks, program, *arguments, options=options, env=env, **more).wait(seconds)
+
+
+class Front(Mpi):
+    """Programs compiled with another library's header and wrapper, on Tutti: through the front of that library's ABI."""
+
+    # The header is not ours, and has less than the standard's.
+    warnings = ["-w", "-Werror=implicit-function-declaration", "-DMPI_Psend_init_c=MPI_Psend_init", "-DMPI_Precv_init_c=MPI_Precv_init"]
+
+    def __init__(self, abi):
+        super().__init__("tutti")
+        self.name, self.abi = f"front-{abi}", abi
+        self.folder = self.prefix / "lib" / "tutti" / abi
+        self.prefix = ROOT / "build" / "peers" / abi
+        self.mpicc = self.prefix / "bin" / "mpicc"
+        self.env["LD_LIBRARY_PATH"] = str(self.folder)

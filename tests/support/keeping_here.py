@@ -1,0 +1,38 @@
+"""Jobs of one host that are kept and made again: their kinds, fixtures, how long they last."""
+
+import shutil
+
+import pytest
+
+from keeping import Gate, checksum, lasting
+
+KINDS = ["eager", "longer", "longest", "unexpected", "modes", "collectives", "shapes", "windows", "threads",
+         "partitioned", "cancelled", "exposed", "file", "all"]
+# Where a search for a number of rounds that lasts begins (`lasting`): a few tenths of a second each.
+ROUNDS = {"eager": 150000, "longer": 1500, "longest": 200, "unexpected": 15000, "modes": 25000,
+          "collectives": 6000, "shapes": 80000, "windows": 45000, "threads": 1600, "partitioned": 20000,
+          "cancelled": 400000, "exposed": 20000, "file": 2000, "all": 200}
+
+
+@pytest.fixture
+def place(tutti, tmp_path):
+    """A directory of sets; only Tutti keeps jobs."""
+    yield tmp_path / "sets"
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """Closed at first."""
+    return Gate(tmp_path / "gate")
+
+
+def reference(mpi, program, ranks, *arguments):
+    outcome = mpi.run(ranks, program, *arguments)
+    assert outcome.status == 0 and checksum(outcome.out), outcome
+    return checksum(outcome.out), outcome.seconds
+
+
+def lasting_here(mpi, program, ranks, kind, seconds):
+    """As `lasting`, on this host."""
+    return lasting(lambda rounds: reference(mpi, program, ranks, rounds, kind), ROUNDS[kind], seconds)
