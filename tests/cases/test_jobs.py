@@ -25,6 +25,7 @@ def test_hello(mpi, job):
     assert sorted(outcome.out.splitlines()) == [f"rank {i} of 5" for i in range(5)]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("what, sign", [("kill", "SIGKILL"), ("segv", "SIGSEGV")])
 def test_a_killed_rank_ends_the_job(tutti, job, what, sign):
     before = traces()
@@ -70,6 +71,7 @@ def test_a_fatal_error_names_function_argument_and_rank(tutti, job):
     assert "MPI_Send" in outcome.err and "rank" in outcome.err and "11" in outcome.err, str(outcome)
 
 
+@pytest.mark.alone
 def test_killing_mpirun_leaves_nothing(tutti, job):
     before = traces()
     running = waiting(tutti, job, 4)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -22,6 +23,8 @@ SUITE = ROOT / "build" / "mpi4py" / "mpi4py-4.1.2" / "test"
 LOGS = ROOT / "build" / "mpi4py" / "log"
 # The longest that a file which is known to hang may take.
 KNOWN_TO_HANG_S = 60
+# Files that run at the same time on one host.
+BESIDE = 2
 
 
 def limit(seconds, ranks, hosts):
@@ -97,9 +100,15 @@ def chosen(only):
 def run_files(mpi, names, ranks, options, known):
     """Passed, failed and skipped of these files, patterns of known failures that were seen, and whether a failure is new."""
     sums, bad, seen = [0, 0, 0], False, set()
-    for name in names:
+
+    def run_one(name):
         hangs = any(fnmatch(f"test_{name}: hung", pattern.rstrip("*")) for pattern in known)
-        ran, skipped, failed = run_file(mpi, name, ranks, KNOWN_TO_HANG_S if hangs else limit(options.timeout, ranks, options.hosts))
+        return run_file(mpi, name, ranks, KNOWN_TO_HANG_S if hangs else limit(options.timeout, ranks, options.hosts))
+
+    # Ranks of one file often wait for one another, and Python takes half a second to start: two files run beside each other.
+    with ThreadPoolExecutor(1 if options.hosts else BESIDE) as pool:
+        outcomes = list(pool.map(run_one, names))
+    for name, (ran, skipped, failed) in zip(names, outcomes):
         sums = [sums[0] + max(0, ran - skipped - len(failed)), sums[1] + len(failed), sums[2] + skipped]
         matching = {test: [pattern for pattern in known if fnmatch(test, pattern)] for test in failed}
         seen.update(*matching.values())

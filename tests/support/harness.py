@@ -4,6 +4,8 @@ The library under test is the staged Tutti; `--mpi mpich` runs the same tests on
 which shows that the programs are right. Tests of Tutti's own behaviour are then skipped.
 """
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -82,6 +84,15 @@ def end(mark):
         if not marked(mark):
             return
         time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Holds the lock file `path`: test processes that run at the same time prepare a shared file one after the other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Job:
@@ -163,17 +174,19 @@ class Mpi:
         source = Path(source) if Path(source).is_absolute() else SOURCES / source
         program = BUILT / self.name / (name or source.stem)
         inputs = [source, *SOURCES.glob("*.h"), *source.parent.glob("*.h"), self.prefix / "include" / "mpi.h"]
-        if not program.exists() or program.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
-            program.parent.mkdir(parents=True, exist_ok=True)
-            warnings = self.warnings
-            compiler = self.mpicc, "-std=gnu11"
-            if source.suffix == ".cpp":
-                compiler = self.mpicc.with_name("mpicxx"), "-std=c++14"
-            # Libraries among the flags follow what needs them.
-            command = [*compiler, "-O2", "-g", *warnings, "-pthread", "-o", program, source, *flags]
-            made = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
-            assert made.returncode == 0, f"{source.name} does not compile:\n{made.stderr}"
+        with locked(program.parent / f".{program.name}.lock"):
+            if not program.exists() or program.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
+                self._translate(source, program, flags)
         return program
+
+    def _translate(self, source, program, flags):
+        """Compiles and links `source`. Libraries among the flags follow the source, which needs them."""
+        compiler = self.mpicc, "-std=gnu11"
+        if source.suffix == ".cpp":
+            compiler = self.mpicc.with_name("mpicxx"), "-std=c++14"
+        command = [*compiler, "-O2", "-g", *self.warnings, "-pthread", "-o", program, source, *flags]
+        made = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+        assert made.returncode == 0, f"{source.name} does not compile:\n{made.stderr}"
 
     def command(self, ranks, program, *arguments, options=()):
         """The command line of a job."""

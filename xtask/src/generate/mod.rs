@@ -79,7 +79,6 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     outputs.extend([("crates/launch/src/generated/foreign.rs".to_string(), foreign), page]);
     outputs.extend(fortran::files(&spec, &fronts::tables(root, &spec)?)?);
     outputs.extend(fortran_f08::files(&spec));
-    outputs.push(("crates/abi/tests/every_function.c".to_string(), header::every_function(&spec)));
     Ok(outputs)
 }
 
