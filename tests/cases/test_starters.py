@@ -106,6 +106,7 @@ def test_a_rank_that_ends_ends_the_job(starter, job, what):
     assert sockets() == []
 
 
+@pytest.mark.alone
 def test_a_rank_that_ends_before_it_has_joined(starter, mpi):
     """Most starters end the job at once; Intel's does not, and then the others give up."""
     outcome = starter.run(3, mpi.compile("starter.c"), "early", env={"TUTTI_START_MS": "3000"}, seconds=30)
@@ -122,6 +123,7 @@ def test_a_rank_that_does_not_come_is_named(starter, mpi):
     assert "first rank 2" in outcome.err, str(outcome)
 
 
+@pytest.mark.alone
 def test_a_killed_starter_ends_the_job(starter, mpi):
     running = starter.begin(3, mpi.compile("starter.c"), "wait")
     assert running.until(lambda out, _: out.count("waiting") == 3)

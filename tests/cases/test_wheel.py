@@ -3,44 +3,24 @@ what the files need."""
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 
 import pytest
 
-from harness import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-import wheel as packer  # noqa: E402
-from wheel_program import PROGRAM  # noqa: E402
-
-
-def packed(tutti, folder):
-    """A wheel of the build that is staged."""
-    built = next(path for path in (ROOT / "target" / name for name in ("fast", "release")) if (path / "libmpi_abi.so").exists()
-                 and not _differ(path / "mpirun", tutti.prefix / "bin" / "mpirun"))
-    stripped = {**os.environ, "STRIP": "1", "PROFILE": built.name, "DESTDIR": ""}
-    subprocess.run([ROOT / "scripts" / "install.sh", folder / "stage"], check=True, env=stripped, stdout=subprocess.DEVNULL, timeout=300)
-    made = packer.write(folder / "stage", folder)
-    shutil.rmtree(folder / "stage")
-    return made
+from wheels import PROGRAM, packed, packer
 
 
 @pytest.fixture(scope="module")
 def environment(tutti, tmp_path_factory):
     """What `pip install tutti-mpi mpi4py` leaves; the folder of its programs."""
     folder = tmp_path_factory.mktemp("wheel")
-    made = packed(tutti, folder)
+    made = packed(tutti)
     subprocess.run([sys.executable, "-m", "venv", folder / "python"], check=True, timeout=120)
     install = [folder / "python" / "bin" / "pip", "install", "--quiet", "--only-binary", "mpi4py", made, "mpi4py==4.1.2"]
     subprocess.run([str(word) for word in install], check=True, timeout=300)
     return made, folder / "python"
-
-
-def _differ(one, other):
-    return one.read_bytes() != other.read_bytes()
 
 
 def run(prefix, *words, cwd=None):

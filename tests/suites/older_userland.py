@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from harness import ROOT
-from wheel_program import PROGRAM
+from wheels import PROGRAM
 
 HOME = ROOT / "build" / "public"
 PACKAGES = "python3,python3-pip,python3-venv,gcc,libc6-dev"

@@ -1,0 +1,42 @@
+"""The wheel of the staged build, made once for all tests, and a program that says whether an installed wheel works."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from harness import BUILT, ROOT, locked
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import wheel as packer  # noqa: E402
+
+PROGRAM = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+sent = bytearray(b"x" * 100000) if comm.rank == 0 else bytearray(100000)
+comm.Bcast(sent, root=0)
+total = comm.allreduce(comm.rank + 1)
+print(f"rank {comm.rank} of {comm.size}: {MPI.Get_library_version().split()[0]} {total} {sent == b'x' * 100000}", flush=True)
+"""
+
+
+def packed(tutti):
+    """Returns the wheel of the staged build, and makes it where the build is newer."""
+    folder = BUILT / "wheel"
+    with locked(BUILT / ".wheel.lock"):
+        made = max(folder.glob("*.whl"), default=None)
+        if made and made.stat().st_mtime > (tutti.prefix / "bin" / "mpirun").stat().st_mtime:
+            return made
+        profile = next(path for path in (ROOT / "target" / name for name in ("fast", "release")) if (path / "libmpi_abi.so").exists()
+                       and not _differ(path / "mpirun", tutti.prefix / "bin" / "mpirun"))
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        stripped = {**os.environ, "STRIP": "1", "PROFILE": profile.name, "DESTDIR": ""}
+        subprocess.run([ROOT / "scripts" / "install.sh", folder / "stage"], check=True, env=stripped, stdout=subprocess.DEVNULL, timeout=300)
+        made = packer.write(folder / "stage", folder)
+        shutil.rmtree(folder / "stage")
+        return made
+
+
+def _differ(one, other):
+    return one.read_bytes() != other.read_bytes()
