@@ -28,6 +28,8 @@ ARGS ?=
 SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
+# What `make install` installs; xtask and what only tests need is not built.
+INSTALLED := -p tutti-abi -p tutti-launch -p tutti-tools -p tutti-overlap -p tutti-fronts-mpich -p tutti-fronts-openmpi
 # Test processes beside each other: half of a test's time is waiting.
 WORKERS ?= 3
 
@@ -40,13 +42,13 @@ need:
 	@scripts/need.sh build
 
 build: need
-	$(CARGO) build --release --workspace --quiet
+	$(CARGO) build --release $(INSTALLED) --quiet
 
 stage: build
 	@scripts/install.sh $(STAGE) > /dev/null
 
 dev: need
-	$(CARGO) build --profile fast --workspace --quiet
+	$(CARGO) build --profile fast $(INSTALLED) --quiet
 	@PROFILE=fast scripts/install.sh $(STAGE) > /dev/null
 
 python: stage
@@ -63,10 +65,10 @@ quick: need
 
 test-rust: need
 	@scripts/need.sh fabric overlap
-	$(CARGO) test --workspace --quiet
+	$(CARGO) test --workspace --lib --bins --tests --quiet
 
 test-loom: need
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p tutti-transport --release --quiet --target-dir target/loom loom_
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tutti-transport --lib --release --quiet --target-dir target/loom loom_
 
 test-programs: python starters
 	@scripts/need.sh fabric hosts overlap
