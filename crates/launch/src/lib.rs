@@ -24,7 +24,7 @@
 //! hints), `program::prepare` (all that can be refused is refused before anything runs; makes `JobInfo`,
 //! which every daemon gets), `program::HostJob` (what one host has to start of it), `policy::Policy` (what
 //! an exit or a signal means), `lines::Merger` (outputs merge by lines, at each daemon), `hosts` and
-//! `slurm` (which hosts), `needed` (which MPI library a program needs, read from ELF as the dynamic loader
+//! `slurm` (which hosts), `foreign_hosts` (variables of other launchers that name hosts, which are refused), `needed` (which MPI library a program needs, read from ELF as the dynamic loader
 //! does), `mapping` (which host each rank runs on), `placement` (where on it), `tree::Daemon` (what a
 //! daemon does about what it hears), `tree::Directory` (addresses of ranks, on request), `tree::Link`
 //! (frames, heartbeats), `tree::handshake` (proof of the secret). All these are pure; `node` executes what
@@ -38,6 +38,7 @@ pub mod agent;
 pub mod connections;
 pub mod debugger;
 pub mod environment;
+pub mod foreign_hosts;
 pub mod generated {
     //! From `spec/`.
     pub mod foreign;

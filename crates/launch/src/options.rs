@@ -254,6 +254,15 @@ mod tests {
         check_refused("--checkpoint-on KILL --checkpoint-dir d a", "one of HUP, INT");
         check_refused("--restart d a", "no other can be named");
         check_refused("--restart-files some --restart d", "truncate, keep or refuse");
+        check_refused("--rank-by slot:moon a", "modifier moon");
+        check_refused("--display map:moon a", "modifier moon");
+        check_refused("--runtime-options donotlaunch=perhaps a", "true or false is needed");
+        check_refused("--rankmap (vector,0 a", "numbers are needed");
+        check_refused("--unset-env A=B a", "not the name of a variable");
+        check_refused("--envlist A=B a", "not the name of a variable");
+        check_refused("--radix 70000 a", "from 0 to 65536");
+        check_refused("--agent= a", "it is empty");
+        check_refused("--interface= a", "it is empty");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::PortRange;
 use crate::config::network::Connections;
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{one_of, size};
+use crate::config::values::{one_of, size, within};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Process,
         audience: Audience::Developer,
         doc: "most connections of a rank at a time; 0: by the limit on descriptors",
-        set: |c, v| size(v).map(|x| c.network.max_connections = x),
+        set: |c, v| within(v, 0, 1 << 16).map(|x| c.network.max_connections = x),
         show: |c| c.network.max_connections.to_string(),
     },
 ];

@@ -1,7 +1,7 @@
 //! Which hosts have how many ranks, and how they are reached.
 
 use crate::options::row::{Row, row};
-use crate::options::values::count;
+use crate::options::values::{MAXIMUM_RANKS, count, some};
 use crate::slurm;
 
 pub(super) const ROWS: &[Row] = &[
@@ -73,12 +73,13 @@ pub(super) const ROWS: &[Row] = &[
         &["CMD"],
         "start on other hosts by CMD HOST COMMAND... (default: ssh, or srun inside Slurm)",
         |r, v| {
-            r.request.agent = Some(v[0].clone());
+            r.request.agent = Some(some(&v[0])?);
             Ok(())
         },
     ),
     row(&["radix"], &["N"], "each host starts N others (0: this one starts all)", |r, v| {
-        r.request.radix = Some(v[0].parse().map_err(|_| "a number is needed")?);
+        let radix = v[0].parse().ok().filter(|radix| *radix <= MAXIMUM_RANKS);
+        r.request.radix = Some(radix.ok_or_else(|| format!("a number from 0 to {MAXIMUM_RANKS} is needed"))?);
         Ok(())
     }),
     row(
@@ -86,12 +87,12 @@ pub(super) const ROWS: &[Row] = &[
         &["NAME"],
         "reach other hosts by this interface, address or network",
         |r, v| {
-            r.request.interface = Some(v[0].clone());
+            r.request.interface = Some(some(&v[0])?);
             Ok(())
         },
     ),
     row(&["prefix"], &["DIR"], "where Tutti is installed on the other hosts (default: as here)", |r, v| {
-        r.request.prefix = Some(v[0].clone());
+        r.request.prefix = Some(some(&v[0])?);
         Ok(())
     }),
     row(

@@ -39,16 +39,16 @@ use tutti_coll::simulate::Binding;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Numbers of ranks of the measured rows.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4])]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4], value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Rounds of each measured row.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Instead: as many rounds as fit into this time for all rows together.
     #[arg(long, value_parser = parse_time)]
     budget: Option<Duration>,
     /// Time for one cell, in milliseconds.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
     /// Only simulated rows, or only measured ones.
     #[arg(long, value_parser = ["simulated", "measured"])]
