@@ -75,7 +75,8 @@ def without(text, *parts):
 def eight(name):
     text = (SOURCES / "eight.f90").read_text()
     if name == "openmpi":
-        # Open MPI 4 has no large counts, and Debian's library lacks two subroutines that its own module needs.
+        # Open MPI 4 has no large counts, and Debian's library lacks two subroutines that its own module
+        # needs.
         text = without(text, ("  ! Large counts", "  ! Collectives"))
         text = "\n".join(line for line in text.splitlines() if "f08_" not in line and "_f082f" not in line and "_f2f08" not in line
                          and "statuses both ways" not in line) + "\n"

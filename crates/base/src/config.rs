@@ -39,10 +39,8 @@ pub use network::{Connections, Network};
 pub use registry::SETTINGS;
 pub use setting::{Audience, Scope, Setting, ValueKind};
 pub use typed::Config;
-pub use waiting::Waiting;
+pub use waiting::{MAX_LANES, Waiting};
 
-/// Most lanes: sets of rings between the ranks of a host, each used by other threads of them.
-pub const MAX_LANES: u32 = 8;
 /// Most rings of all lanes of a host, unless one lane has more.
 const RINGS_OF_LANES: u64 = 8 * 64 * 64;
 

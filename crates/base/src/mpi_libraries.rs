@@ -1,7 +1,8 @@
 //! MPI libraries by the names of their files.
 //!
-//! The dynamic loader decides by names which library a program gets. `libmpi_abi.so` is the standard ABI (MPI-5 chapter 20), which
-//! Tutti is; `libmpi.so.12` that of MPICH and its kin; `libmpi.so.40` that of Open MPI.
+//! The dynamic loader decides by names which library a program gets. `libmpi_abi.so` is the standard ABI
+//! (MPI-5 chapter 20), which Tutti is; `libmpi.so.12` that of MPICH and its kin; `libmpi.so.40` that of Open
+//! MPI.
 
 /// The interface of an MPI library, by the name under which programs ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,8 @@ impl Abi {
     }
 }
 
-/// Returns true if a file of this name is the library of C functions of another MPI. Libraries beside it, which call it, do not count.
+/// Returns true if a file of this name is the library of C functions of another MPI. Libraries beside it,
+/// which call it, do not count.
 pub fn is_core_library(name: &[u8]) -> bool {
     const STEMS: [&str; 8] = [
         "libmpi",

@@ -1,6 +1,7 @@
-/* What the modules mpi_f08 of MPICH and Open MPI have alike, for programs that were compiled with gfortran. */
+/* What the modules mpi_f08 of MPICH and Open MPI have alike, for programs compiled with gfortran. */
 
-/* What gfortran keeps of a type for polymorphic variables. The number is made of the names of module and type. */
+/* What gfortran keeps of a type for polymorphic variables. The number is made of the names of module and
+ * type. */
 struct type_table {
     int number;
     size_t bytes;

@@ -20,7 +20,8 @@ enum { DIMENSIONS = 32, FEW = 32, LONGEST = 8200 };
     integer ignored; \
     ierror = ierror ? ierror : &ignored;
 #define ALIAS(of) __attribute__((weak, alias(of)))
-/* In programs that were compiled with the mpi_f08 of others names have an end of their own (openmpi_f08.h, mpich_f08.h). */
+/* In programs that were compiled with the mpi_f08 of others names have an end of their own (openmpi_f08.h,
+ * mpich_f08.h). */
 #if defined TUTTI_OPENMPI
 #define NAMES_F08(type, lower, parameters) \
     type pmpi_##lower##_f08_ parameters ALIAS("pmpi_" #lower "_"); \

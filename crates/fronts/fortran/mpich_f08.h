@@ -1,9 +1,10 @@
 /* MPICH's module mpi_f08, for programs that were compiled with it (libmpifort.so.12).
  *
- * Subroutines without a buffer are those of Fortran 77 by other names, mpi_comm_rank_f08_ for
- * mpi_comm_rank_; with large counts mpi_type_size_f08_large_. Those with a buffer, mpi_send_f08ts_, get an
- * array of any rank as gfortran describes it, perhaps a section that does not lie together. generated/mpich_f08.h has one
- * for each: a section goes as one element of a datatype that is made for the call. The names of MPICH 4 are meant. */
+ * Subroutines without a buffer are those of Fortran 77 by other names, mpi_comm_rank_f08_ for mpi_comm_rank_;
+ * with large counts mpi_type_size_f08_large_. Those with a buffer, mpi_send_f08ts_, get an array of any rank
+ * as gfortran describes it, perhaps a section that does not lie together. generated/mpich_f08.h has one for
+ * each: a section goes as one element of a datatype that is made for the call. The names of MPICH 4 are
+ * meant. */
 
 /* How gfortran passes an array of assumed rank (libgfortran.h, since version 9). */
 struct array {

@@ -13,8 +13,8 @@
 //! the functions of `libmpi_abi.so.1` as one structure (`tutti_interface`, by version), since it exports
 //! the same names; callbacks are called in its ABI by a dialect (`abi::dialect`) that operators, keys,
 //! error handlers and requests remember. Installed in `PREFIX/lib/tutti/ABI`, where mpirun lets programs
-//! look. Both answer to `libmpi.so`, by which wheels and plugins ask; mpirun puts the folder of the ABI first that the program needs.
-//! Absent: semantics, state.
+//! look. Both answer to `libmpi.so`, by which wheels and plugins ask; mpirun puts the folder of the ABI
+//! first that the program needs. Absent: semantics, state.
 #![deny(unsafe_code)]
 
 /// A front.

@@ -101,8 +101,8 @@ pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &P
     }
 }
 
-/// Puts the libraries for programs of MPICH's ABI before those for Open MPI's among the folders where a program looks. Both answer to
-/// `libmpi.so`, and the first one wins.
+/// Puts the libraries for programs of MPICH's ABI before those for Open MPI's among the folders where a
+/// program looks. Both answer to `libmpi.so`, and the first one wins.
 pub fn prefer_mpich(variables: &mut Variables) {
     let Some(path) = variables.get_mut(OsStr::new("LD_LIBRARY_PATH")) else { return };
     let mut folders: Vec<Vec<u8>> = path.as_bytes().split(|byte| *byte == b':').map(<[u8]>::to_vec).collect();

@@ -1,8 +1,9 @@
 //! Environment variables by which other launchers and resource managers name hosts. Pure.
 //!
-//! Operators of Kubernetes and job scripts set them and expect the launcher to use these hosts. `mpirun` does not read them. If no
-//! hosts are named on its command line, it ends with a message: otherwise all ranks would run on one host, and nobody would notice.
-//! Slurm's variables and PBS_NODEFILE are understood ([`crate::slurm`]) and not in this table.
+//! Operators of Kubernetes and job scripts set them and expect the launcher to use these hosts. `mpirun` does
+//! not read them. If no hosts are named on its command line, it ends with a message: otherwise all ranks
+//! would run on one host, and nobody would notice. Slurm's variables and PBS_NODEFILE are understood
+//! ([`crate::slurm`]) and not in this table.
 
 /// How a variable names hosts, and so what to type instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use tutti_sys::refusal;
 use tutti_sys::signal::{Mask, SignalFd};
 
 use crate::connections::{self, Connections};
+use crate::loaded_libraries::Looks;
 use crate::outcome::STATUS_USAGE;
 use crate::output::{Outputs, Stream};
 use crate::policy::{self, Reported};
@@ -94,7 +95,7 @@ struct Node {
     here: Option<HostJob>,
     ranks: Option<Ranks>,
     /// When ranks are looked at for other MPI libraries.
-    looks: libraries::Looks,
+    looks: Looks,
     /// Whether ranks of this host wait for its address to be known.
     is_start_deferred: bool,
     /// What ranks have started.
@@ -197,7 +198,7 @@ impl Node {
             streams: BTreeMap::new(),
             here: None,
             ranks: None,
-            looks: libraries::Looks::default(),
+            looks: Looks::default(),
             is_start_deferred: false,
             spawned: spawned::SpawnedJobs::default(),
             is_killed: false,
@@ -280,7 +281,7 @@ impl Node {
             drain,
             self.again(),
             self.checkpoints.deadline(),
-            self.looks.next(),
+            self.looks.due(),
         ];
         times.into_iter().flatten().min()
     }

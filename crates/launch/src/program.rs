@@ -505,7 +505,8 @@ fn locate(
     let own = std::env::current_exe().ok();
     let named = needed.as_ref().and_then(|needed| Abi::from_name(needed.library.as_bytes()));
     let unversioned = || own.as_deref().and_then(|own| needed::unversioned(own, library_path));
-    // A program that asks for `libmpi.so` while it runs gets the ABI that it has already, or else the one it would get without Tutti.
+    // A program that asks for `libmpi.so` while it runs gets the ABI that it has already, or else the one it
+    // would get without Tutti.
     if named == Some(Abi::Mpich) || named.is_none() && unversioned() == Some(Abi::Mpich) {
         environment::prefer_mpich(&mut variables);
     }

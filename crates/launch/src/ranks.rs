@@ -365,7 +365,8 @@ impl Ranks {
         self.job.world.iter().zip(&self.processes).map(|(&rank, process)| (rank, process.pid)).collect()
     }
 
-    /// Returns true if a rank that uses another MPI library is alone by mistake: the job has several ranks, and nobody has asked for that.
+    /// Returns true if a rank that uses another MPI library is alone by mistake: the job has several ranks,
+    /// and nobody has asked for that.
     pub fn refuses_other_mpi(&self) -> bool {
         self.job.placement.ranks() > 1 && self.job.config.launch.foreign_mpi == ForeignMpi::Refuse
     }

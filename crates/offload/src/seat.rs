@@ -26,7 +26,8 @@ use crate::layout::{
 };
 use crate::packet::{self, Line};
 
-/// How long netd may take to answer. Loading takes some 100 ms, finding neighbours less; on a busy machine it takes longer.
+/// How long netd may take to answer. Loading takes some 100 ms, finding neighbours less; on a busy machine it
+/// takes longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// After this time there is no answer.

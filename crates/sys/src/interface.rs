@@ -1,8 +1,9 @@
 //! By which addresses hosts reach each other.
 //!
-//! The way to a host shows which of several own addresses is meant. Its name is asked for only if there are several: a name server
-//! may be slow or silent. A name that is unknown here, known to the agent alone, or that leads to the loopback shows nothing. Then
-//! children are told all addresses, and the one by which the first of them comes is it.
+//! The way to a host shows which of several own addresses is meant. Its name is asked for only if there are
+//! several: a name server may be slow or silent. A name that is unknown here, known to the agent alone, or
+//! that leads to the loopback shows nothing. Then children are told all addresses, and the one by which the
+//! first of them comes is it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -16,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Names that are asked for at the same time.
 const AT_ONCE: usize = 16;
 
-/// Returns the addresses of this host on which children can reach it, never empty: those of `interface` if it is named, else
-/// those from which the way to each of `hosts` begins, else the unspecified one, which stands for all.
-/// `tell` is called with the names that are waited for longer than a second.
+/// Returns the addresses of this host on which children can reach it, never empty: those of `interface` if it
+/// is named, else those from which the way to each of `hosts` begins, else the unspecified one, which stands
+/// for all. `tell` is called with the names that are waited for longer than a second.
 ///
 /// # Errors
 /// If there is no such interface.
@@ -57,7 +58,8 @@ pub fn of_this_host(interface: &str, other: Option<&str>) -> Result<IpAddr, Stri
     Ok(ways.into_iter().find(leads).unwrap_or_else(|| all()[0]))
 }
 
-/// Returns the own addresses from which the ways to these hosts begin; `None` for one of which nothing is known.
+/// Returns the own addresses from which the ways to these hosts begin; `None` for one of which nothing is
+/// known.
 fn towards_all(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
     let bare = |host: &&str| host.rsplit_once('@').map_or(*host, |(_, host)| host).to_string();
     if hosts.iter().all(|host| bare(host).parse::<IpAddr>().is_ok()) {
@@ -74,7 +76,8 @@ fn leading(address: Option<IpAddr>) -> Option<IpAddr> {
     address.filter(|address| !address.is_loopback())
 }
 
-/// Asks for some names at the same time, each by a thread: the resolver of the C library has no other way to wait for several.
+/// Asks for some names at the same time, each by a thread: the resolver of the C library has no other way to
+/// wait for several.
 fn ask(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
     let mut found: Vec<Option<Option<IpAddr>>> = vec![None; hosts.len()];
     std::thread::scope(|scope| {

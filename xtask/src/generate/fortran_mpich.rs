@@ -1,7 +1,8 @@
 //! The subroutines of MPICH's module `mpi_f08` that take a buffer, for programs that were compiled with it.
 //!
-//! gfortran passes such a buffer as the description of an array (`crates/fronts/fortran/mpich_f08.h`). A section that does not lie
-//! together goes as one element of a datatype, where the call has a count and a datatype for this buffer.
+//! gfortran passes such a buffer as the description of an array (`crates/fronts/fortran/mpich_f08.h`). A
+//! section that does not lie together goes as one element of a datatype, where the call has a count and a
+//! datatype for this buffer.
 
 use super::fortran::{SubroutineParameters, is_by_hand, parameters};
 use super::fronts::Tables;

@@ -41,8 +41,8 @@ impl Node {
         }
     }
 
-    /// Takes the address by which a child has come for the one that this host is reached by, if none is known. Ranks that wait for
-    /// it are started.
+    /// Takes the address by which a child has come for the one that this host is reached by, if none is
+    /// known. Ranks that wait for it are started.
     fn know_address(&mut self, child: u32) {
         if self.interface.is_empty()
             && let Some(address) = self.connections.own_address(child)

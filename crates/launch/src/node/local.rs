@@ -25,7 +25,8 @@ impl Node {
         if self.here.as_ref().is_some_and(|here| here.info.restart.is_some()) {
             return;
         }
-        // Other hosts are told the address of these ranks: where no name shows which it is, that is known when a child has come.
+        // Other hosts are told the address of these ranks: where no name shows which it is, that is known
+        // when a child has come.
         self.is_start_deferred = self.interface.is_empty() && self.daemon.expects_any() && !self.is_killed;
         if !self.is_start_deferred {
             self.start_here(None);

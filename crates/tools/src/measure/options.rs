@@ -147,7 +147,8 @@ const OPERATIONS: [&str; 37] = [
     "preduce",
 ];
 
-/// Operations that are no collectives and have no other forms; `line`, `copy_bcast` and `copy_allgather` are what hardware does.
+/// Operations that are no collectives and have no other forms; `line`, `copy_bcast` and `copy_allgather` are
+/// what hardware does.
 const SINGLE: [&str; 11] = [
     IN_THREADS,
     "latency",

@@ -94,8 +94,8 @@ impl Datagrams {
     }
 }
 
-/// Returns the address by which this host reaches others, for a job that names no interface: the one the system would send from, else
-/// one that leads anywhere.
+/// Returns the address by which this host reaches others, for a job that names no interface: the one the
+/// system would send from, else one that leads anywhere.
 pub fn default_interface() -> IpAddr {
     interface::of_this_host("", None).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }

@@ -1,8 +1,8 @@
 //! Rows: Waiting, threads and progress.
 
-use crate::config::MAX_LANES;
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
 use crate::config::values::{flag, microseconds, within};
+use crate::config::waiting::MAX_LANES;
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
