@@ -35,7 +35,7 @@ pub use files::Files;
 pub use launch::{ForeignMpi, Launch, Starter};
 pub use memory::{CopyBy, Mapped, MappedHome, OneSided, PeerMemory};
 pub use messages::{Messages, RemoteRead, SingleCopy};
-pub use network::{Connections, Network};
+pub use network::{Connections, Network, check_interface};
 pub use registry::SETTINGS;
 pub use setting::{Audience, Scope, Setting, ValueKind};
 pub use typed::Config;
@@ -249,6 +249,8 @@ mod tests {
             ("TUTTI_FRAGMENT_BYTES", "0", "from 64 to"),
             ("TUTTI_LAUNCH_RADIX", "65537", "from 0 to 65536"),
             ("TUTTI_TRACE_EVENTS", "0", "from 1 to"),
+            ("TUTTI_INTERFACE", "10.0.0.0/33", "a network such as 10.1.0.0/16"),
+            ("TUTTI_INTERFACE", "eth0,eth1 and others", "the name of an interface"),
             ("TUTTI_CHECKPOINT_STOP", "soon", "SET:STEP"),
             ("TUTTI_INITIAL_ERROR_HANDLER", "none", "mpi_errors_abort or mpi_errors_return"),
         ] {

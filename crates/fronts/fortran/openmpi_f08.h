@@ -16,6 +16,7 @@
 HANDLE(2complex, 2complex, 26)
 HANDLE(2double_complex, 2double_complex, 27)
 HANDLE(cxx_complex, cxx_complex, 55)
+HANDLE(logical16, logical16, 77)
 
 #define HANDLE_TYPE(kind, hash) \
     TYPE(mpi_f08_types, kind, hash, 1) \
@@ -36,6 +37,7 @@ HANDLE_TYPE(info, 53436151)
 HANDLE_TYPE(message, 90857150)
 HANDLE_TYPE(op, 68037098)
 HANDLE_TYPE(request, 92555974)
+HANDLE_TYPE(session, 41464269)
 HANDLE_TYPE(win, 58701395)
 TYPE(mpi_f08_types, status, 3872507, STATUS_WORDS)
 

@@ -1,7 +1,7 @@
 //! Rows: What carries messages between hosts, and its connections.
 
 use crate::PortRange;
-use crate::config::network::Connections;
+use crate::config::network::{Connections, check_interface};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
 use crate::config::values::{one_of, size, within};
 
@@ -12,10 +12,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::User,
         doc: "interface by which hosts reach each other, for example eth0 or 10.1.0.0/16; empty: the one that leads there",
-        set: |c, v| {
-            c.network.interface = v.to_string();
-            Ok(())
-        },
+        set: |c, v| check_interface(v).map(|()| c.network.interface = v.to_string()),
         show: |c| c.network.interface.clone(),
     },
     Setting {

@@ -3,6 +3,7 @@
 use crate::options::row::{Row, row};
 use crate::options::values::{MAXIMUM_RANKS, count, some};
 use crate::slurm;
+use tutti_base::config::check_interface;
 
 pub(super) const ROWS: &[Row] = &[
     row(&["n", "np", "c"], &["N"], "start N ranks of the program that follows (default 1)", |r, v| {
@@ -87,6 +88,7 @@ pub(super) const ROWS: &[Row] = &[
         &["NAME"],
         "reach other hosts by this interface, address or network",
         |r, v| {
+            check_interface(&v[0]).map_err(|wanted| format!("{wanted} is needed"))?;
             r.request.interface = Some(some(&v[0])?);
             Ok(())
         },

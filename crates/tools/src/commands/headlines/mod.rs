@@ -76,6 +76,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     let wanted: Vec<_> = HEADLINES.iter().filter(|headline| bench.wants(headline)).collect();
     let of_files: Vec<_> = files::ROWS.iter().filter(|row| bench.wants_measured(row.claim)).collect();
     let of_hosts: Vec<_> = hosts::ROWS.iter().filter(|row| bench.wants_measured(row.claim)).collect();
+    if let Some(words) =
+        options.about.as_ref().filter(|_| wanted.is_empty() && of_files.is_empty() && of_hosts.is_empty())
+    {
+        return Err(format!("no row is about {words:?}; without --about all are shown"));
+    }
     let mut left = wanted.iter().filter(|headline| matches!(headline.shown, Shown::Measured(..))).count()
         as u32
         * options.ranks.len() as u32
