@@ -51,15 +51,15 @@ front() { # FOLDER BUILT NAME ALSO...
     shift 3
     for also in "$@"; do ln -sf "$name" "$folder/$also"; done
 }
-front mpich libmpi_mpich.so libmpi.so.12 libmpich.so.12 libmpicxx.so.12
-front openmpi libmpi_openmpi.so libmpi.so.40 libmpi_cxx.so.40
+# libmpi.so is for what is loaded without a version; a wheel has an empty library in its place.
+front mpich libmpi_mpich.so libmpi.so.12 libmpich.so.12 libmpicxx.so.12 libmpichcxx.so.12 libmpi.so libmpich.so
+front openmpi libmpi_openmpi.so libmpi.so.40 libmpi_cxx.so.40 libmpi.so
 # Fortran's layer in C, for each ABI. What it calls is that ABI's library; the standard's by its name, the fronts' beside it.
 layer() { # FOLDER NAME LIBRARY FLAG ALSO...
     folder=$to/$1 name=$2 library=$to/$3 flag=$4
     shift 4
     sources=$root/crates/fronts/fortran
-    if [ -z "$(find "$folder/$name" -newer "$sources/fortran.c" -newer "$sources/generated/layer.h" -newer "$sources/callbacks.h" \
-        -newer "$sources/differing.h" -newer "$sources/abi.h" 2> /dev/null)" ]; then
+    if [ ! -e "$folder/$name" ] || [ -n "$(find "$sources" -name '*.[ch]' -newer "$folder/$name")" ]; then
         # shellcheck disable=SC2086 # flags
         ${CC:-cc} -std=gnu11 -O2 -fPIC -shared -Wall -Wno-maybe-uninitialized $flag -Wl,-soname,"$name" -Wl,-Bsymbolic-functions \
             -Wl,-z,undefs -Wl,--enable-new-dtags '-Wl,-rpath,$ORIGIN:$ORIGIN/../..' -o "$folder/$name.new" "$sources/fortran.c" \
@@ -69,7 +69,9 @@ layer() { # FOLDER NAME LIBRARY FLAG ALSO...
     for also in "$@"; do ln -sf "$name" "$folder/$also"; done
 }
 layer lib libmpifort_abi.so.1 lib/libmpi_abi.so.1 "" libmpifort_abi.so
-layer lib/tutti/openmpi libmpi_mpifh.so.40 lib/tutti/openmpi/libmpi.so.40 -DTUTTI_OPENMPI libmpi_usempi_ignore_tkr.so.40
+# Open MPI's modules have libraries of their own; those that end with -gfortran are Debian's.
+layer lib/tutti/openmpi libmpi_mpifh.so.40 lib/tutti/openmpi/libmpi.so.40 -DTUTTI_OPENMPI libmpi_usempi_ignore_tkr.so.40 \
+    libmpi_usempif08.so.40 libmpi_mpifh-gfortran.so.40 libmpi_usempi_ignore_tkr-gfortran.so.40 libmpi_usempif08-gfortran.so.40
 layer lib/tutti/mpich libmpifort.so.12 lib/tutti/mpich/libmpi.so.12 -DTUTTI_MPICH libmpichf90.so.12 libmpichfort.so.12 libfmpich.so.12
 place 644 "$root/crates/fronts/fortran/generated/mpif.h" "$to/include/mpif.h"
 ln -sf mpicc "$to/bin/mpifort"

@@ -80,10 +80,10 @@ def alias_library(folder, name, target, place="$ORIGIN"):
 def linked(path, made):
     """What stands for a symbolic link in a wheel: mode and content."""
     target = path.resolve()
-    if path.suffix == ".so":
+    if path.suffix == ".so" and path.parent.name == "lib":
         # What the linker reads for -lmpi_abi.
         return PLAIN, f"INPUT(-l:{target.name})\n".encode()
-    if ".so." in path.name:
+    if ".so" in path.name:
         return EXECUTABLE, alias_library(made, path.name, target)
     if is_elf(target):
         return EXECUTABLE, f'#!/bin/sh\nexec "$(dirname -- "$(readlink -f -- "$0")")/{target.name}" "$@"\n'.encode()

@@ -24,7 +24,11 @@ impl BankSizes {
     pub const MAX_SLOTS: u32 = 128;
 
     /// Longer large slots would make a part longer than 4 GiB, of which places in it are offsets of 32 bits.
-    const MOST_LARGE_BYTES: u64 = 128 << 20;
+    pub const MOST_LARGE_BYTES: u64 = 128 << 20;
+    /// Longest payload of a small slot.
+    pub const MOST_SMALL_BYTES: u64 = 1 << 20;
+    /// Most address room for all banks of a node.
+    pub const MOST_AREA_BYTES: u64 = 1 << 44;
 
     /// The sizes that settings ask for, on a node with `ranks` of them; `None` is by their number.
     pub fn new(
@@ -37,10 +41,10 @@ impl BankSizes {
         // Some hundreds of communicators of all ranks.
         let generous = (u64::from(ranks) << 31).clamp(32 << 30, 512 << 30);
         BankSizes {
-            area_bytes: area_bytes.unwrap_or(generous).min(1 << 44),
+            area_bytes: area_bytes.unwrap_or(generous).min(Self::MOST_AREA_BYTES),
             large_bytes: large_bytes
                 .map_or(0, |bytes| bytes.clamp(4096, Self::MOST_LARGE_BYTES).next_multiple_of(4096)),
-            small_bytes: small_bytes.clamp(64, 1 << 20).next_multiple_of(64),
+            small_bytes: small_bytes.clamp(64, Self::MOST_SMALL_BYTES).next_multiple_of(64),
             small_slots: small_slots.clamp(2, u64::from(Self::MAX_SLOTS)).next_power_of_two() as u32,
             large_slots: 16,
         }

@@ -8,6 +8,7 @@
 //! To add a setting: a field in its concern (`messages`, `network`, ...), and a row in `registry`
 //! beside it. Nothing else.
 
+pub mod algorithms;
 mod checkpoint;
 mod collectives;
 mod diagnosis;
@@ -22,6 +23,7 @@ mod typed;
 mod values;
 mod waiting;
 
+use std::ffi::OsString;
 use std::fmt;
 
 use crate::BankSizes;
@@ -33,20 +35,12 @@ pub use files::Files;
 pub use launch::{ForeignMpi, Launch, Starter};
 pub use memory::{CopyBy, Mapped, MappedHome, OneSided, PeerMemory};
 pub use messages::{Messages, RemoteRead, SingleCopy};
-pub use network::{Connections, Network};
+pub use network::{Connections, Network, check_interface};
 pub use registry::SETTINGS;
 pub use setting::{Audience, Scope, Setting, ValueKind};
 pub use typed::Config;
-pub use waiting::Waiting;
+pub use waiting::{MAX_LANES, Waiting};
 
-/// The algorithm that a list like `allreduce=ring,bcast=tree` names for a collective.
-pub fn algorithm_in<'a>(list: &'a str, collective: &str) -> Option<&'a str> {
-    let mut entries = list.split(',').filter_map(|entry| entry.split_once('='));
-    entries.find(|(name, _)| name.trim() == collective).map(|(_, algorithm)| algorithm.trim())
-}
-
-/// Most lanes: sets of rings between the ranks of a host, each used by other threads of them.
-pub const MAX_LANES: u32 = 8;
 /// Most rings of all lanes of a host, unless one lane has more.
 const RINGS_OF_LANES: u64 = 8 * 64 * 64;
 
@@ -95,14 +89,30 @@ impl Config {
     /// # Errors
     /// The first variable whose value does not parse, or an unknown name that begins with `TUTTI_`.
     pub fn from_env() -> std::result::Result<Config, ConfigError> {
-        let pairs = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Config::from_pairs(pairs)
+        Config::from_variables(std::env::vars_os(), std::iter::empty())
+    }
+
+    /// Reads settings from environment variables, and from pairs that win over these.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`]; a value that is not UTF-8 is wrong for every setting.
+    pub fn from_variables(
+        variables: impl Iterator<Item = (OsString, OsString)>,
+        written: impl Iterator<Item = (String, String)>,
+    ) -> std::result::Result<Config, ConfigError> {
+        let mut pairs = Vec::new();
+        for (name, value) in variables {
+            let Some(name) = name.to_str().filter(|name| name.starts_with("TUTTI_")) else { continue };
+            let refuse =
+                |value| ConfigError { name: name.to_string(), reason: format!("{value:?} is not UTF-8") };
+            pairs.push((name.to_string(), value.into_string().map_err(refuse)?));
+        }
+        Config::from_pairs(pairs.into_iter().chain(written))
     }
 
     /// The algorithm (with parameters, if they follow) that [`Config::algorithm`] names for a collective.
     pub fn algorithm_of(&self, collective: &str) -> Option<&str> {
-        algorithm_in(&self.collectives.algorithm, collective)
+        algorithms::algorithm_in(&self.collectives.algorithm, collective)
     }
 
     /// The file with what the machine `host` of `processors` processors costs: the one that is set, or else
@@ -223,6 +233,50 @@ mod tests {
             Err("TUTTI_PORT_RANGE: \"9-8\" is not a range of ports such as 40000-40100"),
         );
         check("PATH", "whatever", Ok(Config::default()));
+    }
+
+    #[test]
+    fn numbers_outside_their_range_are_refused() {
+        for (name, value, part) in [
+            ("TUTTI_SPIN_US", "-2", "from -1 to 60000000"),
+            ("TUTTI_THREAD_LANES", "9", "from 1 to 8"),
+            ("TUTTI_SILENCE_MS", "0", "from 1 to 31536000000"),
+            ("TUTTI_START_MS", "99999999999999", "from 1 to 31536000000"),
+            ("TUTTI_MULTICAST_WINDOW", "0", "from 1 to 4096"),
+            ("TUTTI_BANK_SMALL_SLOTS", "129", "from 2 to 128"),
+            ("TUTTI_BANK_BYTES", "1", "0, or from 4096 to 134217728, or auto"),
+            ("TUTTI_RING_BYTES", "1", "0, or from 4096 to 1073741824"),
+            ("TUTTI_FRAGMENT_BYTES", "0", "from 64 to"),
+            ("TUTTI_LAUNCH_RADIX", "65537", "from 0 to 65536"),
+            ("TUTTI_TRACE_EVENTS", "0", "from 1 to"),
+            ("TUTTI_INTERFACE", "10.0.0.0/33", "a network such as 10.1.0.0/16"),
+            ("TUTTI_INTERFACE", "eth0,eth1 and others", "the name of an interface"),
+            ("TUTTI_CHECKPOINT_STOP", "soon", "SET:STEP"),
+            ("TUTTI_INITIAL_ERROR_HANDLER", "none", "mpi_errors_abort or mpi_errors_return"),
+        ] {
+            check(name, value, Err(part));
+        }
+    }
+
+    #[test]
+    fn wrong_algorithms_are_refused_with_the_valid_words() {
+        check("TUTTI_ALGORITHM", "bcast=foo", Err("there is no algorithm \"foo\" for bcast; these are: "));
+        check(
+            "TUTTI_ALGORITHM",
+            "ring",
+            Err("TUTTI_ALGORITHM: \"ring\" is not a list of collective=algorithm"),
+        );
+        let ring = Config::default().but(|c| c.collectives.algorithm = "allreduce=ring".to_string());
+        check("TUTTI_ALGORITHM", "allreduce=ring", Ok(ring));
+    }
+
+    #[test]
+    fn values_that_are_no_text_are_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let variable = |name: &str| (OsString::from(name), OsString::from_vec(vec![0xff]));
+        let read = |name: &str| Config::from_variables([variable(name)].into_iter(), std::iter::empty());
+        assert_eq!(read("PATH"), Ok(Config::default()));
+        assert!(read("TUTTI_TRACE").is_err_and(|error| error.to_string().contains("is not UTF-8")));
     }
 
     #[test]

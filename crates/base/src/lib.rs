@@ -6,9 +6,10 @@
 //! # What is where
 //!
 //! Newtypes, the error type, the configuration registry, the synchronisation facade, which host each rank
-//! runs on, what a process has moved by which way (`traffic`: plain words, written by whoever is in the
-//! library), and the events of a trace with their text (`trace`). Entry points: `Error`,
-//! `config::SETTINGS`, `Placement`, `sync`, `traffic::TRAFFIC`, `trace::Event`. Absent: I/O, unsafe code.
+//! runs on, MPI libraries by their names, what a process has moved by which way (`traffic`: plain words,
+//! written by whoever is in the library), and the events of a trace with their text (`trace`). Entry
+//! points: `Error`, `config::SETTINGS`, `Placement`, `sync`, `traffic::TRAFFIC`, `trace::Event`. Absent:
+//! I/O, unsafe code.
 #![deny(unsafe_code)]
 
 mod bank_sizes;
@@ -16,6 +17,7 @@ pub mod config;
 pub mod error;
 pub mod ids;
 pub mod machines;
+pub mod mpi_libraries;
 pub mod placement;
 mod ports;
 pub mod sync;

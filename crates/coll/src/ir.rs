@@ -177,7 +177,7 @@ pub struct Loop {
 
 impl Loop {
     /// No loop has more iterations in flight than this.
-    pub const MAX_WINDOW: u32 = 64;
+    pub const MAX_WINDOW: u32 = tutti_base::config::algorithms::MAX_WINDOW;
 }
 
 /// What orders the steps of a schedule.

@@ -84,6 +84,7 @@ pub mod names;
 pub mod offload;
 mod origin;
 mod other_jobs;
+pub(crate) mod other_libraries;
 pub mod p2p;
 pub mod partitioned;
 pub mod point_to_point;

@@ -18,7 +18,7 @@ use crate::messenger::Above;
 use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, process, started};
 use crate::tool::settings;
 use crate::window::serve;
-use crate::{boot, inside, progress, progress_thread};
+use crate::{boot, inside, other_libraries, progress, progress_thread};
 
 /// So long a process that ends without a barrier repairs its multicasts at most.
 const LAST_REPAIRS: Duration = Duration::from_millis(200);
@@ -56,9 +56,17 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
         crash::tell(process.rank.0);
     }
     debugger::wait_at_gate();
+    warn_of_other_libraries(process);
     process.block().set_state(RankState::Running);
     PHASE.store(RUNNING, Ordering::Release);
     Ok(process)
+}
+
+/// Warns of a second MPI library, by the first rank of each host: ranks of a host are alike in that.
+fn warn_of_other_libraries(process: &Process) {
+    if process.job.place(process.rank.0).local == 0 {
+        other_libraries::warn(process.rank.0);
+    }
 }
 
 /// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
@@ -87,6 +95,7 @@ pub fn finalize(held: &mut LaneGuard, process: &'static Process) {
     if process.rank.0 == 0 {
         process.library.learnings.borrow(held).keep(&process.config);
     }
+    warn_of_other_libraries(process);
     process.block().set_state(RankState::Finalized);
     connected_jobs::end(held, process);
     // Whoever waits for room towards this process gets it, and sees that it need not wait again.

@@ -13,7 +13,10 @@ enum { STATUS_WORDS = 5 };
 enum { TAG_UB = 1681915905, HOST = 1681915907, IO = 1681915909, WTIME_IS_GLOBAL = 1681915911, UNIVERSE_SIZE = 1681915913, LAST_CODE = 1681915915, APPNUM = 1681915917 };
 enum { WIN_SIZE = 1711276035, WIN_DISP_UNIT = 1711276037, WIN_FLAVOR = 1711276039, WIN_MODEL = 1711276041 };
 enum { GRAPH = 1, CARTESIAN = 2, DIST_GRAPH = 3 };
+/* Predefined keys are greater by one in Fortran. */
+#define KEY(number) ((number) - (((number) & ~0xff) == 0x64400000 || ((number) & ~0xff) == 0x66000000 ? 1 - ((number) & 1) : 0))
 #else
+#define KEY(number) (number)
 typedef void *MPI_Comm, *MPI_Group, *MPI_Datatype, *MPI_Op, *MPI_Request, *MPI_Info, *MPI_Errhandler, *MPI_Win, *MPI_Message, *MPI_Session, *MPI_File;
 #define STATUS_IGNORE ((MPI_Status *)0)
 #define IN_PLACE ((void *)1)

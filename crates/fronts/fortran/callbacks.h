@@ -205,9 +205,9 @@ static int delete_value(struct key *key, integer object, int keyval, void *value
     { \
         OPTIONAL \
         void *found = NULL; \
-        *ierror = PMPI_##Kind##_get_attr(C(Kind, *object), *keyval, &found, flag); \
+        *ierror = PMPI_##Kind##_get_attr(C(Kind, *object), KEY(*keyval), &found, flag); \
         if (*ierror == 0 && *flag) \
-            *value = read_##kind(*keyval, found); \
+            *value = read_##kind(KEY(*keyval), found); \
     } \
     NAMES(kind##_get_attr, KIND##_GET_ATTR, \
           (integer *object, integer *keyval, MPI_Aint *value, integer *flag, integer *ierror))

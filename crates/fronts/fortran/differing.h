@@ -27,6 +27,10 @@ NAMES(pcontrol, PCONTROL, (integer *level, integer *ierror))
     { \
         return value; \
     } \
+    NAMES_F08(type, lower, parameters) \
+    type pmpi_##lower##__ parameters ALIAS("pmpi_" #lower "_"); \
+    type pmpi_##lower parameters ALIAS("pmpi_" #lower "_"); \
+    type PMPI_##upper parameters ALIAS("pmpi_" #lower "_"); \
     type mpi_##lower##_ parameters ALIAS("pmpi_" #lower "_"); \
     type mpi_##lower##__ parameters ALIAS("pmpi_" #lower "_"); \
     type mpi_##lower parameters ALIAS("pmpi_" #lower "_"); \
@@ -263,10 +267,10 @@ void pmpi_comm_spawn_(char *command, char *argv, integer *maxprocs, integer *inf
 {
     OPTIONAL
     char *c_command = taken(command, l_command);
-    char **list = argv == PLACE_ARGV ? NULL : arguments_of(argv, l_argv, l_argv);
+    char **list = argv == PLACE_ARGV IS_F08(argv, __mpi_f08_link_constants_MOD_mpi_argv_null) ? NULL : arguments_of(argv, l_argv, l_argv);
     MPI_Comm made = 0;
     *ierror = PMPI_Comm_spawn(c_command, list, *maxprocs, C(Info, *info), *root, C(Comm, *comm), &made,
-                              errcodes == PLACE_ERRCODES ? NULL : errcodes);
+                              errcodes == PLACE_ERRCODES IS_F08(errcodes, __mpi_f08_link_constants_MOD_mpi_errcodes_ignore) ? NULL : errcodes);
     if (*ierror == 0)
         *intercomm = F(Comm, made);
     free(c_command);
@@ -284,7 +288,7 @@ void pmpi_comm_spawn_multiple_(integer *count, char *commands, char *argvs, inte
     char **c_commands = room(NULL, 0, programs + 1, sizeof *c_commands);
     char ***lists = room(NULL, 0, programs + 1, sizeof *lists);
     MPI_Info *c_infos = room(NULL, 0, programs + 1, sizeof *c_infos);
-    int has_arguments = argvs != PLACE_ARGVS;
+    int has_arguments = !(argvs == PLACE_ARGVS IS_F08(argvs, __mpi_f08_link_constants_MOD_mpi_argvs_null));
     for (int at = 0; at < programs; at++) {
         c_commands[at] = taken(commands + at * l_command, l_command);
         /* argv(count, *): those of one program are `count` strings apart. */
@@ -293,7 +297,7 @@ void pmpi_comm_spawn_multiple_(integer *count, char *commands, char *argvs, inte
     }
     MPI_Comm made = 0;
     *ierror = PMPI_Comm_spawn_multiple(programs, c_commands, has_arguments ? lists : NULL, maxprocs, c_infos, *root, C(Comm, *comm), &made,
-                                       errcodes == PLACE_ERRCODES ? NULL : errcodes);
+                                       errcodes == PLACE_ERRCODES IS_F08(errcodes, __mpi_f08_link_constants_MOD_mpi_errcodes_ignore) ? NULL : errcodes);
     if (*ierror == 0)
         *intercomm = F(Comm, made);
     for (int at = 0; at < programs; at++) {

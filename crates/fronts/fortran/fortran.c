@@ -6,6 +6,7 @@
  * scripts/fortran.sh: libmpifort_abi.so.1, libmpi_mpifh.so.40, libmpifort.so.12. Names have the forms of
  * gfortran, flang and ifx (mpi_send_), of g77 (mpi_send__), of IBM (mpi_send) and of Cray (MPI_SEND). */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,21 @@ enum { DIMENSIONS = 32, FEW = 32, LONGEST = 8200 };
     integer ignored; \
     ierror = ierror ? ierror : &ignored;
 #define ALIAS(of) __attribute__((weak, alias(of)))
+/* In programs that were compiled with the mpi_f08 of others names have an end of their own (openmpi_f08.h,
+ * mpich_f08.h). */
+#if defined TUTTI_OPENMPI
+#define NAMES_F08(type, lower, parameters) \
+    type pmpi_##lower##_f08_ parameters ALIAS("pmpi_" #lower "_"); \
+    type mpi_##lower##_f08_ parameters ALIAS("pmpi_" #lower "_");
+#elif defined TUTTI_MPICH
+#define NAMES_F08(type, lower, parameters) \
+    type pmpir_##lower##_f08_ parameters ALIAS("pmpi_" #lower "_"); \
+    type mpi_##lower##_f08_ parameters ALIAS("pmpi_" #lower "_");
+#else
+#define NAMES_F08(type, lower, parameters)
+#endif
 #define NAMES(lower, upper, parameters) \
+    NAMES_F08(void, lower, parameters) \
     void pmpi_##lower##__ parameters ALIAS("pmpi_" #lower "_"); \
     void pmpi_##lower parameters ALIAS("pmpi_" #lower "_"); \
     void PMPI_##upper parameters ALIAS("pmpi_" #lower "_"); \
@@ -35,6 +50,11 @@ struct private1 { integer bottom, in_place, status_ignore[STATUS_WORDS]; } mpipr
 struct private2 { integer statuses_ignore[STATUS_WORDS], errcodes_ignore[1]; } mpipriv2_;
 struct privatec { char argvs_null, argv_null; } mpiprivc_;
 integer mpifcmb5_, mpifcmb9_;
+/* The same in mpi_f08. */
+integer MPIR_F08_MPI_BOTTOM, MPIR_F08_MPI_IN_PLACE, MPIR_F08_MPI_STATUS_IGNORE_OBJ[STATUS_WORDS], MPIR_F08_MPI_STATUSES_IGNORE_OBJ[STATUS_WORDS],
+    __mpi_f08_link_constants_MOD_mpi_unweighted, __mpi_f08_link_constants_MOD_mpi_weights_empty, __mpi_f08_link_constants_MOD_mpi_errcodes_ignore;
+char __mpi_f08_link_constants_MOD_mpi_argv_null, __mpi_f08_link_constants_MOD_mpi_argvs_null;
+#define IS_F08(given, name) || (void *)(given) == (void *)&name
 #define PLACE_BOTTOM ((void *)&mpipriv1_.bottom)
 #define PLACE_IN_PLACE ((void *)&mpipriv1_.in_place)
 #define PLACE_STATUS (mpipriv1_.status_ignore)
@@ -57,30 +77,31 @@ char mpi_fortran_argv_null_, mpi_fortran_argvs_null_;
 #define PLACE_EMPTY (&mpi_fortran_weights_empty_)
 #define PLACE_ARGV (&mpi_fortran_argv_null_)
 #define PLACE_ARGVS (&mpi_fortran_argvs_null_)
+#define IS_F08(given, name)
 #endif
 
 static inline void *data_at(void *given)
 {
-    if (given == PLACE_IN_PLACE)
+    if (given == PLACE_IN_PLACE IS_F08(given, MPIR_F08_MPI_IN_PLACE))
         return IN_PLACE;
-    return given == PLACE_BOTTOM ? NULL : given;
+    return given == PLACE_BOTTOM IS_F08(given, MPIR_F08_MPI_BOTTOM) ? NULL : given;
 }
 
 static inline MPI_Status *status_of(integer *given)
 {
-    return given == PLACE_STATUS ? STATUS_IGNORE : (MPI_Status *)given;
+    return given == PLACE_STATUS IS_F08(given, MPIR_F08_MPI_STATUS_IGNORE_OBJ) ? STATUS_IGNORE : (MPI_Status *)given;
 }
 
 static inline MPI_Status *statuses(integer *given)
 {
-    return given == PLACE_STATUSES ? STATUS_IGNORE : (MPI_Status *)given;
+    return given == PLACE_STATUSES IS_F08(given, MPIR_F08_MPI_STATUSES_IGNORE_OBJ) ? STATUS_IGNORE : (MPI_Status *)given;
 }
 
 static inline int *weights_of(integer *given)
 {
-    if (given == PLACE_UNWEIGHTED)
+    if (given == PLACE_UNWEIGHTED IS_F08(given, __mpi_f08_link_constants_MOD_mpi_unweighted))
         return MPI_UNWEIGHTED;
-    return given == PLACE_EMPTY ? MPI_WEIGHTS_EMPTY : given;
+    return given == PLACE_EMPTY IS_F08(given, __mpi_f08_link_constants_MOD_mpi_weights_empty) ? MPI_WEIGHTS_EMPTY : given;
 }
 
 /* Truths of a LOGICAL array: the lowest bit counts for all compilers. */
@@ -182,3 +203,10 @@ static int destinations(MPI_Comm comm)
 
 #include "callbacks.h"
 #include "differing.h"
+#if defined TUTTI_OPENMPI
+#include "f08_common.h"
+#include "openmpi_f08.h"
+#elif defined TUTTI_MPICH
+#include "f08_common.h"
+#include "mpich_f08.h"
+#endif

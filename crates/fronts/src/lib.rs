@@ -13,7 +13,8 @@
 //! the functions of `libmpi_abi.so.1` as one structure (`tutti_interface`, by version), since it exports
 //! the same names; callbacks are called in its ABI by a dialect (`abi::dialect`) that operators, keys,
 //! error handlers and requests remember. Installed in `PREFIX/lib/tutti/ABI`, where mpirun lets programs
-//! look. Absent: semantics, state.
+//! look. Both answer to `libmpi.so`, by which wheels and plugins ask; mpirun puts the folder of the ABI
+//! first that the program needs. Absent: semantics, state.
 #![deny(unsafe_code)]
 
 /// A front.
@@ -29,6 +30,10 @@ pub struct Front {
 
 /// All of them.
 pub const FRONTS: &[Front] = &[
-    Front { folder: "mpich", soname: "libmpi.so.12", also: &["libmpich.so.12", "libmpicxx.so.12"] },
-    Front { folder: "openmpi", soname: "libmpi.so.40", also: &["libmpi_cxx.so.40"] },
+    Front {
+        folder: "mpich",
+        soname: "libmpi.so.12",
+        also: &["libmpich.so.12", "libmpicxx.so.12", "libmpichcxx.so.12", "libmpi.so", "libmpich.so"],
+    },
+    Front { folder: "openmpi", soname: "libmpi.so.40", also: &["libmpi_cxx.so.40", "libmpi.so"] },
 ];

@@ -288,6 +288,11 @@ impl Connections {
         self.children.remove(&child);
     }
 
+    /// Returns the address of this host that a child has connected to.
+    pub fn own_address(&self, child: u32) -> Option<IpAddr> {
+        self.children.get(&child)?.stream.local_addr().ok().map(|address| address.ip())
+    }
+
     /// Whether nothing waits to be written to the parent.
     pub fn is_flushed(&self) -> bool {
         self.parent.as_ref().is_none_or(|parent| parent.link.outgoing.is_empty())

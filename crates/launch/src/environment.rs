@@ -61,9 +61,8 @@ fn is_inherited(inherit: &Inherit, name: &OsStr) -> bool {
 /// # Errors
 /// A setting `TUTTI_*` with an unknown name or a wrong value.
 pub fn config(variables: &Variables) -> Result<Config, String> {
-    let text = |text: &OsString| text.to_str().map(str::to_string);
-    let pairs = variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
-    Config::from_pairs(pairs).map_err(|error| error.to_string())
+    let variables = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
+    Config::from_variables(variables, std::iter::empty()).map_err(|error| error.to_string())
 }
 
 /// Variables as they came from another host.
@@ -78,7 +77,8 @@ pub fn from_bytes(variables: &[(Vec<u8>, Vec<u8>)]) -> Variables {
 pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &Program) {
     const NAME: &str = "LD_LIBRARY_PATH";
     const LIBRARY: &str = "libmpi_abi.so.1";
-    const FRONTS: [&str; 2] = ["mpich", "openmpi"];
+    // Both answer to `libmpi.so`; see `prefer_front`.
+    const FRONTS: [&str; 2] = ["openmpi", "mpich"];
     const SYSTEM: [&str; 3] = ["/lib", "/usr/lib", "/usr/lib64"];
     if program.environment.iter().any(|(name, _)| name == NAME) {
         return;
@@ -98,6 +98,20 @@ pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &P
     path.extend(variables.get(&OsString::from(NAME)).filter(|before| !before.is_empty()).cloned());
     if !path.is_empty() {
         variables.insert(NAME.into(), path.join(OsStr::new(":")));
+    }
+}
+
+/// Puts the libraries for programs of MPICH's ABI before those for Open MPI's among the folders where a
+/// program looks. Both answer to `libmpi.so`, and the first one wins.
+pub fn prefer_mpich(variables: &mut Variables) {
+    let Some(path) = variables.get_mut(OsStr::new("LD_LIBRARY_PATH")) else { return };
+    let mut folders: Vec<Vec<u8>> = path.as_bytes().split(|byte| *byte == b':').map(<[u8]>::to_vec).collect();
+    let place = |front: &str| folders.iter().position(|folder| folder.ends_with(front.as_bytes()));
+    if let (Some(openmpi), Some(mpich)) = (place("/tutti/openmpi"), place("/tutti/mpich"))
+        && openmpi < mpich
+    {
+        folders.swap(openmpi, mpich);
+        *path = OsString::from_vec(folders.join(&b':'));
     }
 }
 
@@ -216,6 +230,15 @@ mod tests {
             variables[&name],
             OsString::from(format!("{0}:{0}/tutti/openmpi:/x", prefix.join("lib").display()))
         );
+        std::fs::create_dir_all(prefix.join("lib/tutti/mpich")).unwrap();
+        let mut both = Variables::new();
+        add_library_path(&mut both, &prefix.join("bin"), &Program::default());
+        let fronts = |one: &str, two: &str| {
+            format!("{0}:{0}/tutti/{one}:{0}/tutti/{two}", prefix.join("lib").display())
+        };
+        assert_eq!(both[&name], OsString::from(fronts("openmpi", "mpich")));
+        prefer_mpich(&mut both);
+        assert_eq!(both[&name], OsString::from(fronts("mpich", "openmpi")));
         std::fs::remove_dir_all(&prefix).unwrap();
         add_library_path(&mut variables, &prefix.join("bin"), &Program::default());
         assert!(variables[&name].as_bytes().ends_with(b":/x"));

@@ -24,8 +24,9 @@
 //! hints), `program::prepare` (all that can be refused is refused before anything runs; makes `JobInfo`,
 //! which every daemon gets), `program::HostJob` (what one host has to start of it), `policy::Policy` (what
 //! an exit or a signal means), `lines::Merger` (outputs merge by lines, at each daemon), `hosts` and
-//! `slurm` (which hosts), `needed` (which MPI library a program needs, read from ELF as the dynamic loader
-//! does), `mapping` (which host each rank runs on), `placement` (where on it), `tree::Daemon` (what a
+//! `slurm` (which hosts), `foreign_hosts` (variables of other launchers that name hosts: refused), `needed`
+//! (which MPI library a program needs, read from ELF as the dynamic loader does), `mapping` (which host
+//! each rank runs on), `placement` (where on it), `tree::Daemon` (what a
 //! daemon does about what it hears), `tree::Directory` (addresses of ranks, on request), `tree::Link`
 //! (frames, heartbeats), `tree::handshake` (proof of the secret). All these are pure; `node` executes what
 //! they decide (`node/agents`, `children`, `local`, `streams`, `input`, `decisions`), `ranks` holds the
@@ -38,6 +39,7 @@ pub mod agent;
 pub mod connections;
 pub mod debugger;
 pub mod environment;
+pub mod foreign_hosts;
 pub mod generated {
     //! From `spec/`.
     pub mod foreign;
@@ -49,6 +51,7 @@ pub mod instruments;
 pub mod interpreters;
 pub mod io_servers;
 pub mod lines;
+pub mod loaded_libraries;
 pub mod mapping;
 pub mod needed;
 pub mod node;

@@ -16,6 +16,7 @@ use tutti_sys::refusal;
 use tutti_sys::signal::{Mask, SignalFd};
 
 use crate::connections::{self, Connections};
+use crate::loaded_libraries::Looks;
 use crate::outcome::STATUS_USAGE;
 use crate::output::{Outputs, Stream};
 use crate::policy::{self, Reported};
@@ -35,6 +36,7 @@ mod checkpoint;
 mod children;
 mod decisions;
 mod input;
+mod libraries;
 mod local;
 mod spawned;
 mod streams;
@@ -92,6 +94,10 @@ struct Node {
     streams: BTreeMap<u32, streams::ChildStreams>,
     here: Option<HostJob>,
     ranks: Option<Ranks>,
+    /// When ranks are looked at for other MPI libraries.
+    looks: Looks,
+    /// Whether ranks of this host wait for its address to be known.
+    is_start_deferred: bool,
     /// What ranks have started.
     spawned: spawned::SpawnedJobs,
     /// Whether ranks are not to be started any more.
@@ -192,6 +198,8 @@ impl Node {
             streams: BTreeMap::new(),
             here: None,
             ranks: None,
+            looks: Looks::default(),
+            is_start_deferred: false,
             spawned: spawned::SpawnedJobs::default(),
             is_killed: false,
             checkpoints: checkpoint::Checkpoints::default(),
@@ -273,6 +281,7 @@ impl Node {
             drain,
             self.again(),
             self.checkpoints.deadline(),
+            self.looks.due(),
         ];
         times.into_iter().flatten().min()
     }
@@ -295,6 +304,7 @@ impl Node {
             self.obey(actions);
         }
         self.tick_checkpoints();
+        self.look_for_libraries();
         let mut actions = Vec::new();
         self.daemon.tick(now, &mut actions);
         actions.into_iter().for_each(|action| self.perform(action));
@@ -333,6 +343,10 @@ impl Node {
             Action::StartRanks => self.start_ranks(),
             Action::SignalRanks(signal) => {
                 self.is_killed |= signal == libc::SIGKILL;
+                if self.is_killed && std::mem::take(&mut self.is_start_deferred) {
+                    let reason = "its ranks were not started".to_string();
+                    self.events.push_back(Event::Refused { status: STATUS_USAGE, reason });
+                }
                 self.ranks.iter().filter(|_| signal == libc::SIGKILL).for_each(Ranks::give_up);
                 self.signal_spawned(signal);
                 self.ranks.iter().for_each(|ranks| ranks.signal(signal));

@@ -57,6 +57,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
         return Err("--restart goes on with the program of the checkpoint: no other can be named".to_string());
     }
     check_checkpoints(&reading.request)?;
+    check_servers(&reading.request)?;
     let request = reading.request;
     match request.ignored.first().filter(|_| request.is_strict) {
         Some((option, reason)) => Err(format!("{option} has no meaning here (--strict): {reason}")),
@@ -69,6 +70,16 @@ fn check_checkpoints(request: &Request) -> Result<(), String> {
     let is_asked = said.every.is_some() || said.on_signal.is_some() || said.restarts > 0;
     if is_asked && said.directory.is_none() && said.restart.is_none() {
         return Err("checkpoints need a place: --checkpoint-dir DIR".to_string());
+    }
+    Ok(())
+}
+
+/// Refuses what is said of servers that nobody asks for.
+fn check_servers(request: &Request) -> Result<(), String> {
+    let usual = Request::default().io_servers;
+    let said = &request.io_servers;
+    if said.count == 0 && (said.root != usual.root || said.mode != usual.mode) {
+        return Err("--io-root and --io-mode are for the servers of --io-servers N".to_string());
     }
     Ok(())
 }
@@ -254,6 +265,17 @@ mod tests {
         check_refused("--checkpoint-on KILL --checkpoint-dir d a", "one of HUP, INT");
         check_refused("--restart d a", "no other can be named");
         check_refused("--restart-files some --restart d", "truncate, keep or refuse");
+        check_refused("--rank-by slot:moon a", "modifier moon");
+        check_refused("--display map:moon a", "modifier moon");
+        check_refused("--runtime-options donotlaunch=perhaps a", "true or false is needed");
+        check_refused("--rankmap (vector,0 a", "numbers are needed");
+        check_refused("--unset-env A=B a", "not the name of a variable");
+        check_refused("--envlist A=B a", "not the name of a variable");
+        check_refused("--radix 70000 a", "from 0 to 65536");
+        check_refused("--agent= a", "it is empty");
+        check_refused("--interface= a", "it is empty");
+        check_refused("--interface 10.0.0.0/99 a", "a network such as");
+        check_refused("--io-root d a", "--io-servers N");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::outcome::STATUS_USAGE;
 use crate::request::{Assignment, MapBy, Program, Request, Verbosity};
 use crate::tree::handshake;
 use crate::tree::message::{JobInfo, Manner, ProgramPlan};
-use crate::{agent, debugger, io_servers, mapping, rankfile, slurm};
+use crate::{agent, debugger, foreign_hosts, io_servers, mapping, rankfile, slurm};
 
 pub mod again;
 
@@ -224,6 +224,10 @@ impl Hosts {
                 files.push((name.clone(), read_hosts(name)?));
             }
             listed = hosts::listed(&[], &files)?;
+        }
+        let has_file = matches!(request.assignment, Assignment::RankFile(_) | Assignment::Sequence(Some(_)));
+        if listed.is_empty() && !has_file && request.checkpoints.restart.is_none() {
+            foreign_hosts::refuse(|name| std::env::var(name).ok())?;
         }
         let allocation =
             slurm::allocation(|name| std::env::var(name).ok(), |file| std::fs::read_to_string(file))?;
@@ -499,6 +503,13 @@ fn locate(
         variables.get(OsStr::new("LD_LIBRARY_PATH")).map_or(OsStr::new(""), OsString::as_os_str);
     let needed = needed::by_program(&file, library_path);
     let own = std::env::current_exe().ok();
+    let named = needed.as_ref().and_then(|needed| Abi::from_name(needed.library.as_bytes()));
+    let unversioned = || own.as_deref().and_then(|own| needed::unversioned(own, library_path));
+    // A program that asks for `libmpi.so` while it runs gets the ABI that it has already, or else the one it
+    // would get without Tutti.
+    if named == Some(Abi::Mpich) || named.is_none() && unversioned() == Some(Abi::Mpich) {
+        environment::prefer_mpich(&mut variables);
+    }
     if let Some(prefix) = own.as_deref().and_then(Path::parent).and_then(Path::parent) {
         instruments::add_suppressions(&mut variables, &file, prefix);
     }

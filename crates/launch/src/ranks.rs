@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tutti_base::config::ForeignMpi;
 use tutti_checkpoint::image::Role;
 use tutti_checkpoint::process::capture::Rank;
 use tutti_checkpoint::process::open_files::Identity as Inode;
@@ -19,7 +20,7 @@ use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::debugger;
 use tutti_sys::directory::RankEnd;
 use tutti_sys::event;
-use tutti_sys::job::{self, Job, Plan, TEXTS_END};
+use tutti_sys::job::{self, Job, Plan, RankState, TEXTS_END};
 use tutti_sys::process::{self, DescriptorLimit, Exit, Spawn, SpawnError, Step};
 use tutti_sys::refusal;
 use tutti_sys::signal::Mask;
@@ -362,6 +363,23 @@ impl Ranks {
     /// Rank and process of all that were started.
     pub fn started(&self) -> Vec<(u32, i32)> {
         self.job.world.iter().zip(&self.processes).map(|(&rank, process)| (rank, process.pid)).collect()
+    }
+
+    /// Returns true if a rank that uses another MPI library is alone by mistake: the job has several ranks,
+    /// and nobody has asked for that.
+    pub fn refuses_other_mpi(&self) -> bool {
+        self.job.placement.ranks() > 1 && self.job.config.launch.foreign_mpi == ForeignMpi::Refuse
+    }
+
+    /// Returns the ranks that run and have not called MPI_Init, with their processes.
+    pub fn uninitialised(&self) -> Vec<(u32, i32)> {
+        let is_meant = |local: u32, process: &Process| {
+            process.running && self.object.block(local).state() == RankState::Started
+        };
+        let all = (0..).zip(self.job.world.iter().zip(&self.processes));
+        all.filter(|(local, (_, process))| is_meant(*local, process))
+            .map(|(_, (&rank, process))| (rank, process.pid))
+            .collect()
     }
 
     /// How many have not ended, of those that were started.

@@ -26,13 +26,30 @@ use crate::layout::{
 };
 use crate::packet::{self, Line};
 
-/// netd answers sooner: loading takes some 100 ms, finding neighbours less.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long netd may take to answer. Loading takes some 100 ms, finding neighbours less; on a busy machine it
+/// takes longer.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// After this time there is no answer.
+    pub limit: Duration,
+    /// Called once, when the answer has taken a second.
+    pub tell: fn(),
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { limit: Duration::from_secs(5), tell: || () }
+    }
+}
+
+/// After this time the user is told what is waited for.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// What a rank has of the kernel's program.
 #[derive(Debug)]
 pub struct Seat {
     netd: Connection,
+    patience: Patience,
     socket: UdpSocket,
     job: u32,
     key: Key,
@@ -74,7 +91,7 @@ pub struct Seen {
 /// Why it cannot be asked.
 pub fn status() -> Result<String, String> {
     let netd = connect()?;
-    match ask(&netd, &Request::Status, &[])? {
+    match ask(&netd, &Request::Status, &[], Patience::default())? {
         (Answer::Granted(_, text), _) => Ok(text),
         (Answer::Refused(text), _) => Err(text),
     }
@@ -91,11 +108,20 @@ fn ask(
     netd: &Connection,
     request: &Request,
     lent: &[BorrowedFd<'_>],
+    patience: Patience,
 ) -> Result<(Answer, Vec<OwnedFd>), String> {
     let told = |error: io::Error| format!("`tutti netd` does not answer: {error}");
     netd.send(&request.write(), lent).map_err(told)?;
     let mut bytes = [0; MESSAGE_BYTES];
-    let (count, descriptors) = netd.receive_within(&mut bytes, PATIENCE).map_err(told)?;
+    let first = patience.limit.min(TELL_AFTER);
+    let answered = netd.receive_within(&mut bytes, first).or_else(|error| match error.kind() {
+        io::ErrorKind::TimedOut if patience.limit > first => {
+            (patience.tell)();
+            netd.receive_within(&mut bytes, patience.limit - first)
+        }
+        _ => Err(error),
+    });
+    let (count, descriptors) = answered.map_err(told)?;
     let answer = Answer::read(&bytes[..count]).ok_or("`tutti netd` is of another version")?;
     Ok((answer, descriptors))
 }
@@ -106,14 +132,14 @@ impl Seat {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn take(job: u32, key: [u8; 16], address: Ipv4Addr) -> Result<Seat, String> {
+    pub fn take(job: u32, key: [u8; 16], address: Ipv4Addr, patience: Patience) -> Result<Seat, String> {
         let netd = connect()?;
         let told = |error: io::Error| format!("the kernel's tables: {error}");
         let socket = socket::datagrams(IpAddr::V4(address), None).map_err(told)?;
         socket::omit_checksums(&socket).map_err(told)?;
         event::set_nonblocking(socket.as_fd()).map_err(told)?;
         let request = Request::Begin { job, key, address };
-        let mut descriptors = match ask(&netd, &request, &[socket.as_fd()])? {
+        let mut descriptors = match ask(&netd, &request, &[socket.as_fd()], patience)? {
             (Answer::Granted(..), descriptors) if [DESCRIPTORS, TABLES].contains(&descriptors.len()) => {
                 descriptors
             }
@@ -131,6 +157,7 @@ impl Seat {
             areas: map(3, AREA_ENTRIES * AREA_BYTES)?,
             counters: map(4, COUNTERS * size_of::<u64>())?,
             netd,
+            patience,
             socket,
             job,
             key: Key::from_bytes(key),
@@ -144,7 +171,7 @@ impl Seat {
     /// Why netd does not.
     pub fn join(&self, group: u32, rank: u32, peers: Vec<(u32, Ipv4Addr)>) -> Result<Group, String> {
         let request = Request::Join { group, rank, peers: peers.clone() };
-        match ask(&self.netd, &request, &[])? {
+        match ask(&self.netd, &request, &[], self.patience)? {
             (Answer::Granted(slot, _), _) => {
                 let line = Line { job: self.job, group, key: self.key };
                 Ok(Group { slot: slot as usize, line, peers })

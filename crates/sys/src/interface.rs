@@ -1,15 +1,29 @@
 //! By which addresses hosts reach each other.
+//!
+//! The way to a host shows which of several own addresses is meant. Its name is asked for only if there are
+//! several: a name server may be slow or silent. A name that is unknown here, known to the agent alone, or
+//! that leads to the loopback shows nothing. Then children are told all addresses, and the one by which the
+//! first of them comes is it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use crate::process;
+use crate::signal::Mask;
 
-/// The addresses of this host on which children can reach it, never empty: those of `interface` if it is said, else
-/// those from which the way to each of `hosts` begins, else all.
+/// How long names are waited for before the caller is told.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Names that are asked for at the same time.
+const AT_ONCE: usize = 16;
+
+/// Returns the addresses of this host on which children can reach it, never empty: those of `interface` if it
+/// is named, else those from which the way to each of `hosts` begins, else the unspecified one, which stands
+/// for all. `tell` is called with the names that are waited for longer than a second.
 ///
 /// # Errors
 /// If there is no such interface.
-pub fn addresses(interface: &str, hosts: &[&str]) -> Result<Vec<IpAddr>, String> {
+pub fn addresses(interface: &str, hosts: &[&str], tell: &dyn Fn(&str)) -> Result<Vec<IpAddr>, String> {
     if !interface.is_empty() {
         return match named(interface) {
             Some(address) => Ok(vec![address]),
@@ -17,9 +31,9 @@ pub fn addresses(interface: &str, hosts: &[&str]) -> Result<Vec<IpAddr>, String>
         };
     }
     let mut found: Vec<IpAddr> = Vec::new();
-    for host in hosts {
-        // One that is unknown here, a name that only the agent knows, is reached by any of ours.
-        let Some(address) = towards(host) else { return Ok(vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)]) };
+    for address in towards_all(hosts, tell) {
+        // Any of ours may be the one.
+        let Some(address) = address else { return Ok(vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)]) };
         if !found.contains(&address) {
             found.push(address);
         }
@@ -34,12 +48,79 @@ pub fn addresses(interface: &str, hosts: &[&str]) -> Result<Vec<IpAddr>, String>
 /// If there is no such interface.
 pub fn of_this_host(interface: &str, other: Option<&str>) -> Result<IpAddr, String> {
     if !interface.is_empty() {
-        return Ok(addresses(interface, &[])?[0]);
+        return Ok(addresses(interface, &[], &|_| ())?[0]);
     }
     let leads = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
+    let tell = |names: &str| eprintln!("Tutti: waiting for the name server to tell where {names} is");
+    let way = other.and_then(|other| towards_all(&[other], &tell).pop().flatten());
     // An address for documentation (RFC 5737): the way to it is the way to anywhere.
-    let ways = [other.and_then(towards), towards("192.0.2.1")];
-    Ok(ways.into_iter().flatten().find(leads).unwrap_or_else(|| all()[0]))
+    let ways = way.into_iter().chain(std::iter::once_with(|| towards("192.0.2.1")).flatten());
+    Ok(ways.into_iter().find(leads).unwrap_or_else(|| all()[0]))
+}
+
+/// Returns the own addresses from which the ways to these hosts begin; `None` for one of which nothing is
+/// known.
+fn towards_all(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
+    let bare = |host: &&str| host.rsplit_once('@').map_or(*host, |(_, host)| host).to_string();
+    if hosts.iter().all(|host| bare(host).parse::<IpAddr>().is_ok()) {
+        return hosts.iter().map(|host| towards(host)).collect();
+    }
+    match only_address() {
+        Some(only) => hosts.iter().map(|_| Some(only)).collect(),
+        None => hosts.chunks(AT_ONCE).flat_map(|hosts| ask(hosts, tell)).map(leading).collect(),
+    }
+}
+
+/// Passes over an address that leads to this host alone.
+fn leading(address: Option<IpAddr>) -> Option<IpAddr> {
+    address.filter(|address| !address.is_loopback())
+}
+
+/// Asks for some names at the same time, each by a thread: the resolver of the C library has no other way to
+/// wait for several.
+fn ask(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
+    let mut found: Vec<Option<Option<IpAddr>>> = vec![None; hosts.len()];
+    std::thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        // The threads take no signals of the program.
+        let mask = Mask::all().block();
+        for (place, host) in hosts.iter().enumerate() {
+            let sender = sender.clone();
+            let look = move || {
+                // The receiver lives until all have answered.
+                let _ = sender.send((place, towards(host)));
+            };
+            if std::thread::Builder::new().spawn_scoped(scope, look).is_err() {
+                found[place] = Some(None);
+            }
+        }
+        mask.install();
+        drop(sender);
+        let mut is_told = false;
+        while found.iter().any(Option::is_none) {
+            let patience = if is_told { Duration::MAX } else { PATIENCE };
+            match receiver.recv_timeout(patience) {
+                Ok((place, address)) => found[place] = Some(address),
+                Err(RecvTimeoutError::Timeout) => {
+                    let open = hosts.iter().zip(&found).filter(|(_, found)| found.is_none());
+                    tell(&open.map(|(host, _)| *host).collect::<Vec<_>>().join(", "));
+                    is_told = true;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    found.into_iter().map(Option::flatten).collect()
+}
+
+/// Returns the one address of this host that leads to others, if there is no other one.
+fn only_address() -> Option<IpAddr> {
+    let is_far = |address: &IpAddr| match address {
+        IpAddr::V4(address) => !address.is_loopback() && !address.is_link_local(),
+        IpAddr::V6(address) => !address.is_loopback() && address.segments()[0] & 0xffc0 != 0xfe80,
+    };
+    let mut far = process::interfaces().into_iter().map(|(_, address)| address).filter(is_far);
+    far.next().filter(|only| only.is_ipv4() && far.next().is_none())
 }
 
 /// What to tell children where `listening` is unspecified: all addresses that lead here.
@@ -124,10 +205,22 @@ mod tests {
         }
         let device = process::interfaces().into_iter().find(|(_, address)| address.is_loopback());
         assert!(device.is_some_and(|(name, _)| named(&name).is_some_and(|address| address.is_loopback())));
-        assert_eq!(addresses("", &["127.0.0.1"]), Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]));
-        assert!(addresses("no-such-interface", &[]).is_err());
+        let of = |interface: &str, hosts: &[&str]| addresses(interface, hosts, &|names| panic!("{names}"));
+        assert_eq!(of("", &["127.0.0.1"]), Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]));
+        assert!(of("no-such-interface", &[]).is_err());
         assert!(!all().is_empty());
         assert!(of_this_host("127.0.0.1", None).is_ok_and(|address| address.is_loopback()));
         assert!(of_this_host("", Some("no host has this name")).is_ok());
+    }
+
+    /// A name of this host leads to the loopback in many /etc/hosts, which tells nothing of other hosts.
+    #[test]
+    fn names_of_the_loopback_tell_nothing() {
+        fn nobody(names: &str) {
+            panic!("{names} is in a file");
+        }
+        assert_eq!(ask(&["localhost"], &nobody).into_iter().map(leading).collect::<Vec<_>>(), [None]);
+        let got = addresses("", &["localhost"], &nobody).unwrap();
+        assert!(got.iter().all(|address| !address.is_loopback()), "{got:?}");
     }
 }

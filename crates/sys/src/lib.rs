@@ -43,6 +43,7 @@ pub mod kept;
 pub mod kept_socket;
 pub mod knem;
 pub mod letter;
+pub mod loaded;
 pub mod local_socket;
 pub mod maps;
 pub mod memory;

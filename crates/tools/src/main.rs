@@ -49,6 +49,7 @@ use commands::{
     asp, checkpoint, compare, connections, consistency, files, headlines, info, io_server, manual, overlap,
     probe, sim, trace, tune, tuning, waits,
 };
+use measure::options::FILES;
 use measure::{awake, library, options};
 
 /// Tutti, an MPI library: information and measurements.
@@ -140,9 +141,12 @@ fn main() -> ExitCode {
             Bench { what: Some(Part::Tune(options)), .. } => {
                 tuning::run(&options).map(|text| output::show(&text))
             }
+            Bench { options, what: None } if options.ops == [FILES] => {
+                files::run(&files::Options::of(&options.with_libraries(&["tutti"])))
+            }
             Bench { options, what: None } => compare::run(&options.with_libraries(&["tutti"])),
         },
-        Command::Compare(options) if options.ops == ["io"] => files::run(&files::Options::of(&options)),
+        Command::Compare(options) if options.ops == [FILES] => files::run(&files::Options::of(&options)),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),

@@ -7,6 +7,7 @@ mod entries;
 mod family;
 mod fortran;
 mod fortran_f08;
+mod fortran_mpich;
 mod fronts;
 mod header;
 mod launchers;
@@ -77,7 +78,9 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     let (foreign, page) = launchers::files(root)?;
     let foreign = format_rust(root, &format!("{RUST_BANNER}{foreign}"))?;
     outputs.extend([("crates/launch/src/generated/foreign.rs".to_string(), foreign), page]);
-    outputs.extend(fortran::files(&spec, &fronts::tables(root, &spec)?)?);
+    let tables = fronts::tables(root, &spec)?;
+    outputs.extend(fortran::files(&spec, &tables)?);
+    outputs.push(fortran_mpich::file(&spec, &tables)?);
     outputs.extend(fortran_f08::files(&spec));
     Ok(outputs)
 }

@@ -1,6 +1,31 @@
 //! What carries messages between hosts, and its connections.
 
+use std::net::IpAddr;
+
 use crate::PortRange;
+
+/// Checks the form of an interface: a name as the kernel takes it, an address, or a network such as
+/// `10.1.0.0/16`. The empty text names none.
+///
+/// # Errors
+/// What is needed.
+pub fn check_interface(text: &str) -> Result<(), String> {
+    /// Longest name of an interface (IFNAMSIZ without the byte at the end).
+    const NAME_BYTES: usize = 15;
+    let is_network = |(network, bits): (&str, &str)| match (network.parse(), bits.parse::<u32>()) {
+        (Ok(IpAddr::V4(_)), Ok(bits)) => bits <= 32,
+        (Ok(IpAddr::V6(_)), Ok(bits)) => bits <= 128,
+        _ => false,
+    };
+    let is_name =
+        text.len() <= NAME_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    let is_one = is_name || text.parse::<IpAddr>().is_ok() || text.split_once('/').is_some_and(is_network);
+    if is_one {
+        Ok(())
+    } else {
+        Err("the name of an interface, an address, or a network such as 10.1.0.0/16".to_string())
+    }
+}
 
 /// When ranks on different hosts connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,19 +12,51 @@ pub(super) fn size(text: &str) -> std::result::Result<u64, String> {
     value.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
-pub(super) fn size_or_auto(text: &str) -> std::result::Result<Option<u64>, String> {
-    if text == "auto" {
-        return Ok(None);
+/// Reads a number or size from `least` to `most`.
+pub(super) fn within(text: &str, least: u64, most: u64) -> std::result::Result<u64, String> {
+    size(text).ok().filter(|number| (least..=most).contains(number)).ok_or_else(|| {
+        if most == u64::MAX {
+            format!("a number from {least} on")
+        } else {
+            format!("a number from {least} to {most}")
+        }
+    })
+}
+
+/// Longest time that a setting takes, in milliseconds: a year, so that no sum of times overflows.
+const MOST_MS: u64 = 365 * 24 * 3600 * 1000;
+
+/// Reads a time above 0, in milliseconds.
+pub(super) fn milliseconds(text: &str) -> std::result::Result<u64, String> {
+    within(text, 1, MOST_MS)
+}
+
+/// Reads a size up to `most`, or `auto`. Sizes from 1 to `least` - 1 are refused; 0 stands for itself.
+pub(super) fn size_or_auto(text: &str, least: u64, most: u64) -> std::result::Result<Option<u64>, String> {
+    match text {
+        "auto" => Ok(None),
+        _ => size_or_zero(text, least, most).map(Some).map_err(|expected| format!("{expected}, or auto")),
     }
-    size(text).map(Some).map_err(|expected| format!("{expected}, or auto"))
+}
+
+/// Reads 0 or a size from `least` to `most`.
+pub(super) fn size_or_zero(text: &str, least: u64, most: u64) -> std::result::Result<u64, String> {
+    let bytes = size(text)?;
+    if bytes == 0 || (least..=most).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(format!("a size such as 65536, 64K or 1M; 0, or from {least} to {most}"))
 }
 
 pub(super) fn shown_or_auto(value: Option<u64>) -> String {
     value.map_or("auto".to_string(), |bytes| bytes.to_string())
 }
 
-pub(super) fn number(text: &str) -> std::result::Result<i64, String> {
-    text.parse().map_err(|_| "a whole number".to_string())
+/// Reads microseconds up to a minute; -1 leaves the choice to the library.
+pub(super) fn microseconds(text: &str) -> std::result::Result<i64, String> {
+    const MOST: i64 = 60_000_000;
+    let number = text.parse().ok().filter(|number| (-1..=MOST).contains(number));
+    number.ok_or_else(|| format!("a whole number from -1 to {MOST}"))
 }
 
 pub(super) fn flag(text: &str) -> std::result::Result<bool, String> {

@@ -1,5 +1,8 @@
 //! Waiting, threads and progress.
 
+/// Most lanes: sets of rings between the ranks of a host, each used by other threads of them.
+pub const MAX_LANES: u32 = 8;
+
 /// Waiting, threads and progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {

@@ -12,6 +12,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tutti_base::config::algorithms::{ForcedParameter, parameter};
+
 use crate::cost::Environment;
 use crate::generator::{Generator, Need, Radix};
 use crate::hierarchy::Ignored;
@@ -375,34 +377,18 @@ fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) 
     })
 }
 
-/// Sets the parameters that a forced choice names; what cannot be read is passed over.
+/// Sets the parameters that a forced choice names. Settings and info keys are checked when they are read
+/// ([`tutti_base::config::algorithms`]); here a word that cannot be read changes nothing.
 pub fn force(params: &mut Params, text: &str, shape: &Shape) {
-    for (name, value) in text.split(':').skip(1).filter_map(|part| part.split_once('=')) {
-        match (name.trim(), value.trim(), size(value.trim())) {
-            ("radix", "flat", _) => params.radix = Params::FLAT,
-            ("radix", _, Some(radix)) if radix > 0 => {
-                params.radix = radix.min(u64::from(Params::FLAT)) as u32
-            }
-            ("fan_out", "flat", _) => params.fan_out = Params::FLAT,
-            ("fan_out", _, Some(radix)) => params.fan_out = radix.min(u64::from(Params::FLAT)) as u32,
-            ("readers", _, Some(readers)) => params.readers = readers.min(u64::from(shape.ranks)) as u32,
-            ("segment", _, Some(bytes)) => params.segment = bytes.div_ceil(shape.unit_bytes.max(1)),
-            ("window", _, Some(window)) if window > 0 => {
-                params.window = window.min(u64::from(crate::ir::Loop::MAX_WINDOW)) as u32;
-            }
-            _ => {}
+    for named in text.split(':').skip(1).filter_map(|word| parameter(word).ok()) {
+        match named {
+            ForcedParameter::Radix(radix) => params.radix = radix,
+            ForcedParameter::FanOut(radix) => params.fan_out = radix,
+            ForcedParameter::Readers(readers) => params.readers = readers.min(shape.ranks),
+            ForcedParameter::Segment(bytes) => params.segment = bytes.div_ceil(shape.unit_bytes.max(1)),
+            ForcedParameter::Window(window) => params.window = window,
         }
     }
-}
-
-/// A number with K, M or nothing behind it.
-fn size(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'K' | b'k' => (&text[..text.len() - 1], 10),
-        b'M' | b'm' => (&text[..text.len() - 1], 20),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// What a communicator keeps of an operation that it did: the schedule, and how it came about. The

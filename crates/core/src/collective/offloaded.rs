@@ -16,14 +16,15 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tutti_base::config::Offload;
+use tutti_base::config::{Config, Offload};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::ir::Schedule;
 use tutti_coll::lower::{self, Program, lower};
 use tutti_coll::{Collective, Params, Shape, registry, select};
 use tutti_data::{Datatype, Op, Reducer};
 use tutti_offload::layout::{AREA_BYTES, OPERAND_BYTES, Operator, PEERS, PORT, PROGRAMS};
-use tutti_offload::seat::Seat;
+use tutti_offload::seat::{Patience, Seat};
+use tutti_sys::process::host_name;
 use tutti_transport::adaptive::tag::{Key, Use};
 
 use super::hosts;
@@ -46,7 +47,7 @@ const BARRIER: u8 = 0;
 const ALLREDUCE: u8 = 1;
 pub(super) const BCAST: u8 = 2;
 /// How long the first operation of a communicator may take until packets count as lost on their way: hosts
-/// may be busy.
+/// may be busy. Where the kernel has to do it (TUTTI_OFFLOAD=on), TUTTI_SILENCE_MS if that is longer.
 const TRIAL: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -166,7 +167,7 @@ fn negotiate(
     if internal::maximum(held, process, comm, u32::from(place.is_err()))? > 0 {
         return Ok(Err(place.err().unwrap_or_else(|| OTHERS.into())));
     }
-    let place = place.map(|place| try_out(held, process, Arc::new(place)));
+    let place = place.map(|place| try_out(held, (process, comm), Arc::new(place)));
     let fails = !matches!(place, Ok(Some(_)));
     if internal::maximum(held, process, comm, u32::from(fails))? > 0 {
         return Ok(Err(format!("packets of UDP port {PORT} do not get from each host to each other one")));
@@ -176,17 +177,44 @@ fn negotiate(
 }
 
 /// Does a barrier in the kernel, as all members do: whether its packets get through.
-fn try_out(held: &mut LaneGuard, process: &Process, place: Arc<OffloadGroup>) -> Option<Arc<OffloadGroup>> {
-    let until = Instant::now() + TRIAL;
+fn try_out(
+    held: &mut LaneGuard,
+    (process, comm): (&Process, &Communicator),
+    place: Arc<OffloadGroup>,
+) -> Option<Arc<OffloadGroup>> {
+    let begin = Instant::now();
+    let limit = match process.config.collectives.offload {
+        Offload::On => TRIAL.max(Duration::from_millis(process.config.launch.silence_ms)),
+        _ => TRIAL,
+    };
+    let mut tells = limit > TRIAL && comm.rank().0 == 0;
     let operation = lower::Operation { program: BARRIER, operator: 0, bytes: 0 };
     let mut call = place.call(&mut process.kernel.borrow_mut(held), operation, true, Vec::new());
     loop {
         let over = place.advance(&mut process.kernel.borrow_mut(held), &mut call);
-        if !matches!(over, Ok(false)) || Instant::now() > until {
+        if tells && begin.elapsed() > TRIAL {
+            tells = false;
+            eprintln!(
+                "Tutti: waiting for the first packets of UDP port {PORT} between the hosts of communicator {} (TUTTI_OFFLOAD=on)",
+                comm.context().0
+            );
+        }
+        if !matches!(over, Ok(false)) || begin.elapsed() > limit {
             return over.is_ok_and(|over| over).then_some(place);
         }
         progress::progress(held, process);
         held.release_while(|| std::thread::sleep(LOOK));
+    }
+}
+
+/// How long `tutti netd` may take. Where the kernel has to do collectives, a busy machine is waited for.
+fn patience(config: &Config) -> Patience {
+    match config.collectives.offload {
+        Offload::On => Patience {
+            limit: Patience::default().limit.max(Duration::from_millis(config.launch.silence_ms)),
+            tell: || eprintln!("Tutti: waiting for `tutti netd` on host {} (TUTTI_OFFLOAD=on)", host_name()),
+        },
+        _ => Patience::default(),
     }
 }
 
@@ -204,7 +232,7 @@ fn seat(
         header.interface().parse().map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
     let tag = Key::new(&header.secret.0, Use::Derived).tag(&[b"netd"]);
     let mut kernel = process.kernel.borrow_mut(held);
-    let seat = kernel.seat(|| Seat::take(header.job_id as u32, tag, address))?;
+    let seat = kernel.seat(|| Seat::take(header.job_id as u32, tag, address, patience(&process.config)))?;
     Ok((seat, address))
 }
 

@@ -42,9 +42,7 @@ fn written() -> Vec<(String, String)> {
 /// # Errors
 /// A wrong value, or a setting that does not exist.
 pub fn at_start() -> Result<Config, ConfigError> {
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Config::from_pairs(environment.chain(written()))
+    Config::from_variables(std::env::vars_os(), written().into_iter())
 }
 
 /// The type of a setting.

@@ -1,20 +1,22 @@
 //! Which MPI library a program needs, told before it is started from what it and its libraries are linked to.
 //!
 //! A program that was compiled for another MPI library starts under any launcher, but each of its processes
-//! then is a job of its own, of one rank, and nobody says so. The dynamic loader decides by names:
-//! `libmpi_abi.so` is the standard ABI (MPI-5 chapter 20), which Tutti is, `libmpi.so.12` that of MPICH and
-//! its kin, `libmpi.so.40` that of Open MPI. Here the same names are looked for, breadth first, as the loader
+//! then is a job of its own, of one rank, and nobody says so. The dynamic loader decides by names
+//! ([`tutti_base::mpi_libraries`]). Here the same names are looked for, breadth first, as the loader
 //! does, from the program down, in the folders in which the loader looks ([`search`]); [`elf`] reads one
 //! file.
 //!
-//! Not seen: what a program loads while it runs (dlopen: interpreters and their modules), what a script
-//! starts, and an MPI library that is part of a static program.
+//! Not seen: what a program loads while it runs (dlopen: interpreters and their modules) and what a script
+//! starts, which [`crate::loaded_libraries`] looks for in running ranks; and an MPI library that is part of
+//! a static program.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+pub use tutti_base::mpi_libraries::Abi;
 
 mod elf;
 mod search;
@@ -24,52 +26,6 @@ use search::Search;
 
 /// Most files looked at for one program.
 const FILES: usize = 512;
-
-/// The interface of an MPI library, by the name under which programs ask for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Abi {
-    /// `libmpi_abi.so.N`: the standard's.
-    Standard,
-    /// `libmpi.so.12` and the libraries beside it: that of MPICH, Intel MPI, MVAPICH.
-    Mpich,
-    /// `libmpi.so.40` and the libraries beside it: that of Open MPI 4 and 5.
-    OpenMpi,
-    /// Some other.
-    Other,
-}
-
-impl Abi {
-    /// Whose it is, for people.
-    pub fn owner(self) -> &'static str {
-        match self {
-            Abi::Standard => "the standard ABI",
-            Abi::Mpich => "MPICH, Intel MPI and their kin",
-            Abi::OpenMpi => "Open MPI",
-            Abi::Other => "another MPI library (or another version of one)",
-        }
-    }
-
-    /// The interface of a library of this name, if it is one of MPI.
-    fn of(name: &[u8]) -> Option<Abi> {
-        let text = std::str::from_utf8(name).ok()?;
-        let (stem, version) = text.split_once(".so")?;
-        let major = version.trim_start_matches('.').split('.').next().unwrap_or("");
-        match (stem, major) {
-            ("libmpi_abi", _) => Some(Abi::Standard),
-            ("libmpi" | "libmpich" | "libmpicxx" | "libmpichcxx", "12") => Some(Abi::Mpich),
-            ("libmpifort" | "libmpichfort" | "libmpichf90" | "libfmpich", "12") => Some(Abi::Mpich),
-            ("libmpi" | "libmpi_cxx" | "libmpi_mpifh" | "libmpi_usempi" | "libmpi_usempif08", "40") => {
-                Some(Abi::OpenMpi)
-            }
-            ("libmpi_usempi_ignore_tkr" | "liboshmem", "40") => Some(Abi::OpenMpi),
-            ("libmpi" | "libmpich" | "libmpi_cxx" | "libmpi_mpifh" | "libmpt" | "libmpi_cray", _) => {
-                Some(Abi::Other)
-            }
-            ("libmpi_gnu" | "libmpi_intel" | "libmpi_aocc" | "libmpi_nvidia", _) => Some(Abi::Other),
-            _ => None,
-        }
-    }
-}
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +80,7 @@ pub fn by_program(program: &Path, library_path: &OsStr) -> Option<Needed> {
     while let Some((file, linkage)) = waiting.pop_front() {
         let mut others = Vec::new();
         for name in &linkage.needed {
-            if let Some(abi) = Abi::of(name) {
+            if let Some(abi) = Abi::from_name(name) {
                 return Some(settle(abi, name, file, &search, &linkage));
             }
             if !search::is_of_system(name) && seen.len() < FILES && seen.insert(name.clone()) {
@@ -139,14 +95,44 @@ pub fn by_program(program: &Path, library_path: &OsStr) -> Option<Needed> {
     None
 }
 
+/// The name of a library without a version, by which programs and wheels ask that do not care which MPI they
+/// get.
+const UNVERSIONED: &[u8] = b"libmpi.so";
+
+/// Returns the interface of the library that a program gets which asks for `libmpi.so`, if Tutti's own
+/// folders are passed over. `None`: there is none, or its interface is not known. `program`: any program of
+/// this machine.
+pub fn unversioned(program: &Path, library_path: &OsStr) -> Option<Abi> {
+    let linkage = Linkage::read(program)?;
+    let search = Search::new(library_path, &linkage);
+    let (_, found) = search.all(UNVERSIONED, &linkage).find(|(_, found)| !is_standard(found))?;
+    let abi = Abi::from_name(found.name.as_ref()?)?;
+    Some(abi).filter(|abi| *abi != Abi::Other)
+}
+
+/// Returns true if a file is a library of Tutti, or one that calls it.
+pub fn is_own(file: &Path) -> bool {
+    Linkage::read(file)
+        .is_some_and(|linkage| leads_to_standard(&linkage, &Search::new(OsStr::new(""), &linkage)))
+}
+
+/// Returns true if a library is of the standard ABI, calls one that is, or stands for one that does: a wheel
+/// has no links, but empty libraries that need the one they stand for.
+fn leads_to_standard(linkage: &Linkage, search: &Search) -> bool {
+    let stands_for = || linkage.needed.iter().find_map(|name| search.find(name, linkage));
+    is_standard(linkage) || stands_for().is_some_and(|(_, other)| is_standard(&other))
+}
+
+fn is_standard(linkage: &Linkage) -> bool {
+    let names = linkage.needed.iter().chain(&linkage.name);
+    names.into_iter().any(|name| Abi::from_name(name) == Some(Abi::Standard))
+}
+
 /// A library under the name of another may be Tutti's all the same: a link to it, or one that calls it.
 fn settle(abi: Abi, name: &[u8], through: Option<PathBuf>, search: &Search, by: &Linkage) -> Needed {
     let is_looked_for = abi != Abi::Standard;
     let found = is_looked_for.then(|| search.find(name, by)).flatten();
-    let is_standard = found.as_ref().is_some_and(|(_, linkage)| {
-        let names = linkage.needed.iter().chain(&linkage.name);
-        names.into_iter().any(|name| Abi::of(name) == Some(Abi::Standard))
-    });
+    let is_standard = found.as_ref().is_some_and(|(_, linkage)| leads_to_standard(linkage, search));
     Needed {
         abi: if is_standard { Abi::Standard } else { abi },
         library: OsStr::from_bytes(name).to_os_string(),
@@ -159,26 +145,6 @@ fn settle(abi: Abi, name: &[u8], through: Option<PathBuf>, search: &Search, by: 
 mod tests {
     use super::*;
     use std::process::Command;
-
-    fn check_name(name: &str, expected: Option<Abi>) {
-        assert_eq!(Abi::of(name.as_bytes()), expected, "{name}");
-    }
-
-    #[test]
-    fn libraries_are_told_by_their_names() {
-        check_name("libmpi_abi.so.1", Some(Abi::Standard));
-        check_name("libmpi.so.12", Some(Abi::Mpich));
-        check_name("libmpich.so.12.1.8", Some(Abi::Mpich));
-        check_name("libmpichfort.so.12", Some(Abi::Mpich));
-        check_name("libmpi.so.40", Some(Abi::OpenMpi));
-        check_name("libmpi_usempif08.so.40", Some(Abi::OpenMpi));
-        check_name("libmpi.so.20", Some(Abi::Other));
-        check_name("libmpi.so", Some(Abi::Other));
-        check_name("libmpi_cray.so.12", Some(Abi::Other));
-        check_name("libmpfr.so.6", None);
-        check_name("libmpi", None);
-        check_name("libmpicolour.so.12", None);
-    }
 
     /// Makes libraries and a program in a folder, as `cc` links them: (file, what it is linked to, further
     /// words).

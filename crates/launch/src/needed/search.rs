@@ -35,21 +35,27 @@ impl Search {
 
     /// The library `name` that a file needs, with the folders it inherits.
     pub fn find(&self, name: &[u8], by: &Linkage) -> Option<(PathBuf, Linkage)> {
+        self.all(name, by).next()
+    }
+
+    /// Returns all libraries of that name, in the order in which the loader looks: it takes the first.
+    pub fn all<'a>(&'a self, name: &'a [u8], by: &Linkage) -> impl Iterator<Item = (PathBuf, Linkage)> + 'a {
         let name = OsStr::from_bytes(name);
         let own = |paths: &Option<Vec<u8>>| folders(paths.as_deref().unwrap_or_default(), &by.origin);
         // DT_RUNPATH takes DT_RPATH's place, in the file that has both and for what it inherits.
         let inherited =
             if by.after.is_some() { Vec::new() } else { [own(&by.before), by.inherited.clone()].concat() };
-        if name.as_bytes().contains(&b'/') {
-            return self.open(PathBuf::from(name), &inherited);
+        let is_path = name.as_bytes().contains(&b'/');
+        let mut named: Vec<PathBuf> = if is_path { vec![PathBuf::from(name)] } else { Vec::new() };
+        if !is_path {
+            let folders = inherited.iter().chain(&self.library_path).cloned().chain(own(&by.after));
+            named.extend(folders.map(|folder| folder.join(name)));
         }
-        let named = inherited.iter().chain(&self.library_path).cloned().chain(own(&by.after));
-        let found = named.map(|folder| folder.join(name)).find_map(|file| self.open(file, &inherited));
-        found.or_else(|| {
+        let of_system = std::iter::once(()).filter(move |()| !is_path).flat_map(move |()| {
             let cached = cached(self.cache.get_or_init(read_cache), name.as_bytes());
-            let usual = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
-            cached.into_iter().chain(usual).find_map(|file| self.open(file, &inherited))
-        })
+            cached.into_iter().chain(FOLDERS.iter().map(move |folder| Path::new(folder).join(name)))
+        });
+        named.into_iter().chain(of_system).filter_map(move |file| self.open(file, &inherited))
     }
 
     /// The file, if it is a library for the program's processor.

@@ -19,6 +19,7 @@ impl Node {
         for word in heard {
             match word {
                 Heard::Joined(child) => {
+                    self.know_address(child);
                     self.add_streams(child);
                     self.trust_agent(child);
                     self.events.push_back(Event::Joined(child));
@@ -37,6 +38,19 @@ impl Node {
                 Heard::ParentLost(_) => self.events.push_back(Event::ParentLost),
             }
             self.drain_events();
+        }
+    }
+
+    /// Takes the address by which a child has come for the one that this host is reached by, if none is
+    /// known. Ranks that wait for it are started.
+    fn know_address(&mut self, child: u32) {
+        if self.interface.is_empty()
+            && let Some(address) = self.connections.own_address(child)
+        {
+            self.interface = address.to_string();
+        }
+        if std::mem::take(&mut self.is_start_deferred) {
+            self.start_here(None);
         }
     }
 
@@ -80,7 +94,11 @@ impl Node {
         let own = self.interface.parse().ok().filter(|_| self.root.is_none() && job.interface.is_empty());
         let addresses = match own {
             Some(own) => vec![own],
-            None => interface::addresses(&job.interface, &names)?,
+            None => interface::addresses(&job.interface, &names, &|names| {
+                eprintln!(
+                    "mpirun: waiting for the name server to tell where {names} is; --interface NAME makes the question needless"
+                );
+            })?,
         };
         let ports = job.ports.and_then(|(low, high)| PortRange::new(low, high));
         let listening = self.connections.listen(&addresses, ports, &self.poller);

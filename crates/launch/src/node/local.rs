@@ -25,7 +25,12 @@ impl Node {
         if self.here.as_ref().is_some_and(|here| here.info.restart.is_some()) {
             return;
         }
-        self.start_here(None);
+        // Other hosts are told the address of these ranks: where no name shows which it is, that is known
+        // when a child has come.
+        self.is_start_deferred = self.interface.is_empty() && self.daemon.expects_any() && !self.is_killed;
+        if !self.is_start_deferred {
+            self.start_here(None);
+        }
     }
 
     /// Starts the ranks of this host, or makes them again with these sockets; whether they are there.
@@ -79,6 +84,7 @@ impl Node {
         // Before any rank runs, which takes the lack of it for a lack of a launcher.
         self.spawned.listen(&ranks, &self.poller);
         let result = ranks.start(&surroundings, &mut self.outputs, now);
+        self.looks.begin(now);
         self.ranks = Some(ranks);
         result
     }

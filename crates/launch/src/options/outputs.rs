@@ -59,7 +59,13 @@ pub(super) fn pattern(text: &str) -> Result<String, String> {
 pub(super) fn display(reading: &mut Reading, text: &str) -> Result<(), String> {
     let request = &mut reading.request;
     for word in text.split(',') {
-        match word.split(':').next().unwrap_or("") {
+        let (what, modifiers) = word.split_once(':').unwrap_or((word, ""));
+        // What Open MPI can add to its tables; ours have one form.
+        let known = ["", "parseable", "parsable", "physical", "hwtcpus", "devel"];
+        if let Some(wrong) = modifiers.split(':').find(|modifier| !known.contains(modifier)) {
+            return Err(format!("modifier {wrong} is not supported"));
+        }
+        match what {
             "map" | "map-devel" => request.display.map = true,
             "alloc" | "allocation" => request.display.allocation = true,
             "bind" | "bindings" => request.report_bindings = true,
@@ -87,7 +93,17 @@ pub(super) fn input(reading: &mut Reading, text: &str) -> Result<(), String> {
 pub(super) fn runtime(reading: &mut Reading, text: &str) -> Result<(), String> {
     for word in text.split([',', ':']) {
         let (name, value) = word.split_once('=').unwrap_or((word, "1"));
-        let is_on = !["0", "false", "no"].contains(&value.to_ascii_lowercase().as_str());
+        const IGNORED: [&str; 5] =
+            ["aggregate-help", "notifyerrors", "fwd-environment", "output-proctable", "max-restarts"];
+        if IGNORED.contains(&name.to_ascii_lowercase().as_str()) {
+            reading.ignore(&format!("--runtime-options {word}"), "a setting of Open MPI's own");
+            continue;
+        }
+        let is_on = match value.to_ascii_lowercase().as_str() {
+            "1" | "true" | "yes" => true,
+            "0" | "false" | "no" => false,
+            _ => return Err(format!("{word}: true or false is needed")),
+        };
         match (name.to_ascii_lowercase().as_str(), is_on) {
             ("donotlaunch", _) => reading.request.is_dry = is_on,
             ("show-progress", _) => reading.request.timings = is_on,
@@ -99,13 +115,6 @@ pub(super) fn runtime(reading: &mut Reading, text: &str) -> Result<(), String> {
                 true,
             )
             | ("recoverable" | "autorestart" | "continuous", false) => {}
-            (
-                "aggregate-help" | "notifyerrors" | "fwd-environment" | "output-proctable" | "max-restarts",
-                _,
-            ) => {
-                reading.ignore(&format!("--runtime-options {word}"), "a setting of Open MPI's own");
-                continue;
-            }
             _ => return Err(format!("{word}: a rank that fails ends the job")),
         }
     }

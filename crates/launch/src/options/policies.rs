@@ -107,8 +107,12 @@ fn level(text: &str) -> Result<MapBy, String> {
 
 /// `--rank-by POLICY`.
 pub(super) fn rank(reading: &mut Reading, text: &str) -> Result<(), String> {
-    let unit = text.split(':').next().unwrap_or("").to_ascii_lowercase();
-    reading.request.rank_by = Some(match unit.as_str() {
+    let (unit, modifiers) = text.split_once(':').unwrap_or((text, ""));
+    let known = ["", "span", "fill"];
+    if let Some(wrong) = modifiers.split([':', ',']).find(|modifier| !known.contains(modifier)) {
+        return Err(format!("modifier {wrong} is not supported"));
+    }
+    reading.request.rank_by = Some(match unit.to_ascii_lowercase().as_str() {
         "slot" | "fill" | "core" | "hwthread" | "numa" | "package" | "socket" => Across::Slot,
         "node" | "span" => Across::Node,
         _ => return Err("slot, node, fill or span is needed".to_string()),

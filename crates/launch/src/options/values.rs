@@ -64,6 +64,13 @@ pub(super) fn export(reading: &mut Reading, values: &[String]) -> Result<(), Str
     Ok(())
 }
 
-pub(super) fn names(list: &str) -> Vec<String> {
-    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_string).collect()
+/// Reads names of variables, of which the last letter may be `*`.
+pub(super) fn names(list: &str) -> Result<Vec<String>, String> {
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| variable(name, "").map(|(name, _)| name)).collect()
+}
+
+/// Reads a text that names something.
+pub(super) fn some(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("it is empty".to_string()) } else { Ok(text.to_string()) }
 }

@@ -10,7 +10,7 @@ use crate::measure::cells::asks;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end;
 use crate::measure::library::{Library, home};
-use crate::measure::options::{IN_THREADS, Options};
+use crate::measure::options::{FILES, IN_THREADS, Options};
 use crate::measure::programs::Programs;
 use crate::measure::report;
 use crate::measure::results::{KILLED, Results, START};
@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// A library is missing, the program does not compile, or the report cannot be written.
 pub fn run(options: &Options) -> Result<(), String> {
+    if options.ops.iter().any(|op| op == FILES) {
+        return Err(format!("{FILES} stands for files, which are measured alone: --ops {FILES}"));
+    }
     if options.hosts.is_some() {
         return hosts::run(options);
     }

@@ -27,22 +27,22 @@ use crate::measure::session::Ask;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Hosts, with a rank on each: 4, 16, 64.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: u32,
     /// Rate of their links, as tc takes it (1gbit); unlimited if empty.
     #[arg(long, default_value = "1gbit")]
     rate: String,
     /// Iterations of each pattern.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
     /// Rounds.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Time for one cell of latency or bandwidth, in milliseconds.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
     /// Patterns.
-    #[arg(long, value_delimiter = ',', default_values_t = PAPER.map(|(name, _)| name.to_string()))]
+    #[arg(long, value_delimiter = ',', default_values_t = PAPER.map(|(name, _)| name.to_string()), value_parser = PAPER.map(|(name, _)| name))]
     patterns: Vec<String>,
     /// Directory for programs and the table.
     #[arg(long, default_value = "build/report")]

@@ -22,16 +22,16 @@ pub struct Options {
     root: PathBuf,
     /// scratch: a file a server, with its stripes; forward: all servers write into the same files, of a file
     /// system that they share.
-    #[arg(long, default_value = "scratch")]
+    #[arg(long, default_value = "scratch", value_parser = ["scratch", "forward"])]
     mode: String,
     /// Where the servers are entered for their users; the first server makes this file.
     #[arg(long)]
     mount: Option<PathBuf>,
     /// How many servers there are to be.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
     /// Bytes of a stripe of files that are made.
-    #[arg(long, default_value_t = 1 << 20)]
+    #[arg(long, default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(1..))]
     stripe: u64,
     /// Listen at this interface, address or network.
     #[arg(long, default_value = "")]
@@ -76,7 +76,7 @@ pub struct Of {
 
 /// Serves until it is killed.
 pub fn serve(options: &Options) -> Result<(), String> {
-    let mode = Mode::parse(&options.mode).ok_or("--mode is scratch or forward")?;
+    let mode = Mode::parse(&options.mode).expect("the option takes these words");
     if options.job {
         std::fs::create_dir_all(&options.root)
             .map_err(|error| format!("{}: {error}", options.root.display()))?;

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tutti_base::config::Config;
+use tutti_base::config::{Config, algorithms};
 use tutti_coll::generator::Node;
 use tutti_coll::select::{Candidate, refusal, study};
 use tutti_coll::simulate::{Binding, Reach};
@@ -82,10 +82,10 @@ pub struct Setup {
     #[arg(long)]
     algorithm: Option<String>,
     /// Children of a node of a tree (flat: any number).
-    #[arg(long)]
+    #[arg(long, requires = "algorithm")]
     radix: Option<String>,
     /// Bytes of a segment.
-    #[arg(long)]
+    #[arg(long, requires = "algorithm")]
     segment: Option<String>,
     /// What ranks of one machine share: any (only messages), shared (flags and banks), exposed (each other's
     /// memory too).
@@ -138,6 +138,9 @@ impl Setup {
         let shape = self.operation.shape();
         let environment = environment(self, &machine)?;
         let forced = self.forced();
+        if let Some(choice) = &forced {
+            algorithms::check_choice(shape.collective.name(), choice)?;
+        }
         let found = study(&shape, &environment, forced.as_deref());
         if found.is_empty() {
             return Err(format!(
@@ -245,7 +248,11 @@ impl Setup {
     }
 }
 
-fn collective(name: &str) -> Result<Collective, String> {
+/// Reads the name of a collective.
+///
+/// # Errors
+/// It is none; all names.
+pub fn collective(name: &str) -> Result<Collective, String> {
     let found = Collective::ALL.into_iter().find(|collective| collective.name() == name);
     found.ok_or_else(|| format!("one of {}", Collective::ALL.map(Collective::name).join(", ")))
 }

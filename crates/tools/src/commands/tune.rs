@@ -28,11 +28,11 @@ use tutti_coll::{Collective, Environment, Generator, Model, Params, Shape, regis
 use tutti_sys::files;
 
 use crate::commands::info::{choice, job};
-use crate::commands::sim::Operation;
+use crate::commands::sim::{Operation, collective};
 use crate::measure::cells::has_no_data;
 use crate::measure::crew::{Crew, Pace};
 use crate::measure::library::{Library, Place, home};
-use crate::measure::options::{Sizes, parse_sizes, parse_time};
+use crate::measure::options::{Sizes, parse_sizes, parse_time, positive};
 use crate::measure::programs::Programs;
 use crate::measure::report::size;
 use crate::measure::results::{Measure, Results};
@@ -44,13 +44,13 @@ use crate::measure::session::Ask;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Collectives; by default all whose blocks are of one size.
-    #[arg(long, value_delimiter = ',')]
-    ops: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_parser = collective)]
+    ops: Vec<Collective>,
     /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR].
     #[arg(long, default_value = "8,256,2K,8K,32K,128K,512K,4M", value_parser = parse_sizes)]
     sizes: Sizes,
     /// Numbers of ranks.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Instead: on these hosts, where libraries and programs must be found under the same names.
     #[arg(long, value_delimiter = ',')]
@@ -69,10 +69,10 @@ pub struct Options {
     #[arg(long, default_value = "5m", value_parser = parse_time)]
     budget: Duration,
     /// Time for one cell by one algorithm, in milliseconds.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
     /// What is predicted to take so many times the least is not measured.
-    #[arg(long, default_value_t = 6.0)]
+    #[arg(long, default_value_t = 6.0, value_parser = positive)]
     hopeless: f64,
     /// Where the model is; by default where the launcher looks for it.
     #[arg(long)]
@@ -261,7 +261,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// What there is to measure, with predictions.
 fn plan(options: &Options, ranks: u32, environment: &Environment) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
-    for collective in collectives(&options.ops)? {
+    for collective in collectives(&options.ops) {
         let nothing = Sizes::new(vec![0]);
         let sizes = if has_no_data(collective.name()) { &nothing } else { &options.sizes };
         for &bytes in sizes.iter() {
@@ -273,17 +273,14 @@ fn plan(options: &Options, ranks: u32, environment: &Environment) -> Result<Vec<
 }
 
 /// By default all but those of which the model knows no sizes.
-fn collectives(names: &[String]) -> Result<Vec<Collective>, String> {
+/// Returns those that are asked for, or all that have one size.
+fn collectives(wanted: &[Collective]) -> Vec<Collective> {
     use Collective as C;
-    let known = |name: &String| {
-        let found = C::ALL.into_iter().find(|collective| collective.name() == name);
-        found.ok_or_else(|| format!("{name}: no such collective"))
-    };
-    if !names.is_empty() {
-        return names.iter().map(known).collect();
+    if !wanted.is_empty() {
+        return wanted.to_vec();
     }
     let sized = |one: &C| !matches!(one, C::Gatherv | C::Scatterv | C::Alltoallv | C::Exscan);
-    Ok(C::ALL.into_iter().filter(sized).collect())
+    C::ALL.into_iter().filter(sized).collect()
 }
 
 fn predicted(operation: &Operation, environment: &Environment, hopeless: f64) -> Row {

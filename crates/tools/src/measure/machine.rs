@@ -90,7 +90,9 @@ fn told() -> String {
 pub fn offload(config: &Config) -> String {
     match (config.collectives.offload, tutti_offload::seat::status()) {
         (Offload::Off, _) => "off, as TUTTI_OFFLOAD says".into(),
-        (_, Ok(netd)) => format!("where each host has one rank of a communicator; {netd}"),
+        (_, Ok(netd)) => {
+            format!("for communicators of several hosts, also with several ranks on each; {netd}")
+        }
         (_, Err(why)) => format!("no: {why}"),
     }
 }

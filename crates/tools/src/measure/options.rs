@@ -9,13 +9,13 @@ use std::time::Duration;
 pub struct Options {
     /// Operations; `i` before a collective is its non-blocking form, `p` its persistent one; `io`: files
     /// instead (`tutti bench io`).
-    #[arg(long, value_delimiter = ',', default_values_t = OPERATIONS.map(String::from))]
+    #[arg(long, value_delimiter = ',', default_values_t = OPERATIONS.map(String::from), value_parser = operation)]
     pub ops: Vec<String>,
     /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR].
     #[arg(long, default_value = "8,64,256,1K,4K,16K,64K,256K,1M,4M,16M", value_parser = parse_sizes)]
     pub sizes: Sizes,
     /// Numbers of ranks.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Vec<u32>,
     /// Same data in each iteration, or data written afresh.
     #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
@@ -26,19 +26,19 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     pub libraries: Vec<String>,
     /// Rounds over all cells and libraries; the median counts, and the least.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Instead: as many rounds as fit into this time (90s, 10m, 1h), one at least.
     #[arg(long, value_parser = parse_time)]
     pub budget: Option<Duration>,
     /// Time for one cell, in milliseconds.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub ms: u32,
     /// An operation slower than this many milliseconds is not tried with larger sizes.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit_ms: u32,
     /// A job that takes longer than this many seconds for one cell is killed.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
     /// Ranks of the start-up measurement (0: leave out start-up and killed rank).
     #[arg(long, default_value_t = 32)]
@@ -47,7 +47,7 @@ pub struct Options {
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
     pub hosts: Option<u32>,
     /// Ranks on each of these hosts.
-    #[arg(long, default_value_t = 2, requires = "hosts")]
+    #[arg(long, default_value_t = 2, requires = "hosts", value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks_per_host: u32,
     /// Rate of their links, as tc takes it (1gbit); unlimited if empty.
     #[arg(long, default_value = "", requires = "hosts")]
@@ -147,6 +147,66 @@ const OPERATIONS: [&str; 37] = [
     "preduce",
 ];
 
+/// Operations that are no collectives and have no other forms; `line`, `copy_bcast` and `copy_allgather` are
+/// what hardware does.
+const SINGLE: [&str; 11] = [
+    IN_THREADS,
+    "latency",
+    "bandwidth",
+    "bibandwidth",
+    "line",
+    "copy_bcast",
+    "copy_allgather",
+    "put",
+    "get",
+    "accumulate",
+    "fetch_and_op",
+];
+/// The collectives, each of which has a non-blocking and a persistent form.
+pub const FORMS: [&str; 17] = [
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "scan",
+    "exscan",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "alltoallw",
+    "reduce_scatter_block",
+    "reduce_scatter",
+];
+/// Stands for files, which another program measures.
+pub const FILES: &str = "io";
+
+/// Reads an operation, as `bench/operations.h` knows them: of a collective also with `i` or `p` before it.
+fn operation(text: &str) -> Result<String, String> {
+    let is_collective = |name: &str| FORMS.contains(&name);
+    let form = ["i", "p"].into_iter().find_map(|form| text.strip_prefix(form));
+    let is_known =
+        SINGLE.contains(&text) || text == FILES || is_collective(text) || form.is_some_and(is_collective);
+    if is_known {
+        return Ok(text.to_string());
+    }
+    Err(format!(
+        "operations are: {}, {FILES}; and, also with i or p before them: {}",
+        SINGLE.join(", "),
+        FORMS.join(", ")
+    ))
+}
+
+/// Reads a number above 0.
+pub fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("{text:?} is not a number above 0"))
+}
+
 impl Options {
     /// These options with `names` as libraries unless some were given.
     pub fn with_libraries(mut self, names: &[&str]) -> Options {
@@ -222,6 +282,29 @@ mod tests {
         let seconds = |text| parse_time(text).map(|time| time.as_secs());
         assert_eq!(["90", "90s", "10m", "1h"].map(seconds), [90, 90, 600, 3600].map(Ok));
         assert!(seconds("soon").unwrap_err().contains("not a time"));
+    }
+
+    #[test]
+    fn operations_are_known_ones() {
+        assert!(
+            OPERATIONS
+                .into_iter()
+                .chain(["line", "pscan", "ialltoallw", "io"])
+                .all(|op| operation(op).is_ok())
+        );
+        for wrong in ["", "bcst", "ilatency", "ii", "i", "xbcast"] {
+            assert!(
+                operation(wrong).is_err_and(|error| error.contains("latency") && error.contains("bcast")),
+                "{wrong}"
+            );
+        }
+        let wrong =
+            crate::command_line::options::<Options>("--ops bcast,foo").expect_err("foo is no operation");
+        assert!(wrong.to_string().contains("foo"), "{wrong}");
+        assert!(
+            ["0", "-1", "inf", "nan", "x"].iter().all(|text| positive(text).is_err())
+                && positive("1.5") == Ok(1.5)
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct Options {
     #[arg(long)]
     machine: Option<PathBuf>,
     /// So many machines of this kind, joined by a network.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: u32,
     /// On which cores the ranks are before: compact, scatter, random:SEED, or a list of processors
     /// (0,4,8-11).

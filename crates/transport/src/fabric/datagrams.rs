@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use tutti_base::PortRange;
-use tutti_sys::{event, kept, kept_socket, socket};
+use tutti_sys::{event, interface, kept, kept_socket, socket};
 
 /// Longest datagram: what an Ethernet frame of 1500 bytes leaves behind the headers of IPv6 and UDP.
 pub const DATAGRAM_BYTES: usize = 1452;
@@ -94,12 +94,8 @@ impl Datagrams {
     }
 }
 
-/// The address by which this host reaches others, for a job that names no interface: the one the system would send from.
+/// Returns the address by which this host reaches others, for a job that names no interface: the one the
+/// system would send from, else one that leads anywhere.
 pub fn default_interface() -> IpAddr {
-    // Connecting a datagram socket sends nothing.
-    let chosen = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
-        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
-        socket.local_addr()
-    });
-    chosen.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
+    interface::of_this_host("", None).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }

@@ -39,6 +39,10 @@ pub(super) const ROWS: &[Setting] = &[
         audience: Audience::Developer,
         doc: "for tests: SET:STEP at which daemons stop themselves (SIGSTOP), a step of tutti checkpoints --steps",
         set: |c, v| {
+            let step = v.split_once(':').filter(|(set, step)| set.parse::<u64>().is_ok() && !step.is_empty());
+            if step.is_none() && !v.is_empty() {
+                return Err("SET:STEP, a number and a step".to_string());
+            }
             c.checkpoint.checkpoint_stop = v.to_string();
             Ok(())
         },

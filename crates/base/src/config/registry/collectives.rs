@@ -1,8 +1,10 @@
 //! Rows: Collectives: their memory, how their algorithms are chosen, and what carries them.
 
+use crate::BankSizes;
+use crate::config::algorithms;
 use crate::config::collectives::{Multicast, Offload, Tune, TuneSearch};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{flag, one_of, shown_or_auto, size, size_or_auto};
+use crate::config::values::{flag, one_of, shown_or_auto, size_or_auto, within};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -47,7 +49,9 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Launcher,
         audience: Audience::Developer,
         doc: "bound on the shared memory of collectives, a node; 0: none; auto: by the number of ranks",
-        set: |c, v| size_or_auto(v).map(|x| c.collectives.collective_bytes = x),
+        set: |c, v| {
+            size_or_auto(v, 1, BankSizes::MOST_AREA_BYTES).map(|x| c.collectives.collective_bytes = x)
+        },
         show: |c| shown_or_auto(c.collectives.collective_bytes),
     },
     Setting {
@@ -56,7 +60,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Launcher,
         audience: Audience::Developer,
         doc: "shared scratch of a rank in an operation, large; auto: by the number of members",
-        set: |c, v| size_or_auto(v).map(|x| c.collectives.bank_bytes = x),
+        set: |c, v| size_or_auto(v, 4096, BankSizes::MOST_LARGE_BYTES).map(|x| c.collectives.bank_bytes = x),
         show: |c| shown_or_auto(c.collectives.bank_bytes),
     },
     Setting {
@@ -65,7 +69,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Launcher,
         audience: Audience::Developer,
         doc: "shared scratch of a rank in an operation, small",
-        set: |c, v| size(v).map(|x| c.collectives.bank_small_bytes = x),
+        set: |c, v| within(v, 64, BankSizes::MOST_SMALL_BYTES).map(|x| c.collectives.bank_small_bytes = x),
         show: |c| c.collectives.bank_small_bytes.to_string(),
     },
     Setting {
@@ -74,7 +78,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Launcher,
         audience: Audience::Developer,
         doc: "small operations that may be under way before the first must have ended everywhere; at most 128",
-        set: |c, v| size(v).map(|x| c.collectives.bank_small_slots = x),
+        set: |c, v| within(v, 2, BankSizes::MAX_SLOTS.into()).map(|x| c.collectives.bank_small_slots = x),
         show: |c| c.collectives.bank_small_slots.to_string(),
     },
     Setting {
@@ -84,8 +88,9 @@ pub(super) const ROWS: &[Setting] = &[
         audience: Audience::User,
         doc: "force algorithms, for example allreduce=ring,bcast=knomial:radix=4:segment=32K:window=8",
         set: |c, v| {
-            c.collectives.algorithm = v.to_string();
-            Ok(())
+            algorithms::check_list(v)
+                .map_err(|why| format!("a list of collective=algorithm: {why}"))
+                .map(|()| c.collectives.algorithm = v.to_string())
         },
         show: |c| c.collectives.algorithm.clone(),
     },
@@ -134,7 +139,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::Developer,
         doc: "datagrams that a sender multicasts before all have acknowledged the first",
-        set: |c, v| size(v).map(|x| c.collectives.multicast_window = x.clamp(1, 4096)),
+        set: |c, v| within(v, 1, 4096).map(|x| c.collectives.multicast_window = x),
         show: |c| c.collectives.multicast_window.to_string(),
     },
 ];

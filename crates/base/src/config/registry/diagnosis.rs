@@ -2,7 +2,7 @@
 
 use crate::config::diagnosis::InitialErrorHandler;
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{flag, size};
+use crate::config::values::{flag, one_of, within};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -77,13 +77,11 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::Developer,
         doc: "most events of a rank in a trace",
-        set: |c, v| size(v).map(|x| c.diagnosis.trace_events = x),
+        set: |c, v| within(v, 1, 1 << 30).map(|x| c.diagnosis.trace_events = x),
         show: |c| c.diagnosis.trace_events.to_string(),
     },
 ];
 
 fn initial_error_handler(text: &str) -> std::result::Result<InitialErrorHandler, String> {
-    let found = InitialErrorHandler::NAMES.iter().find(|(name, _)| *name == text);
-    let names = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ");
-    found.map(|(_, handler)| *handler).ok_or_else(names)
+    one_of(&InitialErrorHandler::NAMES, text)
 }

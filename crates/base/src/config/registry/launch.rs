@@ -2,7 +2,7 @@
 
 use crate::config::launch::{ForeignMpi, Starter};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{one_of, size};
+use crate::config::values::{milliseconds, one_of, within};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Launcher,
         audience: Audience::Developer,
         doc: "other hosts that each host starts; 0: the first starts all",
-        set: |c, v| size(v).map(|x| c.launch.launch_radix = x),
+        set: |c, v| within(v, 0, 1 << 16).map(|x| c.launch.launch_radix = x),
         show: |c| c.launch.launch_radix.to_string(),
     },
     Setting {
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Launcher,
         audience: Audience::Developer,
         doc: "longest time without a word between the daemons of two hosts",
-        set: |c, v| size(v).map(|x| c.launch.heartbeat_ms = x.max(1)),
+        set: |c, v| milliseconds(v).map(|x| c.launch.heartbeat_ms = x),
         show: |c| c.launch.heartbeat_ms.to_string(),
     },
     Setting {
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Process,
         audience: Audience::User,
         doc: "how long another host may be silent, without its connections having failed, before the job is ended",
-        set: |c, v| size(v).map(|x| c.launch.silence_ms = x.max(1)),
+        set: |c, v| milliseconds(v).map(|x| c.launch.silence_ms = x),
         show: |c| c.launch.silence_ms.to_string(),
     },
     Setting {
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Launcher,
         audience: Audience::User,
         doc: "how long a host may take until its daemon, or under another launcher all of its ranks, have started",
-        set: |c, v| size(v).map(|x| c.launch.start_ms = x.max(1)),
+        set: |c, v| milliseconds(v).map(|x| c.launch.start_ms = x),
         show: |c| c.launch.start_ms.to_string(),
     },
     Setting {

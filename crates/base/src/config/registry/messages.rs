@@ -2,7 +2,7 @@
 
 use crate::config::messages::{RemoteRead, SingleCopy};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{one_of, size};
+use crate::config::values::{one_of, size, size_or_zero, within};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::Developer,
         doc: "shared ring between two processes that talk; 0: by the number of ranks",
-        set: |c, v| size(v).map(|x| c.messages.ring_bytes = x),
+        set: |c, v| size_or_zero(v, 4096, 1 << 30).map(|x| c.messages.ring_bytes = x),
         show: |c| c.messages.ring_bytes.to_string(),
     },
     Setting {
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::Developer,
         doc: "piece in which a long message passes through shared memory",
-        set: |c, v| size(v).map(|x| c.messages.fragment_bytes = x),
+        set: |c, v| within(v, 64, 1 << 30).map(|x| c.messages.fragment_bytes = x),
         show: |c| c.messages.fragment_bytes.to_string(),
     },
     Setting {

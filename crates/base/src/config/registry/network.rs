@@ -1,9 +1,9 @@
 //! Rows: What carries messages between hosts, and its connections.
 
 use crate::PortRange;
-use crate::config::network::Connections;
+use crate::config::network::{Connections, check_interface};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{one_of, size};
+use crate::config::values::{one_of, size, within};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -12,10 +12,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::User,
         doc: "interface by which hosts reach each other, for example eth0 or 10.1.0.0/16; empty: the one that leads there",
-        set: |c, v| {
-            c.network.interface = v.to_string();
-            Ok(())
-        },
+        set: |c, v| check_interface(v).map(|()| c.network.interface = v.to_string()),
         show: |c| c.network.interface.clone(),
     },
     Setting {
@@ -71,7 +68,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Process,
         audience: Audience::Developer,
         doc: "most connections of a rank at a time; 0: by the limit on descriptors",
-        set: |c, v| size(v).map(|x| c.network.max_connections = x),
+        set: |c, v| within(v, 0, 1 << 16).map(|x| c.network.max_connections = x),
         show: |c| c.network.max_connections.to_string(),
     },
 ];

@@ -1,7 +1,8 @@
 //! Rows: Waiting, threads and progress.
 
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{flag, number, size};
+use crate::config::values::{flag, microseconds, within};
+use crate::config::waiting::MAX_LANES;
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -10,7 +11,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Process,
         audience: Audience::User,
         doc: "how long a wait spins before it parks; -1: by ranks and cores",
-        set: |c, v| number(v).map(|x| c.waiting.spin_us = x),
+        set: |c, v| microseconds(v).map(|x| c.waiting.spin_us = x),
         show: |c| c.waiting.spin_us.to_string(),
     },
     Setting {
@@ -19,7 +20,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Process,
         audience: Audience::Developer,
         doc: "how often a wait yields its core before it parks",
-        set: |c, v| size(v).map(|x| c.waiting.yield_rounds = x),
+        set: |c, v| within(v, 0, u32::MAX.into()).map(|x| c.waiting.yield_rounds = x),
         show: |c| c.waiting.yield_rounds.to_string(),
     },
     Setting {
@@ -37,7 +38,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::Developer,
         doc: "lanes in which threads communicate beside each other (1 to 8; fewer where many ranks share a host)",
-        set: |c, v| size(v).map(|x| c.waiting.thread_lanes = x),
+        set: |c, v| within(v, 1, MAX_LANES.into()).map(|x| c.waiting.thread_lanes = x),
         show: |c| c.waiting.thread_lanes.to_string(),
     },
     Setting {

@@ -5,15 +5,15 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `tutti_algorithm` | as TUTTI_ALGORITHM: `allreduce=ring,bcast=tree:radix=2` |
+//! | `tutti_algorithm` | as TUTTI_ALGORITHM: `allreduce=ring,bcast=knomial:radix=4` |
 //! | `tutti_tune` | `off`, `known` or `on` |
 //!
 //! All members have to say the same (MPI-5 section 10 lets an implementation ask for that).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tutti_base::config::{Config, Tune, algorithm_in};
-use tutti_coll::registry;
+use tutti_base::config::algorithms::{self, algorithm_in};
+use tutti_base::config::{Config, Tune};
 
 use crate::info::Info;
 
@@ -58,8 +58,11 @@ impl Wishes {
     /// that it is of no effect.
     pub fn take(info: &mut Info) -> Wishes {
         let tune = info.text(TUNE).and_then(Tune::of_name);
-        let algorithms =
-            info.text(ALGORITHM).filter(|text| are_algorithms(text)).unwrap_or_default().to_string();
+        let algorithms = info
+            .text(ALGORITHM)
+            .filter(|text| algorithms::check_list(text).is_ok())
+            .unwrap_or_default()
+            .to_string();
         for (key, is_used) in [(TUNE, tune.is_some()), (ALGORITHM, !algorithms.is_empty())] {
             if !is_used {
                 // That there was none is as good.
@@ -95,17 +98,6 @@ pub fn add_used(info: &mut Info, tune: Tune) {
     if tune.is_on() && info.text(TUNE).is_none() {
         info.set(TUNE, tune.name()).expect("key and value are short");
     }
-}
-
-/// Whether all entries name algorithms that there are.
-fn are_algorithms(text: &str) -> bool {
-    let is_one = |entry: &str| {
-        entry.split_once('=').is_some_and(|(collective, algorithm)| {
-            let name = algorithm.split(':').next().unwrap_or_default().trim();
-            registry().iter().any(|known| known.collective.name() == collective.trim() && known.name == name)
-        })
-    };
-    text.split(',').all(is_one)
 }
 
 #[cfg(test)]

@@ -331,7 +331,7 @@ pub static DATATYPE: &[Predefined] = &[
     Predefined::new(0x000002e1, &raw const ompi_mpi_integer16, 12),
     Predefined::new(0x000002ca, &raw const ompi_mpi_short_float, 28),
     Predefined::new(0x000002ca, &raw const ompi_mpi_real2, 28),
-    Predefined::new(0x000002d3, &raw const ompi_mpi_complex4, -1),
+    Predefined::new(0x000002d3, &raw const ompi_mpi_complex4, 73),
     Predefined::new(0x00000224, &raw const ompi_mpi_ldblcplex, -1),
     Predefined::new(0x000002d3, &raw const ompi_mpi_c_short_float_complex, -1),
     Predefined::new(0x000002d3, &raw const ompi_mpi_cxx_sfltcplex, -1),
@@ -384,7 +384,7 @@ impl Kind for kind::Errhandler {
 
 pub static ERRHANDLER: &[Predefined] = &[
     Predefined::new(0x00000140, &raw const ompi_mpi_errhandler_null, 0),
-    Predefined::new(0x00000142, &raw const ompi_mpi_errors_abort, -1),
+    Predefined::new(0x00000142, &raw const ompi_mpi_errors_abort, 3),
     Predefined::new(0x00000141, &raw const ompi_mpi_errors_are_fatal, 1),
     Predefined::new(0x00000143, &raw const ompi_mpi_errors_return, 2),
     Predefined::new(0x00000141, &raw const ompi_mpi_errors_throw_exceptions, -1),
@@ -409,7 +409,7 @@ impl Kind for kind::Session {
     const NAME: &'static str = "Session";
 }
 
-pub static SESSION: &[Predefined] = &[Predefined::new(0x00000120, &raw const ompi_mpi_instance_null, -1)];
+pub static SESSION: &[Predefined] = &[Predefined::new(0x00000120, &raw const ompi_mpi_instance_null, 0)];
 
 impl Kind for kind::Message {
     const NULL: usize = 0x00000128;

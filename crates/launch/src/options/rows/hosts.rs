@@ -1,8 +1,9 @@
 //! Which hosts have how many ranks, and how they are reached.
 
 use crate::options::row::{Row, row};
-use crate::options::values::count;
+use crate::options::values::{MAXIMUM_RANKS, count, some};
 use crate::slurm;
+use tutti_base::config::check_interface;
 
 pub(super) const ROWS: &[Row] = &[
     row(&["n", "np", "c"], &["N"], "start N ranks of the program that follows (default 1)", |r, v| {
@@ -73,12 +74,13 @@ pub(super) const ROWS: &[Row] = &[
         &["CMD"],
         "start on other hosts by CMD HOST COMMAND... (default: ssh, or srun inside Slurm)",
         |r, v| {
-            r.request.agent = Some(v[0].clone());
+            r.request.agent = Some(some(&v[0])?);
             Ok(())
         },
     ),
     row(&["radix"], &["N"], "each host starts N others (0: this one starts all)", |r, v| {
-        r.request.radix = Some(v[0].parse().map_err(|_| "a number is needed")?);
+        let radix = v[0].parse().ok().filter(|radix| *radix <= MAXIMUM_RANKS);
+        r.request.radix = Some(radix.ok_or_else(|| format!("a number from 0 to {MAXIMUM_RANKS} is needed"))?);
         Ok(())
     }),
     row(
@@ -86,12 +88,13 @@ pub(super) const ROWS: &[Row] = &[
         &["NAME"],
         "reach other hosts by this interface, address or network",
         |r, v| {
-            r.request.interface = Some(v[0].clone());
+            check_interface(&v[0]).map_err(|wanted| format!("{wanted} is needed"))?;
+            r.request.interface = Some(some(&v[0])?);
             Ok(())
         },
     ),
     row(&["prefix"], &["DIR"], "where Tutti is installed on the other hosts (default: as here)", |r, v| {
-        r.request.prefix = Some(v[0].clone());
+        r.request.prefix = Some(some(&v[0])?);
         Ok(())
     }),
     row(

@@ -42,7 +42,8 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(&["rankmap"], &["NUMBERS"], "for each rank the place of its host in the list of hosts", |r, v| {
-        let numbers = v[0].trim_start_matches("(vector,").trim_end_matches(')');
+        let vector = v[0].strip_prefix("(vector,").and_then(|numbers| numbers.strip_suffix(')'));
+        let numbers = vector.unwrap_or(&v[0]);
         r.request.assignment = Assignment::Hosts(
             numbers.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| "numbers are needed")?,
         );

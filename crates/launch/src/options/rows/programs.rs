@@ -29,19 +29,19 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(&["x"], &["NAME[=VALUE]"], "set or pass on a variable for this program", export),
     row(&["envlist"], &["NAMES"], "this program inherits only these variables", |r, v| {
-        r.program.inherit = Some(Inherit::Only(names(&v[0])));
+        r.program.inherit = Some(Inherit::Only(names(&v[0])?));
         Ok(())
     }),
     row(&["genvlist"], &["NAMES"], "programs inherit only these variables", |r, v| {
-        r.request.inherit = Inherit::Only(names(&v[0]));
+        r.request.inherit = Inherit::Only(names(&v[0])?);
         Ok(())
     }),
     row(&["envexcl"], &["NAMES"], "this program inherits all variables but these", |r, v| {
-        r.program.inherit = Some(Inherit::Except(names(&v[0])));
+        r.program.inherit = Some(Inherit::Except(names(&v[0])?));
         Ok(())
     }),
     row(&["genvexcl"], &["NAMES"], "programs inherit all variables but these", |r, v| {
-        r.request.inherit = Inherit::Except(names(&v[0]));
+        r.request.inherit = Inherit::Except(names(&v[0])?);
         Ok(())
     }),
     row(&["envnone"], &[], "this program inherits no variables", |r, _| {
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         &["NAME"],
         "this program does not get a variable, or all that begin as NAME*",
         |r, v| {
-            r.program.unset.push(v[0].clone());
+            r.program.unset.push(variable(&v[0], "")?.0);
             Ok(())
         },
     ),

@@ -25,10 +25,10 @@ use crate::simulate::spread::Near;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Hosts.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: u32,
     /// Ranks on each.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     ranks_per_host: u32,
     /// Whether neighbours are side by side (core), or dealt out like cards, on different hosts (node).
     #[arg(long, value_delimiter = ',', default_value = "core,node")]
@@ -44,7 +44,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1000))]
     islands: u32,
     /// Rounds.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// The other libraries.
     #[arg(long, value_delimiter = ',', default_value = "mpich,openmpi")]

@@ -5,11 +5,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tutti_base::config::algorithms;
 use tutti_coll::select::Choice;
 use tutti_coll::simulate::{Load, Series, Turn, follow};
 use tutti_coll::{Collective, Environment, Schedule, Shape, select};
 
 use super::{FLAT, Sample, flat, table};
+use crate::measure::options::positive;
 use crate::simulate::cluster::{Cluster, PARAPLUIE, SERVERS, STREMI};
 use crate::simulate::machines;
 use crate::simulate::spread::Near;
@@ -40,7 +42,7 @@ pub struct Options {
     #[arg(long)]
     model: Option<PathBuf>,
     /// Nanoseconds that a rank takes to ask whether one way is shorter; by default what the paper's took.
-    #[arg(long)]
+    #[arg(long, value_parser = positive)]
     update_ns: Option<f64>,
     /// Also by these algorithms, as TUTTI_ALGORITHM names them (hierarchical:segment=16K).
     #[arg(long, value_delimiter = ',')]
@@ -157,6 +159,7 @@ fn ways(options: &Options, shape: &Shape, environment: &Environment) -> Result<V
     let own = options.algorithms.iter().map(|value| (value.as_str(), value.as_str()));
     let scatter = [("scatter and ring, as MPICH", "scatter_ring")];
     for (name, value) in own.chain(flat).chain(scatter) {
+        algorithms::check_choice(shape.collective.name(), value)?;
         let choice = select(shape, environment, Some(value));
         if !choice.is_forced() {
             return Err(format!("no algorithm {value:?} for this broadcast"));

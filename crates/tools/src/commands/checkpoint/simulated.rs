@@ -19,6 +19,7 @@ use tutti_sys::files;
 
 use super::model::{ASSUMED, MEANINGS, MODELLED, Scheme, TERMS};
 use crate::amounts::{costs, seconds};
+use crate::measure::options::positive;
 
 /// Options of `tutti sim checkpoint`.
 #[derive(Args)]
@@ -47,7 +48,7 @@ pub struct Options {
     #[arg(long, default_value = "1000G", value_parser = crate::measure::options::bytes)]
     all_rate: u64,
     /// A host is lost once in so many hours.
-    #[arg(long, default_value_t = 43800.0)]
+    #[arg(long, default_value_t = 43800.0, value_parser = positive)]
     lost_after: f64,
 }
 

@@ -1,7 +1,8 @@
 //! Measured times held against the rules: pure functions from results to findings.
 
-use super::rules::{Bytes, DOUBLE, FEWER, FORMS, NONBLOCKING, OF_LINE, OF_MEMCPY, PERSISTENT, RULES, Rule};
+use super::rules::{Bytes, DOUBLE, FEWER, NONBLOCKING, OF_LINE, OF_MEMCPY, PERSISTENT, RULES, Rule};
 use crate::measure::cells::has_no_data;
+use crate::measure::options::FORMS;
 use crate::measure::report::size;
 use crate::measure::results::{Measure, Results};
 use crate::measure::sample::Cell;

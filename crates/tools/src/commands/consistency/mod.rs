@@ -13,13 +13,13 @@ use crate::measure::awake::{Awake, NOTE};
 use crate::measure::cells::has_no_data;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::library::{Library, home};
-use crate::measure::options::{Sizes, parse_sizes, parse_time};
+use crate::measure::options::{FORMS, Sizes, parse_sizes, parse_time, positive};
 use crate::measure::programs::Programs;
 use crate::measure::results::Results;
 use crate::measure::session::Ask;
 use check::{Finding, SUBJECT, Times};
 use clap::Args;
-use rules::{FORMS, RULES};
+use rules::RULES;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Numbers of ranks on which operations are held against each other.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Numbers of ranks that are held against each other, at some sizes.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 3, 4, 5, 6, 7, 8])]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 3, 4, 5, 6, 7, 8], value_parser = clap::value_parser!(u32).range(1..))]
     neighbours: Vec<u32>,
     /// Sizes in bytes, as a list or as MIN:MAX[:FACTOR]; with a factor of 2 sizes have neighbours.
     #[arg(long, default_value = "8:4M:2", value_parser = parse_sizes)]
@@ -41,16 +41,16 @@ pub struct Options {
     #[arg(long, default_value = "8,1K,64K,1M", value_parser = parse_sizes)]
     some_sizes: Sizes,
     /// Rounds over all cells.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Instead: as many rounds as fit into this time.
     #[arg(long, value_parser = parse_time)]
     budget: Option<Duration>,
     /// Time for one cell, in milliseconds.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
     /// A rule is violated when a time is this many times what it may be, by least and by median times.
-    #[arg(long, default_value_t = 1.1)]
+    #[arg(long, default_value_t = 1.1, value_parser = positive)]
     tolerance: f64,
     /// Print all comparisons, not only violations.
     #[arg(long)]

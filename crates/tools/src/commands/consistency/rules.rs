@@ -86,27 +86,6 @@ pub static RULES: [Rule; 27] = [
     rule("barrier", &[("allreduce", Few)]),
 ];
 
-/// The collectives of which the non-blocking and the persistent form are held against the blocking one.
-pub const FORMS: [&str; 17] = [
-    "barrier",
-    "bcast",
-    "reduce",
-    "allreduce",
-    "scan",
-    "exscan",
-    "gather",
-    "gatherv",
-    "scatter",
-    "scatterv",
-    "allgather",
-    "allgatherv",
-    "alltoall",
-    "alltoallv",
-    "alltoallw",
-    "reduce_scatter_block",
-    "reduce_scatter",
-];
-
 /// By how much the non-blocking form may be slower than the blocking one.
 pub const NONBLOCKING: f64 = 1.1;
 /// By how much the persistent form may be slower than the blocking one.
@@ -123,6 +102,7 @@ pub const OF_LINE: f64 = 1.3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::options::FORMS;
 
     #[test]
     fn parts_have_bytes_that_make_up_the_whole() {

@@ -6,6 +6,9 @@ use crate::measure::session::Ask;
 /// Where files can lie.
 pub const PLACES: [&str; 3] = ["memory", "disk", "servers"];
 
+/// How files are accessed.
+pub const MODES: [&str; 4] = ["independent", "collective", "nonblocking", "split"];
+
 /// Patterns, and of how many bytes unless that is said (see `bench/files-bench.c`).
 const PATTERNS: [(&str, &[u64]); 5] = [
     ("contiguous", &[4 << 10, 16 << 20]),
@@ -30,7 +33,8 @@ impl std::str::FromStr for Wanted {
     fn from_str(text: &str) -> Result<Wanted, String> {
         let (name, number) = text.split_once('@').map_or((text, None), |(name, number)| (name, Some(number)));
         if !all().iter().any(|(op, _)| op.starts_with(name)) {
-            return Err(format!("{name}: no such operation (write_tile, read_strided, create, ...)"));
+            let names: Vec<String> = all().into_iter().map(|(op, _)| op).collect();
+            return Err(format!("{name}: no such operation; these are: {}", names.join(", ")));
         }
         Ok(Wanted { name: name.to_string(), bytes: number.map(bytes).transpose()? })
     }

@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     ops: Vec<list::Wanted>,
     /// independent, collective, nonblocking (and waited for), split.
-    #[arg(long, value_delimiter = ',', default_value = "independent,collective")]
+    #[arg(long, value_delimiter = ',', default_value = "independent,collective", value_parser = list::MODES)]
     modes: Vec<String>,
     /// Where files lie: memory, disk, servers.
     #[arg(long, value_delimiter = ',', default_value = "memory,disk", value_parser = list::PLACES)]
@@ -39,22 +39,22 @@ pub struct Options {
     #[arg(long, default_value = "/var/tmp")]
     disk: PathBuf,
     /// Io-servers of a job, for the place `servers`.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
     /// Hints for all libraries, KEY=VALUE, by the file that ROMIO_HINTS names.
     #[arg(long, value_delimiter = ',')]
     hints: Vec<String>,
     /// Numbers of ranks.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Rounds over all cells and libraries; the median counts.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Instead: as many rounds as fit into this time (90s, 10m, 1h), one at least.
     #[arg(long, value_parser = parse_time)]
     budget: Option<Duration>,
     /// Time for one cell, in milliseconds.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
     /// Measure on so many hosts, which are namespaces of this machine (root only), the ranks in equal parts;
     /// there is no place `memory` then, which each host has for itself.

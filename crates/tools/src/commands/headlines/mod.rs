@@ -39,16 +39,16 @@ use tutti_coll::simulate::Binding;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Numbers of ranks of the measured rows.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4])]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4], value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Rounds of each measured row.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Instead: as many rounds as fit into this time for all rows together.
     #[arg(long, value_parser = parse_time)]
     budget: Option<Duration>,
     /// Time for one cell, in milliseconds.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
     /// Only simulated rows, or only measured ones.
     #[arg(long, value_parser = ["simulated", "measured"])]
@@ -76,6 +76,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     let wanted: Vec<_> = HEADLINES.iter().filter(|headline| bench.wants(headline)).collect();
     let of_files: Vec<_> = files::ROWS.iter().filter(|row| bench.wants_measured(row.claim)).collect();
     let of_hosts: Vec<_> = hosts::ROWS.iter().filter(|row| bench.wants_measured(row.claim)).collect();
+    if let Some(words) =
+        options.about.as_ref().filter(|_| wanted.is_empty() && of_files.is_empty() && of_hosts.is_empty())
+    {
+        return Err(format!("no row is about {words:?}; without --about all are shown"));
+    }
     let mut left = wanted.iter().filter(|headline| matches!(headline.shown, Shown::Measured(..))).count()
         as u32
         * options.ranks.len() as u32

@@ -32,26 +32,26 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     only: Vec<Wanted>,
     /// Numbers of ranks, of all hosts together; what hosts cannot have in equal parts is left out.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Numbers of hosts, which are namespaces of this machine (root only).
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Vec<u32>,
     /// What computes beside them: nothing, one process of another session, or eight shells of this one
     /// (collectives only, unless it is given).
     #[arg(long, value_delimiter = ',')]
     loads: Vec<Load>,
     /// Rounds over the programs of a family and all libraries; the median counts.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Instead: as many rounds as fit into this time (90s, 10m, 1h), one at least.
     #[arg(long, value_parser = parse_time)]
     budget: Option<Duration>,
     /// Time for one cell, in milliseconds.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
     /// A job that takes longer than this many seconds for one cell is killed.
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     /// Libraries, of which the first is compared with the others; `before` is another build of Tutti.
     #[arg(long, value_delimiter = ',', default_value = "tutti,mpich-p2p,openmpi-yield")]
