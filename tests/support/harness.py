@@ -15,6 +15,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+import peers
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests" / "programs"
 BUILT = ROOT / "build" / "tests"
@@ -162,11 +164,10 @@ class Mpi:
         self.is_tutti = name == "tutti"
         self.prefix = ROOT / "build" / ("stage" if self.is_tutti else f"peers/{name}")
         self.mpirun = self.prefix / "bin" / ("mpirun" if self.is_tutti else "mpiexec")
-        self.mpicc = self.prefix / "bin" / ("mpicc" if self.is_tutti else "mpicc_abi")
+        self.mpicc = self.prefix / "bin" / "mpicc" if self.is_tutti else peers.compiler(name)
         self.env = {key: value for key, value in os.environ.items() if not key.startswith("TUTTI_")}
         if not self.is_tutti:
-            # Its collectives in shared memory spin: with more ranks than cores they take seconds.
-            self.env["MPIR_CVAR_DEVICE_COLLECTIVES"] = "none"
+            self.env |= peers.environment(name)
 
     def compile(self, source, *flags, name=None):
         """The program made from `source` (called `name` where it is built with several `flags`), compiled

@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import peers as peer_libraries
 from harness import ROOT, Job, Mpi, hang_up_as_usual
 
 NUMBERS = itertools.count()
@@ -85,14 +86,15 @@ class Cluster(Mpi):
         super().__init__(name)
         self.testbed, self.per_host = testbed, per_host
         if not self.is_tutti:
-            self.env["LD_LIBRARY_PATH"] = str(self.prefix / "lib")
+            self.env.setdefault("LD_LIBRARY_PATH", str(self.prefix / "lib"))
+            self.env |= peer_libraries.yielding(name, between_hosts=True)[1]
 
     def place(self, ranks):
         """Options that put `ranks` ranks on as many hosts as they need."""
         hosts = self.testbed.hosts[:-(-ranks // self.per_host)]
         if self.is_tutti:
             return ["--agent", self.testbed.agent, "--host", ",".join(f"{host}:{self.per_host}" for host in hosts)]
-        return ["-launcher", "ssh", "-launcher-exec", self.testbed.agent, "-hosts", ",".join(hosts), "-ppn", self.per_host]
+        return peer_libraries.place(self.name, self.testbed.agent, hosts, self.per_host)
 
     def command(self, ranks, program, *arguments, options=()):
         return self.testbed.on("n0", self.mpirun, *self.place(ranks), *options, "-n", ranks, program, *arguments)
@@ -102,26 +104,6 @@ class Cluster(Mpi):
         return Job(self.testbed.on("n0", *words), {**self.env, **(env or {})}, **more)
 
 
-class OpenMpi(Cluster):
-    """Open MPI on the hosts of a testbed, which gives the processor away while it waits, as hosts share processors."""
-
-    def __init__(self, testbed, per_host):
-        super().__init__("openmpi", testbed, per_host)
-        self.mpicc = self.prefix / "bin" / "mpicc"
-        self.env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-    def place(self, ranks):
-        hosts = self.testbed.hosts[:-(-ranks // self.per_host)]
-        named = ",".join(f"{host}:{self.per_host}" for host in hosts)
-        words = f"--bind-to none --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1 --host {named}".split()
-        return [*words, "--mca", "pml", "ob1", "--prtemca", "plm_ssh_agent", self.testbed.agent]
-
-
-# For MPICH, as its reasonable users have it where ranks share processors.
-YIELDS = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1", "MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
-
-
 def peers(testbed, per_host):
-    """The other libraries that are installed, by name."""
-    made = {"mpich": Cluster("mpich", testbed, per_host), "openmpi": OpenMpi(testbed, per_host)}
-    return {name: mpi for name, mpi in made.items() if mpi.mpirun.exists()}
+    """The other libraries that are installed, by name. They yield, as hosts here share processors."""
+    return {name: Cluster(name, testbed, per_host) for name in peer_libraries.installed()}

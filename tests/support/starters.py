@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from harness import ROOT
-
-PEERS = ROOT / "build" / "peers"
+from peers import PEERS
 
 
 @dataclass

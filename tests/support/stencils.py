@@ -4,21 +4,11 @@ import random
 import subprocess
 from pathlib import Path
 
-from harness import Mpi, ROOT
+from harness import ROOT
 
 TOOL = ROOT / "build" / "stage" / "bin" / "tutti"
 VARIABLES = "ijk"
 FLAGS = ["-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-std=gnu11"]
-
-
-class Intel(Mpi):
-    """Intel MPI, which runs what was compiled for the standard ABI."""
-
-    def __init__(self):
-        super().__init__("impi")
-        self.mpicc = ROOT / "build" / "peers" / "mpich" / "bin" / "mpicc_abi"
-        folders = self.prefix / "lib", self.prefix / "opt" / "mpi" / "libfabric" / "lib"
-        self.env |= {"I_MPI_ROOT": str(self.prefix), "LD_LIBRARY_PATH": ":".join(map(str, folders))}
 
 
 def stencil(draw):

