@@ -393,9 +393,7 @@ fn prepared(
     if tuned.is_none() && means == Means::All {
         multicast::note(held, process, comm, shape, &plan.choice);
     }
-    let room = is_within_node(&plan).then(|| SlotNeeds::of(process.near_bytes, &plan));
-    let banks = comm.collectives.node.banks(held);
-    let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
+    let room = room_of(held, process, comm, &plan);
     // Members of banks have other numbers there, which straight-line code does not know. An operation
     // that has nothing to do asks for none.
     let several = comm.collectives.node.numbers(process, comm).is_some();
@@ -422,6 +420,12 @@ fn prepared(
         lists: Vec::new(),
         given: Given([null_mut(); 2]),
     })
+}
+
+/// The room that a plan needs in the banks of the communicator, if it is one within the node.
+fn room_of(held: &LaneGuard, process: &Process, comm: &Communicator, plan: &Plan) -> Option<SlotNeeds> {
+    let room = is_within_node(plan).then(|| SlotNeeds::of(process.near_bytes, plan))?;
+    Some(comm.collectives.node.banks(held).map_or(room, |banks| room.within(&banks)))
 }
 
 /// Keeps an execution for the next time.

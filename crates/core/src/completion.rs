@@ -15,7 +15,7 @@ use crate::messenger::Messenger;
 use crate::process::{by_context, name_of};
 use crate::progress;
 pub use crate::request::Finished;
-use crate::request::{Generalised, RequestId, Retired, Status, Work};
+use crate::request::{Generalised, Request, RequestId, Retired, Status, Template, Work};
 use crate::separation::Counterpart;
 
 /// Whether a request is over (or inactive). Does not move anything forward.
@@ -219,22 +219,26 @@ pub fn peek(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Op
 /// # Errors
 /// `Request` for an unknown one; what a free callback returned.
 pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
-    let callbacks = within(held, messenger, id, |held| {
+    let freed = within(held, messenger, id, |held| {
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
-        let callbacks = match &request.work {
-            Work::Generalised(callbacks) if request.complete => Some(Arc::clone(callbacks)),
-            _ => None,
-        };
-        if request.complete {
-            messages.state.requests.remove(id);
-            messages.state.forget_channel(id);
-        } else {
+        if !request.complete {
             request.detached = true;
+            return Ok(None);
         }
-        Ok(callbacks)
+        let freed = messages.state.requests.remove(id);
+        messages.state.forget_channel(id);
+        Ok(freed)
     })?;
-    callbacks.map_or(Ok(()), |callbacks| callbacks.free())
+    // Nothing is borrowed any more: callbacks may call MPI.
+    let Some(Request { work, persistent, .. }) = freed else { return Ok(()) };
+    if let Some(Template::Collective(Some(operation))) = persistent.map(|persistent| persistent.template) {
+        operation.retire(held);
+    }
+    match work {
+        Work::Generalised(callbacks) => callbacks.free(),
+        _ => Ok(()),
+    }
 }
 
 /// Completes a generalised request (MPI_Grequest_complete).

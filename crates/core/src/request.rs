@@ -83,6 +83,9 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
     fn fast_path(&self, _: &LaneGuard) -> bool {
         false
     }
+
+    /// Its request is freed: gives back what other operations can use.
+    fn retire(self: Arc<Self>, held: &LaneGuard);
 }
 
 /// What became of a persistent collective operation that was to be started. Counting its holders costs as much as a small

@@ -13,6 +13,7 @@ pub(crate) mod deferred;
 pub(crate) mod hosts;
 pub mod learnings;
 pub(crate) mod node;
+pub(crate) mod numbers;
 pub mod operation;
 pub(crate) mod places;
 pub(crate) mod tuning;
@@ -25,6 +26,7 @@ use tutti_base::config::Tune;
 use tutti_base::ids::Plane;
 use tutti_coll::Shape;
 use tutti_coll::tune::{Manner, Proposal};
+use tutti_transport::banks::shelf::Shelf;
 use tutti_transport::banks::{Banks, Said};
 use tutti_transport::exposure::Record;
 
@@ -33,6 +35,7 @@ use begun::{Begun, Patience};
 use deferred::Deferred;
 use hosts::Standing;
 use node::Neighbourhood;
+use numbers::PersistentNumbers;
 use places::Near;
 use turn::{BankTurn, SlotNeeds};
 use under_way::Running;
@@ -42,7 +45,7 @@ use words::Words;
 use crate::engine::Execution;
 use crate::host::Host;
 use crate::lanes::{FirstLaneCell, LaneGuard};
-use crate::p2p::agreement::{LANE_BITS, NUMBERS};
+use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT};
 use crate::request::RequestId;
 use crate::wire::Signature;
 
@@ -55,6 +58,8 @@ pub struct Collectives {
     pub(crate) state: FirstLaneCell<OperationState>,
     pub(crate) near: Near,
     pub(crate) node: Neighbourhood,
+    /// Banks of persistent operations that were freed.
+    pub(crate) shelf: FirstLaneCell<Shelf>,
     pub(crate) multicast: FirstLaneCell<Terms>,
     pub(crate) deferred: FirstLaneCell<Deferred>,
     pub(crate) offloaded: FirstLaneCell<Standing>,
@@ -75,7 +80,6 @@ pub(crate) struct OperationState {
     /// What was asked for.
     pub(crate) wishes: Wishes,
     pub(crate) operations: u32,
-    pub(crate) persistent: u32,
     /// What they were.
     pub(crate) begun: Begun,
     /// Executions that are at rest; `None` while one is under way.
@@ -101,7 +105,7 @@ impl OperationState {
     pub(crate) fn forget_plans(&mut self) {
         self.rest.clear();
         (self.latest, self.oldest) = (0, 0);
-        self.generation += 1;
+        self.generation = self.generation.wrapping_add(1);
     }
 }
 
@@ -150,6 +154,7 @@ impl Default for Collectives {
             state: FirstLaneCell::default(),
             near: Near::default(),
             node: Neighbourhood::default(),
+            shelf: FirstLaneCell::default(),
             multicast: FirstLaneCell::default(),
             deferred: FirstLaneCell::default(),
             offloaded: FirstLaneCell::default(),
@@ -191,13 +196,19 @@ impl Collectives {
         self.state.borrow_mut(held).next_tag(signature)
     }
 
-    /// The number of a new persistent operation, from 1 on.
-    pub(crate) fn next_persistent(&self, held: &LaneGuard, signature: Signature) -> u32 {
-        let mut state = self.state.borrow_mut(held);
-        state.persistent += 1;
-        state.begun.note_persistent(signature);
-        assert!(state.persistent < NUMBERS, "a communicator has had 2^22 persistent operations");
-        state.persistent
+    /// A persistent operation is freed.
+    pub(crate) fn forget_persistent(&self, held: &LaneGuard, tag: i32) {
+        let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
+        self.state.borrow_mut(held).begun.persistent.forget(number);
+    }
+
+    /// For tests: numbers of operations come again after so many; 0: after all of them.
+    pub(crate) fn wrap_after(&self, held: &LaneGuard, operations: u64) {
+        if operations > 0 {
+            let mut state = self.state.borrow_mut(held);
+            state.operations = 0u32.wrapping_sub(operations as u32);
+            state.begun.persistent = PersistentNumbers::left(operations);
+        }
     }
 
     /// An operation that has taken its number before says what it is.
