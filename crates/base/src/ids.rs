@@ -42,7 +42,7 @@ pub enum Plane {
 }
 
 impl Plane {
-    /// All of them.
+    /// All planes, for what is done in each.
     pub const ALL: [Plane; 5] =
         [Plane::PointToPoint, Plane::Collective, Plane::Agreement, Plane::OneSided, Plane::Partitioned];
 }

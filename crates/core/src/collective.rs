@@ -85,9 +85,6 @@ use crate::communicator::collectives::{
     Channel, Given, Means, Prepared, Run, Ticket, agreement, learnings, places, ticket,
 };
 
-/// Executions that a communicator keeps at rest.
-const KEPT: usize = 16;
-
 /// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
 pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
     comm.collectives.near.of(process, &process.library.layouts, comm)
@@ -431,16 +428,7 @@ fn room_of(held: &LaneGuard, process: &Process, comm: &Communicator, plan: &Plan
 /// Keeps an execution for the next time.
 #[inline]
 fn rest(held: &LaneGuard, comm: &Communicator, run: Run) {
-    let mut state = comm.collectives.state.borrow_mut(held);
-    if let Some(place) = state.rest.iter_mut().find(|place| place.is_none()) {
-        *place = Some(run);
-    } else if state.rest.len() < KEPT {
-        state.rest.push(Some(run));
-    } else {
-        let oldest = state.oldest;
-        state.oldest = (oldest + 1) % KEPT;
-        state.rest[oldest] = Some(run);
-    }
+    comm.collectives.state.borrow_mut(held).keep(run);
 }
 
 /// What operations of a shape can choose from.

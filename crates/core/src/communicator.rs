@@ -31,7 +31,8 @@ pub struct Communicator {
     /// The context; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
     pub(crate) context: AtomicU32,
     pub(crate) lane: AtomicU32,
-    /// Its number, from when the members have agreed on it. Predefined ones, and those that meet in the context of another, have none.
+    /// The serial number, set when the members have agreed on it. Predefined communicators have none, nor have those that use the
+    /// context of another one.
     pub(crate) owned: OnceLock<Owned>,
     pub(crate) group: Group,
     pub(crate) rank: Rank,
@@ -137,7 +138,7 @@ impl Communicator {
         ContextId(self.context.load(Ordering::Relaxed))
     }
 
-    /// The number that no other communicator of a member has, or had.
+    /// Returns the serial number, which no other communicator of a member has or had.
     pub fn serial(&self) -> Serial {
         self.owned.get().map_or(Serial(self.context().0.into()), |owned| owned.serial)
     }

@@ -55,6 +55,34 @@ pub fn is_inactive(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Re
     })
 }
 
+/// State of a request, as a test of several requests sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A persistent request that is not started.
+    Inactive,
+    /// The operation is under way.
+    Running,
+    /// The operation is complete.
+    Over,
+}
+
+/// Returns the state of a request. Does not move anything forward.
+///
+/// # Errors
+/// `Request` for an unknown one.
+#[inline]
+pub fn stage(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Stage> {
+    within(held, messenger, id, |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
+        let request = messages.state.requests.user(id)?;
+        Ok(match request {
+            request if request.is_inactive() => Stage::Inactive,
+            request if request.complete => Stage::Over,
+            _ => Stage::Running,
+        })
+    })
+}
+
 /// Context of the communicator that a request belongs to.
 ///
 /// # Errors

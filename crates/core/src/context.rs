@@ -25,7 +25,7 @@ pub struct Serial(pub u64);
 const FIRST: u64 = 2;
 
 impl Serial {
-    /// The context of the communicator with this number.
+    /// Returns the context of the communicator with this number.
     pub fn context(self) -> ContextId {
         let Serial(number) = self;
         let limit = u64::from(ContextId::LIMIT);
@@ -62,8 +62,8 @@ pub enum Next {
 }
 
 impl Contexts {
-    /// As a process begins with. For tests of what happens when contexts come again, `before_end` of them are left until then; 0:
-    /// all of them.
+    /// Returns the numbers of a process that has made no communicator. Contexts come again after `before_end` numbers, for tests;
+    /// 0: after all of them.
     pub fn new(before_end: u64) -> Contexts {
         let limit = u64::from(ContextId::LIMIT);
         Contexts { next: if before_end == 0 { FIRST } else { limit.saturating_sub(before_end).max(FIRST) } }
@@ -78,13 +78,13 @@ impl Contexts {
 }
 
 impl Agreement {
-    /// Begins: the first maximum to take.
+    /// Begins an agreement. Returns it with the first value of which to take the maximum.
     pub fn begin(contexts: &Contexts) -> (Agreement, u64) {
         (Agreement { step: Step::Propose }, contexts.next)
     }
 
-    /// The maximum is known. `is_left` says whether something of a context is left here; each round that fails is on account of
-    /// a communicator that is alive or being made, so that there are no more rounds than these.
+    /// Continues with the maximum of all members. `is_left` tells whether something of a context is left here. A round fails only for
+    /// a communicator that is alive or being made, which bounds the number of rounds.
     pub fn advance(
         &mut self,
         contexts: &mut Contexts,
@@ -112,7 +112,7 @@ static GONE: Mutex<Vec<(ContextId, Lane)>> = Mutex::new(Vec::new());
 /// The number of a communicator. When the communicator goes, its context is put on the list of [`take_gone`].
 #[derive(Debug)]
 pub struct Owned {
-    /// The number.
+    /// The serial number.
     pub serial: Serial,
     /// The lane of its messages.
     pub lane: Lane,
@@ -125,7 +125,7 @@ impl Drop for Owned {
     }
 }
 
-/// The contexts of communicators that have gone since this was last asked, and the lanes of their messages.
+/// Returns the contexts of communicators that have gone since the last call, and the lanes of their messages.
 pub fn take_gone() -> Vec<(ContextId, Lane)> {
     std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner))
 }

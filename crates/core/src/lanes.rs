@@ -405,7 +405,7 @@ impl<T> FirstLaneCell<T> {
         FirstLaneCell(RefCell::new(value))
     }
 
-    /// The value.
+    /// Unwraps the value, which nobody shares any more.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

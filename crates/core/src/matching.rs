@@ -65,7 +65,7 @@ struct Context {
     sources: Numbered<u32, u32>,
     /// Of receives from any source.
     any_source: u32,
-    /// It is to be forgotten as soon as nothing waits in it.
+    /// True if the context is to be forgotten as soon as nothing waits in it.
     is_leaving: bool,
 }
 
@@ -310,7 +310,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.forget_left(context);
     }
 
-    /// Whether nothing waits in a context.
+    /// Returns true if nothing waits in a context.
     pub fn is_idle(&self, context: u32) -> bool {
         let Some(Context { sources, any_source, .. }) = self.contexts.get(&context) else { return true };
         sources.values().chain([any_source]).all(|place| self.queues[*place as usize].is_idle())
@@ -337,6 +337,9 @@ impl<R: PartialEq, M> Matcher<R, M> {
 
     /// Source, place and position of a kept message.
     fn find(&self, pattern: Pattern) -> Option<(u32, usize, usize)> {
+        if self.messages == 0 {
+            return None;
+        }
         let first = |place: u32| first_arrived(&self.queues[place as usize].arrived, pattern.tag);
         if let Some(source) = pattern.source {
             let place = self.place(pattern.context, source)?;
@@ -387,7 +390,8 @@ impl<R: PartialEq, M> Matcher<R, M> {
 
     fn context(&mut self, number: u32) -> &mut Context {
         if !self.contexts.contains_key(&number) {
-            let context = Context { sources: HashMap::default(), any_source: self.new_queues(), is_leaving: false };
+            let context =
+                Context { sources: HashMap::default(), any_source: self.new_queues(), is_leaving: false };
             self.contexts.insert(number, context);
         }
         self.contexts.get_mut(&number).expect("it was there or has just been put there")

@@ -53,7 +53,7 @@ pub struct Library {
     pub myself: Arc<Communicator>,
     /// Every communicator of this process that is not freed, by context.
     pub communicators: FirstLaneCell<Numbered<u32, Arc<Communicator>>>,
-    /// Numbers of communicators.
+    /// Serial numbers for new communicators.
     pub contexts: FirstLaneCell<Contexts>,
     /// Contexts of communicators that programs have made, from when there is one until nobody holds it any more.
     pub(crate) alive: FirstLaneCell<Numbered<u32, ()>>,

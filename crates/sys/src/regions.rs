@@ -36,7 +36,7 @@ pub const GRANULE: u64 = 64 << 10;
 /// until all members have asked.
 pub const ENTRIES: usize = 1 << 16;
 
-/// What members of one group know without asking each other. No key is used twice.
+/// Name of a region, which the members of a group know without asking each other. No key is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct RegionKey {
@@ -54,13 +54,13 @@ const IDLE: u64 = 1 << 63;
 /// A region as a member asks for it; all members ask for the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Its name.
+    /// The key, the same at all members.
     pub key: RegionKey,
-    /// How many members will ask.
+    /// Number of members, each of which asks once.
     pub members: u32,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What its contents mean, below 2^63: idle regions are used again by those who ask for the same form. 0: none is.
+    /// Layout of the contents, a number below 2^63. An idle region is used again for a key of the same form; with 0 none is.
     pub form: u64,
     /// A region that all members must have opened before this one, so that none runs ahead without bound.
     pub behind: Option<RegionKey>,
@@ -69,11 +69,11 @@ pub struct Wanted {
 /// The answer to [`Region::ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// There is one, to be mapped, or found among those that the caller has released.
+    /// A region to be mapped, or to be found among those that the caller has released.
     Granted(Grant),
-    /// There is none for all members.
+    /// No region, for all members.
     Refused,
-    /// Other members have to come first; to be asked again.
+    /// No answer yet, as other members have to come first. The caller asks again.
     Ahead,
 }
 
@@ -107,7 +107,7 @@ impl RegionKey {
 struct Entry {
     key: RegionKey,
     form: u64,
-    /// How many members it has; 0 in a free entry.
+    /// Number of members; 0 in a free entry.
     members: u32,
     /// Members that have opened it under its present key.
     opened: u32,
@@ -126,7 +126,7 @@ struct Entry {
 /// States of an entry.
 const LIVE: u32 = 0;
 const IDLING: u32 = 1;
-/// As [`LIVE`], but a member has dropped it, so that it will not be idle.
+/// Live, but dropped by a member, so that the entry will not be idle.
 const LEAVING: u32 = 2;
 const SPENT: u32 = 3;
 
@@ -153,7 +153,7 @@ enum Opened {
     Refused,
     /// Others asked for another size or for another number of members: a bug, or different settings.
     Differs,
-    /// Others must come first, or no entry is free.
+    /// No answer yet: others have to come first, or no entry is free.
     Ahead,
 }
 
@@ -181,7 +181,7 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Where in the index `key` is, or the empty place where it would be.
+    /// Returns the place of `key` in the index, or the empty place where it would be.
     fn find(&self, key: RegionKey) -> usize {
         let mut place = key.home(self.index.len());
         while self.index[place] != 0 && self.entries[self.index[place] as usize - 1].key != key {
@@ -190,7 +190,7 @@ impl Table<'_> {
         place
     }
 
-    /// The entry of a key.
+    /// Returns the entry of a key.
     fn entry_of(&self, key: RegionKey) -> Option<usize> {
         (self.index[self.find(key)] as usize).checked_sub(1)
     }
@@ -219,7 +219,7 @@ impl Table<'_> {
         Opened::Room(grant)
     }
 
-    /// The entry of a key that nobody has asked for before; none if there is no free one.
+    /// Makes the entry of a key that nobody has asked for. Returns `None` if no entry is free.
     fn begin(&mut self, wanted: &Wanted, granules: u32) -> Option<usize> {
         let idle = self.find(wanted.key.idle(wanted.form));
         let place = match (self.index[idle] as usize).checked_sub(1) {
@@ -260,7 +260,8 @@ impl Table<'_> {
         Some(place)
     }
 
-    /// One more member has released an entry. The room to give back, first granule and number, if nobody has it any more.
+    /// Notes that one more member has released an entry. Returns the room to give back, as first granule and number, if nobody has
+    /// the region any more.
     fn release(&mut self, place: usize) -> Option<(u32, u32)> {
         let entry = &mut self.entries[place];
         assert!(entry.released < entry.opened, "a region is released that is not open");
@@ -285,7 +286,7 @@ impl Table<'_> {
         None
     }
 
-    /// A member unmaps an entry, which it has released or not. As [`Table::release`].
+    /// Notes that a member has unmapped a region, which it has released or not. Returns the same as [`Table::release`].
     fn close(&mut self, place: usize, is_released: bool) -> Option<(u32, u32)> {
         let entry = &mut self.entries[place];
         assert!(entry.holders > 0, "a region is closed that nobody has");
@@ -302,7 +303,7 @@ impl Table<'_> {
         if entry.state == SPENT && entry.holders == 0 { self.free(place) } else { None }
     }
 
-    /// An idle entry becomes a spent one.
+    /// Turns an idle entry into a spent one.
     fn unlink(&mut self, place: usize) {
         let (key, next) = (self.entries[place].key, self.entries[place].next);
         self.entries[place].state = SPENT;
@@ -317,7 +318,7 @@ impl Table<'_> {
         self.entries[before].next = next;
     }
 
-    /// Gives an entry back, and its room to the caller.
+    /// Frees an entry, and returns its room.
     fn free(&mut self, place: usize) -> Option<(u32, u32)> {
         let Entry { room, granules, .. } = self.entries[place];
         self.entries[place] = Entry { next: self.counts.free, ..EMPTY };
@@ -381,7 +382,7 @@ impl Table<'_> {
     }
 }
 
-/// What lies in the job object: the lock and the small numbers; index, entries and bits follow, see [`table_bytes`].
+/// First page of the table in the job object: lock and small numbers. Index, entries and bits follow, see [`table_bytes`].
 #[repr(C, align(64))]
 struct Head {
     lock: UnsafeCell<libc::pthread_mutex_t>,
@@ -484,7 +485,8 @@ impl Region {
     pub fn ask(job: &Arc<Job>, wanted: &Wanted, has: impl FnOnce(u32) -> bool) -> io::Result<Answer> {
         assert!(wanted.members > 0 && wanted.bytes > 0, "a region of nothing, or for nobody");
         assert!((wanted.key.number | wanted.form) < IDLE, "numbers of regions that nobody counts to");
-        let granules = u32::try_from(wanted.bytes.div_ceil(GRANULE)).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let granules =
+            u32::try_from(wanted.bytes.div_ceil(GRANULE)).map_err(|_| io::ErrorKind::InvalidInput)?;
         match locked(job, |table| table.open(wanted, granules, has))? {
             Opened::Room(grant) => Ok(Answer::Granted(grant)),
             Opened::Refused => Ok(Answer::Refused),
@@ -505,12 +507,12 @@ impl Region {
         Ok(Region { job, entry, is_released: false, mapping: Some(mapping) })
     }
 
-    /// The place of its entry.
+    /// Returns the place of the entry, by which a released region is recognised.
     pub fn entry(&self) -> u32 {
         self.entry
     }
 
-    /// Leaves it to the next key of its communicator and form, once all members have.
+    /// Releases the region, to be used under another key once all members have released it.
     ///
     /// # Errors
     /// What the lock reports.
@@ -522,7 +524,7 @@ impl Region {
         Ok(())
     }
 
-    /// Uses it again, as was granted.
+    /// Uses a released region again, as was granted.
     pub fn retake(&mut self, grant: Grant) {
         assert!(self.is_released && self.entry == grant.entry, "another region was granted");
         self.is_released = false;

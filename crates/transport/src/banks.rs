@@ -130,11 +130,11 @@ impl Banks {
         assert!(ranks.len() == members as usize && me < members && are_there, "members that are not there");
         let bytes = layout.places().bytes as u64;
         let Some(region) = Region::open(job, key, members, bytes)? else { return Ok(None) };
-        Ok(Some(Banks::over(region, layout, ranks, me)))
+        Ok(Some(Banks::from_region(region, layout, ranks, me)))
     }
 
-    /// The set that lies in a region.
-    fn over(region: Region, layout: &Layout, ranks: &[u32], me: u32) -> Banks {
+    /// Makes the set that lies in a region.
+    fn from_region(region: Region, layout: &Layout, ranks: &[u32], me: u32) -> Banks {
         let (members, places) = (layout.members, layout.places());
         let last_in_part = places.heads_end - HEAD_BYTES;
         let parts = Parts { base: region.mapping().base(), stride: places.stride, members };
@@ -160,12 +160,12 @@ impl Banks {
         banks
     }
 
-    /// How many operations this member has left, of all classes: the same at all members while no operation is under way.
+    /// Returns the number of operations that this member has left, of all classes. All members have the same while none is under way.
     pub fn left(&self) -> u64 {
         self.turns.iter().map(Turns::left).sum()
     }
 
-    /// Whether no operation is under way at this member, and it is in step with the others.
+    /// Returns true if no operation is under way at this member and the member is in step with the others.
     fn is_at_rest(&self) -> bool {
         self.turns.iter().all(Turns::is_idle) && self.given_up(self.me).is_none()
     }

@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tutti_base::{Rank, Result};
+use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
@@ -16,11 +16,13 @@ use super::{Means, Operation, Side, failures, multicast, run, run_by, start_keep
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::collected::{Collected, Gathering, Maxima, Maximum, OfBytes};
+use crate::communicator::collectives::numbers::BLOCKS;
 use crate::completion;
 use crate::engine::Array;
 use crate::exchange::exchange;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
+use crate::wire::Signature;
 
 /// Numbers of the standard ABI for the types and the operator used here.
 const UINT64: u32 = 0x259;
@@ -125,8 +127,7 @@ pub fn either<const WORDS: usize>(
 ) -> Result<[u64; WORDS]> {
     let mut words = words;
     let among = comm.inter().map_or(comm, |inter| &inter.local);
-    let array =
-        Array { base: words.as_mut_ptr().cast(), count: WORDS as u64, datatype: datatype(UINT64) };
+    let array = Array { base: words.as_mut_ptr().cast(), count: WORDS as u64, datatype: datatype(UINT64) };
     let operator = Op::predefined(BIT_OR).expect("the number of a predefined operation");
     let operator = operator.bind(array.datatype).expect("bits of integers are combined");
     // SAFETY: the words outlive the call.
@@ -140,6 +141,33 @@ pub fn either<const WORDS: usize>(
         }
     }
     Ok(words)
+}
+
+/// Takes the number of a new persistent operation, from 1 on. Where all numbers have been used, the members first agree on
+/// numbers that none of them uses.
+///
+/// # Errors
+/// `NoMem` if all are in use; what went wrong with a message of the agreement.
+pub(super) fn take_number(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    signature: Signature,
+) -> Result<u32> {
+    for _ in 0..=BLOCKS {
+        let mut state = comm.collectives.state.borrow_mut(held);
+        let numbers = &mut state.begun.persistent;
+        if let Some(number) = numbers.take(signature) {
+            return Ok(number);
+        }
+        let in_use = numbers.in_use();
+        drop(state);
+        let in_use = either(held, process, comm, in_use)?;
+        comm.collectives.state.borrow_mut(held).begun.persistent.agree(in_use);
+    }
+    let reason =
+        "as many persistent operations of the communicator exist as there are numbers for them, 2^22";
+    Err(Error::new(ErrorClass::NoMem, reason))
 }
 
 /// Starts to take a maximum, under a number of an operation: rounds of one agreement follow one another under the

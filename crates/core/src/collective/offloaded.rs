@@ -27,7 +27,7 @@ use tutti_offload::seat::Seat;
 use tutti_transport::adaptive::tag::{Key, Use};
 
 use super::hosts;
-use super::{Activity, Channel, LANE_BITS, Operation, failures, internal, persistent::take_number, waiting_for};
+use super::{Activity, Channel, LANE_BITS, Operation, failures, internal, waiting_for};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::hosts::{Hosts, Standing};
@@ -494,7 +494,7 @@ pub(super) fn persistent(
     };
     let Some(carried) = what_of(process, comm, operation) else { return Ok(None) };
     let signature = failures::signature_of(&operation.shape(comm), comm);
-    let number = take_number(held, process, comm, signature)?;
+    let number = internal::take_number(held, process, comm, signature)?;
     let tag = (number << LANE_BITS) as i32;
     // Contexts of communicators are below; netd has none twice.
     let group = 1 << 31 | (number & 0x7fff) << 16 | comm.context().0 & 0xffff;
@@ -523,7 +523,7 @@ pub(super) fn persistent(
 #[derive(Debug)]
 struct Repeated {
     comm: Arc<Communicator>,
-    /// Its number, as a tag.
+    /// The number of the operation, as a tag.
     tag: i32,
     place: Arc<OffloadGroup>,
     what: (Collective, Option<u32>),

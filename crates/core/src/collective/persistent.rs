@@ -27,7 +27,6 @@ use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::{self as of_banks, OperationAgreement};
 use crate::communicator::collectives::collected::Maxima;
 use crate::communicator::collectives::node::Neighbourhood;
-use crate::communicator::collectives::numbers::BLOCKS;
 use crate::communicator::collectives::tuning::{News, Says, Unit};
 use crate::communicator::collectives::under_way::Kept;
 use crate::completion;
@@ -37,7 +36,6 @@ use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::messenger::Messenger;
 use crate::p2p::agreement::PERSISTENT;
 use crate::process::{Process, started};
-use crate::wire::Signature;
 use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
 
 /// Algorithms that are tried of one operation: each has banks.
@@ -98,7 +96,7 @@ fn try_several(
     });
     let kept = kept.collect::<Result<Vec<_>>>()?;
     let signature = kept[0].as_ref().map_or(0, |kept| kept.made.1);
-    let number = take_number(held, process, comm, signature)?;
+    let number = internal::take_number(held, process, comm, signature)?;
     let tried = Tried { unit: Unit::new(place, news), place, kept, words: None };
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
     let tuned = Tuned { tried: FirstLaneCell::new(tried), comm: Arc::clone(comm), tag };
@@ -115,35 +113,11 @@ fn insert(
         persistent: Some(Box::new(Persistent {
             active: false,
             template: Template::Collective(Some(operation)),
+            keeps: None,
         })),
         ..Request::completed(RequestStatus::EMPTY, comm.context().0)
     };
     process.messages.borrow_mut(held).state.insert(request)
-}
-
-/// The number of a new persistent operation, from 1 on. Where all have been used the members agree on some that none of them uses.
-///
-/// # Errors
-/// `NoMem` if all are in use; what went wrong with a message of the agreement.
-pub(super) fn take_number(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    signature: Signature,
-) -> Result<u32> {
-    for _ in 0..=BLOCKS {
-        let mut state = comm.collectives.state.borrow_mut(held);
-        let numbers = &mut state.begun.persistent;
-        if let Some(number) = numbers.take(signature) {
-            return Ok(number);
-        }
-        let in_use = numbers.in_use();
-        drop(state);
-        let in_use = internal::either(held, process, comm, in_use)?;
-        comm.collectives.state.borrow_mut(held).begun.persistent.agree(in_use);
-    }
-    let reason = "as many persistent operations of the communicator exist as there are numbers for them, 2^22";
-    Err(Error::new(ErrorClass::NoMem, reason))
 }
 
 /// An operation is handed to arbitrary code only by [`Kept::begin`], which needs the process.
@@ -209,7 +183,7 @@ impl Kept {
         if let Some(banks) = comm.collectives.node.banks(held) {
             of_banks::note_making(&banks, made.0 as u32 >> LANE_BITS, &run.said);
         }
-        let number = take_number(held, process, comm, run.signature)?;
+        let number = internal::take_number(held, process, comm, run.signature)?;
         let compile = |run: &mut Run| {
             let Given(given) = run.given;
             let _ = !run.lists.is_empty() && run.execution.compile(given);
@@ -394,7 +368,8 @@ impl Tuned {
         }
         let chosen = kept[number].clone();
         if unit.decision().is_some() {
-            (0..kept.len()).filter(|other| *other != number).for_each(|other| kept[other] = None);
+            let others = kept.iter_mut().enumerate().filter(|(other, _)| *other != number);
+            others.filter_map(|(_, kept)| kept.take()).for_each(|kept| kept.retire(held));
         }
         if let Some(contributed) = contributed {
             *words = Some(internal::start_maxima(held, process, &self.comm, self.tag, &contributed));

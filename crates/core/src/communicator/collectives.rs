@@ -49,6 +49,11 @@ use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT};
 use crate::request::RequestId;
 use crate::wire::Signature;
 
+/// Executions that a communicator keeps at rest.
+const KEPT: usize = 16;
+/// Non-blocking operations of a communicator that are under way at a time, at most: the number of small slots in banks.
+pub(crate) const MOST_UNDER_WAY: u32 = 128;
+
 /// What a communicator keeps for its collective operations.
 #[derive(Debug)]
 pub struct Collectives {
@@ -90,6 +95,10 @@ pub(crate) struct OperationState {
     pub(crate) oldest: usize,
     /// For the next operation behind a request.
     pub(crate) idle: Option<Box<Running>>,
+    /// Number of non-blocking operations that have begun and are not over.
+    pub(crate) under_way: u32,
+    /// True while further operations wait to begin ([`Deferred::waiting`]).
+    pub(crate) has_waiting: bool,
     /// How often what was planned before was forgotten ([`OperationState::forget_plans`]).
     pub(crate) generation: u32,
 }
@@ -98,6 +107,36 @@ impl OperationState {
     #[inline]
     pub(crate) fn tune(&self, host: &Host) -> Tune {
         self.wishes.tune_of(&host.config)
+    }
+
+    /// Returns true if a new operation has to wait. The number under way is bounded, since progress polls each of them.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.has_waiting || self.under_way >= MOST_UNDER_WAY
+    }
+
+    /// Keeps an idle execution for reuse.
+    #[inline]
+    pub(crate) fn keep(&mut self, run: Run) {
+        // Each operation that ends lets a waiting one begin, which reuses the execution.
+        let most = if self.has_waiting { MOST_UNDER_WAY as usize } else { KEPT };
+        if let Some(place) = self.rest.iter_mut().find(|place| place.is_none()) {
+            *place = Some(run);
+        } else if self.rest.len() < most {
+            self.rest.push(Some(run));
+        } else {
+            let oldest = self.oldest;
+            self.oldest = (oldest + 1) % KEPT;
+            self.rest[oldest] = Some(run);
+        }
+    }
+
+    /// Notes whether operations wait to begin.
+    pub(crate) fn wait(&mut self, has_waiting: bool) {
+        if self.has_waiting && !has_waiting {
+            self.rest.truncate(KEPT);
+        }
+        self.has_waiting = has_waiting;
     }
 
     /// What was planned so far is not used again: what is at rest goes, and what is under way is not found when it comes back
@@ -196,13 +235,13 @@ impl Collectives {
         self.state.borrow_mut(held).next_tag(signature)
     }
 
-    /// A persistent operation is freed.
+    /// Notes that the persistent operation with this tag is freed.
     pub(crate) fn forget_persistent(&self, held: &LaneGuard, tag: i32) {
         let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
         self.state.borrow_mut(held).begun.persistent.forget(number);
     }
 
-    /// For tests: numbers of operations come again after so many; 0: after all of them.
+    /// Starts the numbers of operations so that they wrap after `operations` of them, for tests. 0 changes nothing.
     pub(crate) fn wrap_after(&self, held: &LaneGuard, operations: u64) {
         if operations > 0 {
             let mut state = self.state.borrow_mut(held);

@@ -210,12 +210,7 @@ pub(crate) fn maximum(
 
 impl Communicator {
     /// Makes a communicator known under its number.
-    pub(crate) fn publish(
-        self,
-        held: &LaneGuard,
-        process: &Process,
-        serial: Serial,
-    ) -> Arc<Communicator> {
+    pub(crate) fn publish(self, held: &LaneGuard, process: &Process, serial: Serial) -> Arc<Communicator> {
         let comm = Arc::new(self);
         comm.open(held, process, serial);
         comm

@@ -199,11 +199,8 @@ fn entries_are_found_whatever_was_removed() {
 }
 
 fn job(area_bytes: u64) -> Arc<Job> {
-    let plan = Plan {
-        processors: 2,
-        banks: BankSizes { area_bytes, ..BankSizes::default() },
-        ..Plan::one_host(1)
-    };
+    let plan =
+        Plan { processors: 2, banks: BankSizes { area_bytes, ..BankSizes::default() }, ..Plan::one_host(1) };
     Arc::new(Job::create(&plan).unwrap())
 }
 

@@ -23,14 +23,14 @@ const DIGEST_BITS: u32 = 10;
 /// Banks that a member has released, and what it has asked for.
 #[derive(Debug, Default)]
 pub struct Shelf {
-    released: VecDeque<Banks>,
-    /// How often banks were asked for.
+    released: VecDeque<Box<Banks>>,
+    /// Number of sets that were asked for.
     asked: u64,
     /// The latest keys, the oldest first.
     latest: VecDeque<RegionKey>,
 }
 
-/// Whose banks are asked for.
+/// Communicator and operation that ask for banks.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
     /// The serial number of the communicator.
@@ -42,7 +42,7 @@ pub struct Owner {
 }
 
 impl Shelf {
-    /// The banks of a new operation. All members ask in the same order. `None`: refused, for all members.
+    /// Opens the banks of a new operation. All members ask in the same order. Returns `None` if all members are refused.
     ///
     /// # Errors
     /// WouldBlock when the others have to come first: then it is asked again. All else as for [`Banks::open`].
@@ -53,7 +53,7 @@ impl Shelf {
         layout: &Layout,
         ranks: &[u32],
         me: u32,
-    ) -> io::Result<Option<Banks>> {
+    ) -> io::Result<Option<Box<Banks>>> {
         let Owner { communicator, lowest, digest } = owner;
         debug_assert!(digest < 1 << DIGEST_BITS, "a digest that is too long");
         let number = (self.asked + 1) << DIGEST_BITS | u64::from(digest);
@@ -61,7 +61,7 @@ impl Shelf {
         let behind = self.latest.front().copied().filter(|_| self.latest.len() == AHEAD);
         let (members, bytes) = (layout.members, layout.places().bytes as u64);
         let wanted = Wanted { key, members, bytes, form: layout.form(), behind };
-        let has = |entry| self.released.iter().any(|banks| banks.region.entry() == entry);
+        let has = |entry| self.released.iter().rev().any(|banks| banks.region.entry() == entry);
         let answer = Region::ask(job, &wanted, has)?;
         if answer == Answer::Ahead {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -72,16 +72,22 @@ impl Shelf {
         }
         self.latest.push_back(key);
         let Answer::Granted(grant) = answer else { return Ok(None) };
-        let place = self.released.iter().position(|banks| banks.region.entry() == grant.entry);
+        // Mostly it is the latest.
+        let place = self.released.iter().rposition(|banks| banks.region.entry() == grant.entry);
         let Some(mut banks) = place.and_then(|place| self.released.remove(place)) else {
-            return Ok(Some(Banks::over(Region::map(job, grant, bytes)?, layout, ranks, me)));
+            return Ok(Some(Box::new(Banks::from_region(
+                Region::map(job, grant, bytes)?,
+                layout,
+                ranks,
+                me,
+            ))));
         };
         banks.region.retake(grant);
         Ok(Some(banks))
     }
 
-    /// Takes the banks of an operation that is freed. Where it has failed they are not used again.
-    pub fn put(&mut self, mut banks: Banks) {
+    /// Takes the banks of a freed operation. They are dropped if an operation in them has failed.
+    pub fn put(&mut self, mut banks: Box<Banks>) {
         if !banks.is_at_rest() || banks.region.release().is_err() {
             return;
         }

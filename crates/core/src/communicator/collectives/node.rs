@@ -175,7 +175,7 @@ impl Neighbourhood {
         place.map_or(member, |rank| rank as u32)
     }
 
-    /// The banks of a new persistent operation of a communicator; `None` if there are none to be had.
+    /// Opens the banks of a new persistent operation. Returns `None` if there is no room for them.
     pub fn of_persistent(
         held: &LaneGuard,
         messenger: &Messenger,
@@ -195,15 +195,15 @@ impl Neighbourhood {
             comm.collectives.shelf.borrow_mut(held).open(&messenger.job, owner, &layout, ranks, me)
         })?;
         // What is lent in it was agreed upon for the communicator.
-        let state = FirstLaneCell::new(BankState::Open(Box::new(banks), Reach::None));
+        let state = FirstLaneCell::new(BankState::Open(banks, Reach::None));
         Some(Neighbourhood { state, ..Neighbourhood::default() })
     }
 
-    /// Takes the banks of a persistent operation that is freed, which may be used again if it `is_whole`.
+    /// Gives the banks of a freed persistent operation back. They are used again if it `is_whole`: no run of it has failed.
     pub fn put_on_shelf(self, held: &LaneGuard, comm: &Communicator, is_whole: bool) {
         let BankState::Open(banks, _) = self.state.into_inner() else { return };
         if is_whole {
-            comm.collectives.shelf.borrow_mut(held).put(*banks);
+            comm.collectives.shelf.borrow_mut(held).put(banks);
         }
     }
 
@@ -260,14 +260,15 @@ fn await_reach(held: &LaneGuard, messenger: &Messenger, locals: &[u32]) -> Reach
 /// The members of a communicator on this host.
 #[derive(Clone, Copy)]
 struct Members<'a> {
-    /// Their local ranks, and the lowest of these.
+    /// Local ranks of the members.
     ranks: &'a [u32],
+    /// The lowest local rank.
     lowest: u32,
-    /// Which of them this process is.
+    /// Position of this process in `ranks`.
     me: u32,
 }
 
-/// Opens banks for the members on this host; as long as others have to come first, it is tried again after `move_on`.
+/// Opens banks for the members on this host. Calls `move_on` and tries again while other members have to come first.
 fn open<T>(
     messenger: &Messenger,
     comm: &Communicator,
@@ -300,15 +301,17 @@ fn open<T>(
     }
 }
 
-/// Lets the other members of a host go on, that have to make the operations which this one has made before. Each pause is longer
-/// than the one before; that they never come is found by who waits for this rank.
+/// Lets the other members of the host run, which have to make the operations that this one has made before. Each pause is longer
+/// than the one before.
 fn await_others(messenger: &Messenger, pauses: u32) {
     const YIELDS: u32 = 16;
     const LONGEST: Duration = Duration::from_millis(2);
     match pauses.checked_sub(YIELDS) {
         None => thread::yield_now(),
         Some(sleeps) => {
-            messenger.block().set_waiting("other ranks to make the persistent operations that this one has made");
+            messenger
+                .block()
+                .set_waiting("other ranks to make the persistent operations that this one has made");
             thread::sleep(Duration::from_micros(10 << sleeps.min(10)).min(LONGEST));
             messenger.block().set_waiting("");
         }

@@ -23,18 +23,18 @@ pub(crate) struct PersistentNumbers {
     block: u32,
     /// Free numbers of the block that the members have agreed on, by bits.
     free: Option<Box<[u64; BLOCK_WORDS]>>,
-    /// Operations that are not freed, and what this member took them for.
+    /// Signatures of the operations that are not freed, by number.
     live: Numbered<u32, Signature>,
 }
 
 impl PersistentNumbers {
-    /// For tests: only so many are left to be counted.
+    /// Returns numbers of which only so many are left to be counted, for tests.
     pub fn left(numbers: u64) -> PersistentNumbers {
         let counted = u64::from(NUMBERS).saturating_sub(numbers + 1) as u32;
         PersistentNumbers { counted, ..PersistentNumbers::default() }
     }
 
-    /// The number of a new operation, from 1 on; none if the members have to agree first ([`PersistentNumbers::agree`]).
+    /// Takes the number of a new operation, from 1 on. Returns `None` if the members have to agree first ([`PersistentNumbers::agree`]).
     pub fn take(&mut self, signature: Signature) -> Option<u32> {
         let number = if self.counted + 1 < NUMBERS { self.counted + 1 } else { self.take_free()? };
         self.counted = self.counted.max(number);
@@ -51,7 +51,7 @@ impl PersistentNumbers {
         Some((self.block + BLOCKS - 1) % BLOCKS * BLOCK + word as u32 * 64 + bit)
     }
 
-    /// The numbers of the next block that are in use here, by bits.
+    /// Returns the numbers of the next block that are in use here, by bits.
     pub fn in_use(&self) -> [u64; BLOCK_WORDS] {
         let mut used = [0; BLOCK_WORDS];
         let first = self.block * BLOCK;
@@ -65,18 +65,18 @@ impl PersistentNumbers {
         used
     }
 
-    /// These numbers of the next block are in use at some member.
+    /// Notes which numbers of the next block are in use at some member. The others are taken from now on.
     pub fn agree(&mut self, in_use: [u64; BLOCK_WORDS]) {
         self.free = Some(Box::new(in_use.map(|word| !word)));
         self.block = (self.block + 1) % BLOCKS;
     }
 
-    /// An operation is freed here.
+    /// Notes that an operation is freed here.
     pub fn forget(&mut self, number: u32) {
         self.live.remove(&number);
     }
 
-    /// What this member took an operation for that is not freed.
+    /// Returns the signature of an operation that is not freed.
     pub fn signature(&self, number: u32) -> Option<Signature> {
         self.live.get(&number).copied()
     }
