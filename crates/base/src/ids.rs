@@ -41,6 +41,12 @@ pub enum Plane {
     Partitioned = 4,
 }
 
+impl Plane {
+    /// All planes, for what is done in each.
+    pub const ALL: [Plane; 5] =
+        [Plane::PointToPoint, Plane::Collective, Plane::Agreement, Plane::OneSided, Plane::Partitioned];
+}
+
 /// Bits of a message header's number that name the plane.
 const PLANE_BITS: u32 = 3;
 

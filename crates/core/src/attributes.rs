@@ -115,17 +115,27 @@ impl Keyvals {
         Keyvals { next: Self::FIRST, known: BTreeMap::new() }
     }
 
-    /// Makes a key and gives its number. Numbers are not used again.
+    /// Makes a key and gives its number. Numbers are used again when all have been used, if nothing has them.
     ///
     /// # Errors
     /// `Other` if there are no more numbers.
     pub fn create(&mut self, kind: ObjectKind, on_copy: OnCopy, on_delete: OnDelete) -> Result<i32> {
-        let number = self.next;
-        let out_of_numbers = || Error::new(ErrorClass::Other, "there are no more keys for attributes");
-        self.next = number.checked_add(1).ok_or_else(out_of_numbers)?;
         self.known.retain(|_, entry| entry.is_alive());
+        let number = self.free_number()?;
         self.known.insert(number, Entry::InUse(Arc::new(Keyval { number, kind, on_copy, on_delete })));
         Ok(number)
+    }
+
+    /// The next number that no key has.
+    fn free_number(&mut self) -> Result<i32> {
+        for _ in 0..=self.known.len() {
+            let number = self.next;
+            self.next = number.checked_add(1).unwrap_or(Self::FIRST);
+            if !self.known.contains_key(&number) {
+                return Ok(number);
+            }
+        }
+        Err(Error::new(ErrorClass::Other, "there are no more keys for attributes"))
     }
 
     /// Gives up the program's reference to a key. A key that attributes still use may be freed again: delete functions
@@ -374,6 +384,19 @@ mod tests {
         assert_eq!(keyvals.find(number, kind).unwrap_err().class, ErrorClass::Keyval);
         assert_eq!(keyvals.free(number, kind).unwrap_err().class, ErrorClass::Keyval);
         assert_eq!(keyvals.create(kind, OnCopy::Nothing, OnDelete::Nothing).unwrap(), number + 1);
+    }
+
+    #[test]
+    fn numbers_come_again_at_their_end() {
+        let mut keyvals = Keyvals { next: Keyvals::FIRST, ..Keyvals::new() };
+        let kind = ObjectKind::Communicator;
+        let create =
+            |keyvals: &mut Keyvals| keyvals.create(kind, OnCopy::Nothing, OnDelete::Nothing).unwrap();
+        assert_eq!([create(&mut keyvals), create(&mut keyvals)], [Keyvals::FIRST, Keyvals::FIRST + 1]);
+        keyvals.free(Keyvals::FIRST + 1, kind).unwrap();
+        keyvals.next = i32::MAX;
+        let again = [(); 3].map(|()| create(&mut keyvals));
+        assert_eq!(again, [i32::MAX, Keyvals::FIRST + 1, Keyvals::FIRST + 2], "the first is in use");
     }
 
     #[test]

@@ -85,9 +85,6 @@ use crate::communicator::collectives::{
     Channel, Given, Means, Prepared, Run, Ticket, agreement, learnings, places, ticket,
 };
 
-/// Executions that a communicator keeps at rest.
-const KEPT: usize = 16;
-
 /// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
 pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
     comm.collectives.near.of(process, &process.library.layouts, comm)
@@ -393,9 +390,7 @@ fn prepared(
     if tuned.is_none() && means == Means::All {
         multicast::note(held, process, comm, shape, &plan.choice);
     }
-    let room = is_within_node(&plan).then(|| SlotNeeds::of(process.near_bytes, &plan));
-    let banks = comm.collectives.node.banks(held);
-    let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
+    let room = room_of(held, process, comm, &plan);
     // Members of banks have other numbers there, which straight-line code does not know. An operation
     // that has nothing to do asks for none.
     let several = comm.collectives.node.numbers(process, comm).is_some();
@@ -424,19 +419,16 @@ fn prepared(
     })
 }
 
+/// The room that a plan needs in the banks of the communicator, if it is one within the node.
+fn room_of(held: &LaneGuard, process: &Process, comm: &Communicator, plan: &Plan) -> Option<SlotNeeds> {
+    let room = is_within_node(plan).then(|| SlotNeeds::of(process.near_bytes, plan))?;
+    Some(comm.collectives.node.banks(held).map_or(room, |banks| room.within(&banks)))
+}
+
 /// Keeps an execution for the next time.
 #[inline]
 fn rest(held: &LaneGuard, comm: &Communicator, run: Run) {
-    let mut state = comm.collectives.state.borrow_mut(held);
-    if let Some(place) = state.rest.iter_mut().find(|place| place.is_none()) {
-        *place = Some(run);
-    } else if state.rest.len() < KEPT {
-        state.rest.push(Some(run));
-    } else {
-        let oldest = state.oldest;
-        state.oldest = (oldest + 1) % KEPT;
-        state.rest[oldest] = Some(run);
-    }
+    comm.collectives.state.borrow_mut(held).keep(run);
 }
 
 /// What operations of a shape can choose from.

@@ -14,6 +14,7 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use crate::attached::AttachmentPlace;
 use crate::attributes::Attributes;
+use crate::context::{Owned, Serial};
 use crate::error_handler::ErrorHandler;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
@@ -30,6 +31,9 @@ pub struct Communicator {
     /// The context; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
     pub(crate) context: AtomicU32,
     pub(crate) lane: AtomicU32,
+    /// The serial number, set when the members have agreed on it. Predefined communicators have none, nor have those that use the
+    /// context of another one.
+    pub(crate) owned: OnceLock<Owned>,
     pub(crate) group: Group,
     pub(crate) rank: Rank,
     /// The other group and an intracommunicator of the own one, for an intercommunicator.
@@ -112,6 +116,7 @@ impl Communicator {
         Communicator {
             context: AtomicU32::new(context.map_or(UNKNOWN_CONTEXT, |context| context.0)),
             lane: AtomicU32::new(0),
+            owned: OnceLock::new(),
             group,
             rank,
             inter,
@@ -131,6 +136,11 @@ impl Communicator {
     #[inline]
     pub fn context(&self) -> ContextId {
         ContextId(self.context.load(Ordering::Relaxed))
+    }
+
+    /// Returns the serial number, which no other communicator of a member has or had.
+    pub fn serial(&self) -> Serial {
+        self.owned.get().map_or(Serial(self.context().0.into()), |owned| owned.serial)
     }
 
     /// Where its point-to-point messages are. The first lane is that of all communicators with a member that

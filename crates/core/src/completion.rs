@@ -15,7 +15,7 @@ use crate::messenger::Messenger;
 use crate::process::{by_context, name_of};
 use crate::progress;
 pub use crate::request::Finished;
-use crate::request::{Generalised, RequestId, Retired, Status, Work};
+use crate::request::{Generalised, Request, RequestId, Retired, Status, Template, Work};
 use crate::separation::Counterpart;
 
 /// Whether a request is over (or inactive). Does not move anything forward.
@@ -52,6 +52,34 @@ fn within<R>(
 pub fn is_inactive(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<bool> {
     within(held, messenger, id, |held| {
         Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
+    })
+}
+
+/// State of a request, as a test of several requests sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A persistent request that is not started.
+    Inactive,
+    /// The operation is under way.
+    Running,
+    /// The operation is complete.
+    Over,
+}
+
+/// Returns the state of a request. Does not move anything forward.
+///
+/// # Errors
+/// `Request` for an unknown one.
+#[inline]
+pub fn stage(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Stage> {
+    within(held, messenger, id, |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
+        let request = messages.state.requests.user(id)?;
+        Ok(match request {
+            request if request.is_inactive() => Stage::Inactive,
+            request if request.complete => Stage::Over,
+            _ => Stage::Running,
+        })
     })
 }
 
@@ -219,22 +247,26 @@ pub fn peek(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Op
 /// # Errors
 /// `Request` for an unknown one; what a free callback returned.
 pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
-    let callbacks = within(held, messenger, id, |held| {
+    let freed = within(held, messenger, id, |held| {
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
-        let callbacks = match &request.work {
-            Work::Generalised(callbacks) if request.complete => Some(Arc::clone(callbacks)),
-            _ => None,
-        };
-        if request.complete {
-            messages.state.requests.remove(id);
-            messages.state.forget_channel(id);
-        } else {
+        if !request.complete {
             request.detached = true;
+            return Ok(None);
         }
-        Ok(callbacks)
+        let freed = messages.state.requests.remove(id);
+        messages.state.forget_channel(id);
+        Ok(freed)
     })?;
-    callbacks.map_or(Ok(()), |callbacks| callbacks.free())
+    // Nothing is borrowed any more: callbacks may call MPI.
+    let Some(Request { work, persistent, .. }) = freed else { return Ok(()) };
+    if let Some(Template::Collective(Some(operation))) = persistent.map(|persistent| persistent.template) {
+        operation.retire(held);
+    }
+    match work {
+        Work::Generalised(callbacks) => callbacks.free(),
+        _ => Ok(()),
+    }
 }
 
 /// Completes a generalised request (MPI_Grequest_complete).

@@ -1,20 +1,43 @@
-//! Agreement on context numbers without a central server (MPI-5 section 7.3, and DESIGN.md).
+//! Agreement on contexts without a central server (MPI-5 section 7.3, and DESIGN.md).
 //!
-//! Each process counts upwards and never uses a number twice. To make a communicator its members propose their
+//! Each process counts upwards and never uses a serial number twice. To make a communicator its members propose their
 //! next number and take the maximum of all; since several threads may do so for different communicators at the
 //! same time, each member then says whether the number is free at its side, and all try again if it is not
 //! everywhere. Groups without a common member may hold the same number: no message passes between them.
 //!
+//! Messages have room for 29 bits of it, the context ([`Serial::context`]), so that contexts come again after half a billion
+//! communicators. From then on a number is free only where no communicator has its context, or has left something under it.
+//!
 //! [`Agreement`] is the state machine of one process; two rounds of a maximum over the members drive it, by a
 //! blocking reduction, a non-blocking one or an exchange of leaders.
 
-use tutti_base::{ContextId, Error, ErrorClass, Result};
+use std::sync::{Mutex, PoisonError};
+
+use tutti_base::ContextId;
+
+use crate::lanes::Lane;
+
+/// The number of a communicator, which none of its members has seen before. Its context is what messages name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serial(pub u64);
+
+/// The first number of communicators that programs make: those of MPI_COMM_WORLD and MPI_COMM_SELF are below.
+const FIRST: u64 = 2;
+
+impl Serial {
+    /// Returns the context of the communicator with this number.
+    pub fn context(self) -> ContextId {
+        let Serial(number) = self;
+        let limit = u64::from(ContextId::LIMIT);
+        ContextId(if number < limit { number } else { FIRST + (number - FIRST) % (limit - FIRST) } as u32)
+    }
+}
 
 /// The numbers of one process.
 #[derive(Debug)]
 pub struct Contexts {
     /// No number from here on was ever used here.
-    next: u32,
+    next: u64,
 }
 
 /// One agreement under way.
@@ -26,54 +49,55 @@ pub struct Agreement {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Propose,
-    Confirm(u32),
+    Confirm(u64),
 }
 
 /// What an agreement needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The maximum of this value over all members.
-    Maximum(u32),
-    /// Nothing: this is the context.
-    Agreed(ContextId),
+    Maximum(u64),
+    /// Nothing: this is the number.
+    Agreed(Serial),
 }
 
 impl Contexts {
-    /// All numbers below `first` are taken.
-    pub fn new(first: u32) -> Contexts {
-        Contexts { next: first }
+    /// Returns the numbers of a process that has made no communicator. Contexts come again after `before_end` numbers, for tests;
+    /// 0: after all of them.
+    pub fn new(before_end: u64) -> Contexts {
+        let limit = u64::from(ContextId::LIMIT);
+        Contexts { next: if before_end == 0 { FIRST } else { limit.saturating_sub(before_end).max(FIRST) } }
     }
 
-    /// Uses up a number; false if it was used up before.
-    fn take(&mut self, number: u32) -> bool {
-        let free = number >= self.next;
+    /// Uses up a number; false if it was used up before, or something of its context `is_left`.
+    fn take(&mut self, number: u64, is_left: impl FnOnce(ContextId) -> bool) -> bool {
+        let is_new = number >= self.next;
         self.next = self.next.max(number + 1);
-        free
+        is_new && (number < u64::from(ContextId::LIMIT) || !is_left(Serial(number).context()))
     }
 }
 
 impl Agreement {
-    /// Begins: the first maximum to take.
-    ///
-    /// # Errors
-    /// `Other` when the numbers are used up (after 2^30 communicators).
-    pub fn begin(contexts: &mut Contexts) -> Result<(Agreement, u32)> {
-        let proposal = contexts.next;
-        if proposal >= ContextId::LIMIT {
-            return Err(Error::new(ErrorClass::Other, "all context numbers are used up"));
-        }
-        Ok((Agreement { step: Step::Propose }, proposal))
+    /// Begins an agreement. Returns it with the first value of which to take the maximum.
+    pub fn begin(contexts: &Contexts) -> (Agreement, u64) {
+        (Agreement { step: Step::Propose }, contexts.next)
     }
 
-    /// The maximum is known.
-    pub fn advance(&mut self, contexts: &mut Contexts, maximum: u32) -> Next {
+    /// Continues with the maximum of all members. `is_left` tells whether something of a context is left here. A round fails only for
+    /// a communicator that is alive or being made, which bounds the number of rounds.
+    pub fn advance(
+        &mut self,
+        contexts: &mut Contexts,
+        maximum: u64,
+        is_left: impl FnOnce(ContextId) -> bool,
+    ) -> Next {
         match self.step {
             Step::Propose => {
-                let free = contexts.take(maximum);
+                let free = contexts.take(maximum, is_left);
                 self.step = Step::Confirm(maximum);
-                Next::Maximum(u32::from(!free))
+                Next::Maximum(u64::from(!free))
             }
-            Step::Confirm(number) if maximum == 0 => Next::Agreed(ContextId(number)),
+            Step::Confirm(number) if maximum == 0 => Next::Agreed(Serial(number)),
             Step::Confirm(_) => {
                 self.step = Step::Propose;
                 Next::Maximum(contexts.next)
@@ -82,27 +106,55 @@ impl Agreement {
     }
 }
 
+/// Communicators that no handle, request or operation holds any more, whose messages can be forgotten.
+static GONE: Mutex<Vec<(ContextId, Lane)>> = Mutex::new(Vec::new());
+
+/// The number of a communicator. When the communicator goes, its context is put on the list of [`take_gone`].
+#[derive(Debug)]
+pub struct Owned {
+    /// The serial number.
+    pub serial: Serial,
+    /// The lane of its messages.
+    pub lane: Lane,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let mut gone = GONE.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.push((self.serial.context(), self.lane));
+    }
+}
+
+/// Returns the contexts of communicators that have gone since the last call, and the lanes of their messages.
+pub fn take_gone() -> Vec<(ContextId, Lane)> {
+    std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs agreements over members (indices of processes), interleaved round by round.
-    fn check(processes: usize, groups: &[&[usize]], expected: &[u32]) {
-        let mut contexts: Vec<Contexts> = (0..processes).map(|p| Contexts::new(2 + p as u32)).collect();
-        let mut running: Vec<Vec<(Agreement, u32)>> = Vec::new();
+    const LIMIT: u64 = ContextId::LIMIT as u64;
+
+    /// Runs agreements over members (indices of processes), interleaved round by round. Processes have used up the numbers below
+    /// `next`, and have something left of the contexts of `left`.
+    fn check(next: &[u64], groups: &[&[usize]], left: &[(usize, u32)], expected: &[u64]) {
+        let mut contexts: Vec<Contexts> = next.iter().map(|next| Contexts { next: *next }).collect();
+        let mut running: Vec<Vec<(Agreement, u64)>> = Vec::new();
         for group in groups {
-            running.push(group.iter().map(|&p| Agreement::begin(&mut contexts[p]).unwrap()).collect());
+            running.push(group.iter().map(|&p| Agreement::begin(&contexts[p])).collect());
         }
-        let mut agreed: Vec<Option<u32>> = vec![None; groups.len()];
+        let mut agreed: Vec<Option<u64>> = vec![None; groups.len()];
         for _round in 0..100 {
             for (index, group) in
                 groups.iter().enumerate().filter(|(index, _)| agreed[*index].is_none()).collect::<Vec<_>>()
             {
                 let maximum = running[index].iter().map(|(_, value)| *value).max().unwrap();
                 for (place, &p) in group.iter().enumerate() {
-                    match running[index][place].0.advance(&mut contexts[p], maximum) {
+                    let is_left = |context: ContextId| left.contains(&(p, context.0));
+                    match running[index][place].0.advance(&mut contexts[p], maximum, is_left) {
                         Next::Maximum(value) => running[index][place].1 = value,
-                        Next::Agreed(context) => agreed[index] = Some(context.0),
+                        Next::Agreed(serial) => agreed[index] = Some(serial.0),
                     }
                 }
             }
@@ -112,10 +164,29 @@ mod tests {
 
     #[test]
     fn overlapping_groups_get_different_numbers() {
-        check(1, &[&[0]], &[2]);
-        check(3, &[&[0, 1, 2]], &[4]);
-        check(3, &[&[0, 1], &[1, 2]], &[3, 4]);
-        check(2, &[&[0, 1], &[0, 1], &[0, 1]], &[3, 4, 5]);
-        check(4, &[&[0, 1], &[2, 3]], &[3, 5]);
+        check(&[2], &[&[0]], &[], &[2]);
+        check(&[2, 3, 4], &[&[0, 1, 2]], &[], &[4]);
+        check(&[2, 3, 4], &[&[0, 1], &[1, 2]], &[], &[3, 4]);
+        check(&[2, 3], &[&[0, 1], &[0, 1], &[0, 1]], &[], &[3, 4, 5]);
+        check(&[2, 3, 4, 5], &[&[0, 1], &[2, 3]], &[], &[3, 5]);
+    }
+
+    #[test]
+    fn contexts_come_again_where_nothing_is_left_of_them() {
+        let contexts = [1, 2, LIMIT - 1, LIMIT, LIMIT + 1, 2 * LIMIT - 3, 2 * LIMIT - 2];
+        assert_eq!(
+            contexts.map(|number| Serial(number).context().0),
+            [1, 2, ContextId::LIMIT - 1, 2, 3, ContextId::LIMIT - 1, 2]
+        );
+        check(&[LIMIT - 1, 7], &[&[0, 1]], &[(0, ContextId::LIMIT - 1)], &[LIMIT - 1]);
+        check(&[LIMIT, 7], &[&[0, 1]], &[], &[LIMIT]);
+        check(&[LIMIT, 7], &[&[0, 1]], &[(1, 2), (0, 3)], &[LIMIT + 2]);
+        check(&[Contexts::new(0).next, Contexts::new(3).next], &[&[0], &[1]], &[], &[2, LIMIT - 3]);
+    }
+
+    #[test]
+    fn a_context_that_goes_is_on_the_list() {
+        drop(Owned { serial: Serial(LIMIT + 77), lane: Lane::FIRST });
+        assert!(take_gone().contains(&(ContextId(79), Lane::FIRST)));
     }
 }

@@ -2,7 +2,7 @@
 //! (MPI-5 sections 9.4 and 9.5).
 //!
 //! A class of the standard is its own only code. What a program adds is numbered upwards from
-//! `MPI_ERR_LASTCODE`; a number is never used twice.
+//! `MPI_ERR_LASTCODE`; a number is used again when all have been used, if it was removed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ const FIRST_TOOL_ERROR: i32 = 1001;
 #[derive(Debug)]
 pub struct ErrorCodes {
     last_used: i32,
+    /// The number that was given last.
+    latest: i32,
     added: BTreeMap<i32, Added>,
 }
 
@@ -66,7 +68,7 @@ impl Default for ErrorCodes {
 impl ErrorCodes {
     /// Nothing but the standard's classes.
     pub const fn new() -> ErrorCodes {
-        ErrorCodes { last_used: LAST_CODE, added: BTreeMap::new() }
+        ErrorCodes { last_used: LAST_CODE, latest: LAST_CODE, added: BTreeMap::new() }
     }
 
     /// The largest number in use: the value of `MPI_LASTUSEDCODE`.
@@ -181,10 +183,14 @@ impl ErrorCodes {
     }
 
     fn next_number(&mut self) -> Result<i32> {
-        let number = self.last_used.checked_add(1);
-        let number = number.ok_or_else(|| Error::new(ErrorClass::Other, "there are no more error codes"))?;
-        self.last_used = number;
-        Ok(number)
+        for _ in 0..=self.added.len() {
+            self.latest = self.latest.checked_add(1).unwrap_or(LAST_CODE + 1);
+            if !self.added.contains_key(&self.latest) {
+                self.last_used = self.last_used.max(self.latest);
+                return Ok(self.latest);
+            }
+        }
+        Err(Error::new(ErrorClass::Other, "there are no more error codes"))
     }
 
     fn is_class(&self, number: i32) -> bool {
@@ -261,6 +267,17 @@ mod tests {
         check(&codes, other, Some((ErrorClass::Other as i32, "")));
         assert!(codes.add_code(code).is_err() && codes.add_code(-1).is_err());
         assert!(codes.set_string(ErrorClass::Other as i32, b"").is_err());
+    }
+
+    #[test]
+    fn numbers_come_again_at_their_end() {
+        let mut codes = ErrorCodes::new();
+        let [first, second] = [(); 2].map(|()| codes.add_class().unwrap());
+        codes.remove_class(second).unwrap();
+        codes.latest = i32::MAX - 1;
+        let again = [(); 3].map(|()| codes.add_class().unwrap());
+        assert_eq!(again, [i32::MAX, second, second + 1], "{first} is in use");
+        assert_eq!(codes.last_used(), i32::MAX);
     }
 
     #[test]

@@ -79,6 +79,12 @@ pub fn move_on_every(tests: u32) {
     EVERY.store(tests.max(1), Ordering::Relaxed);
 }
 
+/// Returns true if no time is measured and each test moves operations on.
+#[inline]
+pub fn is_off() -> bool {
+    !MEASURES.load(Ordering::Relaxed) && EVERY.load(Ordering::Relaxed) == 1
+}
+
 /// A test: whether it is one that moves operations on.
 #[inline]
 pub fn test_moves_on() -> bool {

@@ -53,18 +53,18 @@ pub fn create(
         return Err(Error::new(ErrorClass::Comm, format!("rank {both} of the world is in both groups")));
     }
     let local = duplicate_bare(held, process, comm)?;
-    let context = agree_by(held, process, |held, value| {
+    let serial = agree_by(held, process, |held, value| {
         let own = collective::maximum(held, process, comm, value)?;
         let mut highest = own.to_le_bytes().to_vec();
         if speaks {
             let partner = remote_leader(leaders)?;
             let theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, highest)?;
-            highest = own.max(theirs.try_into().map_or(own, u32::from_le_bytes)).to_le_bytes().to_vec();
+            highest = own.max(theirs.try_into().map_or(own, u64::from_le_bytes)).to_le_bytes().to_vec();
         }
         collective::broadcast_bytes(held, process, comm, leaders.local, &mut highest)?;
-        Ok(highest.try_into().map_or(own, u32::from_le_bytes))
+        Ok(highest.try_into().map_or(own, u64::from_le_bytes))
     })?;
-    Ok(between(held, process, comm, local, remote, context))
+    Ok(between(held, process, comm, local, remote, serial))
 }
 
 /// Whether a member of either group has never met one of the other: all members find the same.
@@ -75,7 +75,7 @@ fn have_strangers(
     leaders: Leaders<'_>,
     theirs: &[u8],
 ) -> Result<bool> {
-    let unknown = u32::from(process.library.other_jobs.borrow(held).decode(theirs).is_err());
+    let unknown = u64::from(process.library.other_jobs.borrow(held).decode(theirs).is_err());
     let own = collective::maximum(held, process, comm, unknown)?;
     let mut either = vec![own as u8];
     if comm.rank() == leaders.local {
@@ -129,9 +129,9 @@ pub fn merge(
     let (low, up) = if own_first { (comm.group(), &inter.remote) } else { (&inter.remote, comm.group()) };
     let group = low.union(up);
     let rank = group.rank_of(process.rank).expect("the union contains the own group");
-    let context = agree(held, process, comm)?;
+    let serial = agree(held, process, comm)?;
     let handler = comm.error_handler.borrow(held).clone();
-    Ok(Communicator::new(None, group, rank, None, handler).publish(held, process, context))
+    Ok(Communicator::new(None, group, rank, None, handler).publish(held, process, serial))
 }
 
 fn remote_leader(leaders: Leaders<'_>) -> Result<Rank> {

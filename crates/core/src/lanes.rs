@@ -405,6 +405,11 @@ impl<T> FirstLaneCell<T> {
         FirstLaneCell(RefCell::new(value))
     }
 
+    /// Unwraps the value, which nobody shares any more.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+
     /// Reads. The borrow ends before the token does.
     ///
     /// # Panics

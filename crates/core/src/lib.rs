@@ -48,8 +48,8 @@
 //! Invariants: no C types; no raw user pointer outside `buffer` and the engine's memory module; no borrow
 //! is alive while a user's callback runs; a process keeps memory only for peers it has spoken to, and at
 //! most `TUTTI_UNEXPECTED_BYTES` of unexpected messages (envelopes counted as 128 bytes), plus 512 bytes a
-//! peer; contexts are agreed by the members alone and never reused; a stale request (a user's or a
-//! packet's) is recognised by its generation.
+//! peer; contexts are agreed by the members alone, and come again only where nothing is left of them; a stale
+//! request (a user's or a packet's) is recognised by its generation.
 #![deny(unsafe_code)]
 
 mod attached;

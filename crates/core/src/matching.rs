@@ -54,6 +54,8 @@ pub struct Matcher<R, M> {
     receives: usize,
     /// Of these, those from any source.
     wild: usize,
+    /// Contexts that are to be forgotten as soon as nothing waits in them.
+    leaving: usize,
 }
 
 /// Where the queues of a context are.
@@ -63,6 +65,8 @@ struct Context {
     sources: Numbered<u32, u32>,
     /// Of receives from any source.
     any_source: u32,
+    /// True if the context is to be forgotten as soon as nothing waits in it.
+    is_leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +119,7 @@ impl<R, M> Default for Matcher<R, M> {
             messages: 0,
             receives: 0,
             wild: 0,
+            leaving: 0,
         }
     }
 }
@@ -129,7 +134,9 @@ impl<R: PartialEq, M> Matcher<R, M> {
         let (_, place, position, is_wild) = self.find_posted(envelope)?;
         self.receives -= 1;
         self.wild -= usize::from(is_wild);
-        take_at(&mut self.queues[place].posted, position).map(|posted| posted.receive)
+        let posted = take_at(&mut self.queues[place].posted, position);
+        self.forget_left(envelope.context);
+        posted.map(|posted| posted.receive)
     }
 
     /// The receive that a message would get if it arrived now.
@@ -190,6 +197,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         let (source, place, position) = self.find(pattern)?;
         let arrived = take_at(&mut self.queues[place].arrived, position)?;
         self.messages -= 1;
+        self.forget_left(pattern.context);
         Some((Envelope { context: pattern.context, source, tag: arrived.tag }, arrived.message))
     }
 
@@ -228,6 +236,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         let withdrawn = position.is_some_and(|position| queue.remove(position).is_some());
         self.receives -= usize::from(withdrawn);
         self.wild -= usize::from(withdrawn && pattern.source.is_none());
+        self.forget_left(pattern.context);
         withdrawn
     }
 
@@ -255,6 +264,9 @@ impl<R: PartialEq, M> Matcher<R, M> {
             let found = arrived.iter().position(|arrived| wanted(&arrived.message));
             if let Some(taken) = found.and_then(|position| arrived.remove(position)) {
                 self.messages -= 1;
+                let leaving = self.contexts.iter().filter(|(_, context)| context.is_leaving);
+                let leaving: Vec<u32> = leaving.map(|(number, _)| *number).collect();
+                leaving.into_iter().for_each(|context| self.forget_left(context));
                 return Some(taken.message);
             }
         }
@@ -276,6 +288,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
             }
         }
         self.messages -= taken.len();
+        self.forget_left(context);
         taken
     }
 
@@ -290,19 +303,43 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.messages
     }
 
-    /// Forgets the queues of a context that is freed, unless something still waits in them.
-    pub fn forget_if_idle(&mut self, context: u32) {
-        let Some(Context { sources, any_source }) = self.contexts.get(&context) else { return };
-        let places: Vec<u32> = sources.values().chain([any_source]).copied().collect();
-        if places.iter().all(|place| self.queues[*place as usize].is_idle()) {
-            self.free.extend(places);
-            self.contexts.remove(&context);
-            self.last = NOWHERE;
+    /// Forgets the queues of a context that is not used any more, as soon as nothing waits in them.
+    pub fn forget(&mut self, context: u32) {
+        let Some(found) = self.contexts.get_mut(&context) else { return };
+        self.leaving += usize::from(!std::mem::replace(&mut found.is_leaving, true));
+        self.forget_left(context);
+    }
+
+    /// Returns true if nothing waits in a context.
+    pub fn is_idle(&self, context: u32) -> bool {
+        let Some(Context { sources, any_source, .. }) = self.contexts.get(&context) else { return true };
+        sources.values().chain([any_source]).all(|place| self.queues[*place as usize].is_idle())
+    }
+
+    /// Forgets the queues of a context in which nothing waits any more, if that is due.
+    #[inline]
+    fn forget_left(&mut self, context: u32) {
+        if self.leaving > 0 && self.contexts.get(&context).is_some_and(|found| found.is_leaving) {
+            self.forget_if_idle(context);
         }
+    }
+
+    #[cold]
+    fn forget_if_idle(&mut self, context: u32) {
+        if !self.is_idle(context) {
+            return;
+        }
+        let Some(Context { sources, any_source, .. }) = self.contexts.remove(&context) else { return };
+        self.free.extend(sources.into_values().chain([any_source]));
+        self.leaving -= 1;
+        self.last = NOWHERE;
     }
 
     /// Source, place and position of a kept message.
     fn find(&self, pattern: Pattern) -> Option<(u32, usize, usize)> {
+        if self.messages == 0 {
+            return None;
+        }
         let first = |place: u32| first_arrived(&self.queues[place as usize].arrived, pattern.tag);
         if let Some(source) = pattern.source {
             let place = self.place(pattern.context, source)?;
@@ -353,7 +390,8 @@ impl<R: PartialEq, M> Matcher<R, M> {
 
     fn context(&mut self, number: u32) -> &mut Context {
         if !self.contexts.contains_key(&number) {
-            let context = Context { sources: HashMap::default(), any_source: self.new_queues() };
+            let context =
+                Context { sources: HashMap::default(), any_source: self.new_queues(), is_leaving: false };
             self.contexts.insert(number, context);
         }
         self.contexts.get_mut(&number).expect("it was there or has just been put there")
@@ -485,11 +523,20 @@ mod tests {
     fn only_an_idle_context_is_forgotten() {
         let mut matcher: Matcher<u32, u32> = Matcher::default();
         let envelope = Envelope { context: 0, source: 0, tag: 0 };
-        matcher.push_unexpected(envelope, 1);
-        matcher.forget_if_idle(0);
         let pattern = Pattern { context: 0, source: None, tag: None };
+        matcher.push_unexpected(envelope, 1);
+        matcher.forget(0);
+        assert!(!matcher.is_idle(0));
         assert_eq!(matcher.take(pattern), Some((envelope, 1)));
-        matcher.forget_if_idle(0);
-        assert!(matcher.contexts.is_empty());
+        assert!(matcher.contexts.is_empty() && matcher.is_idle(0));
+        matcher.post(pattern, 2);
+        matcher.post(Pattern { source: Some(3), ..pattern }, 3);
+        matcher.forget(0);
+        matcher.forget(0);
+        assert_eq!((matcher.arrive(envelope), matcher.contexts.len()), (Some(2), 1));
+        assert!(matcher.cancel(Pattern { source: Some(3), ..pattern }, &3));
+        assert!(matcher.contexts.is_empty() && matcher.leaving == 0);
+        assert_eq!(matcher.free.len(), matcher.queues.len(), "all queues are used again");
+        matcher.forget(0);
     }
 }

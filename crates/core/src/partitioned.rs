@@ -1,5 +1,7 @@
 //! What the MPI functions of partitioned communication call (MPI-5 chapter 4). Callers hold the first lane.
 
+use std::sync::Arc;
+
 use tutti_base::ids::Plane;
 use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_data::Datatype;
@@ -57,7 +59,7 @@ fn check_tag(tag: i32) -> Result<()> {
 pub fn send_init(
     held: &LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     message: InParts<'_>,
     destination: i32,
     tag: i32,
@@ -84,7 +86,7 @@ pub fn send_init(
 pub fn receive_init(
     held: &LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     message: InParts<'_>,
     source: i32,
     tag: i32,

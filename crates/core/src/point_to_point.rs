@@ -5,6 +5,7 @@
 //! Blocking is starting and waiting; a short standard send or a receive whose message is there never makes a
 //! request visible to anybody else.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
@@ -353,13 +354,15 @@ pub fn start_receive_run(
 pub fn persistent(
     held: &LaneGuard,
     messenger: &Messenger,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     template: Option<Template>,
 ) -> RequestId {
+    let keeps: Arc<dyn Any + Send + Sync> = Arc::<Communicator>::clone(comm);
     let request = Request {
         persistent: Some(Box::new(Persistent {
             active: false,
             template: template.unwrap_or(Template::Nothing),
+            keeps: Some(keeps),
         })),
         ..Request::completed(Status::EMPTY, comm.context().0)
     };

@@ -53,8 +53,10 @@ pub struct Library {
     pub myself: Arc<Communicator>,
     /// Every communicator of this process that is not freed, by context.
     pub communicators: FirstLaneCell<Numbered<u32, Arc<Communicator>>>,
-    /// Context numbers.
+    /// Serial numbers for new communicators.
     pub contexts: FirstLaneCell<Contexts>,
+    /// Contexts of communicators that programs have made, from when there is one until nobody holds it any more.
+    pub(crate) alive: FirstLaneCell<Numbered<u32, ()>>,
     /// Where the members of groups are.
     pub layouts: Layouts,
     /// Which algorithms were chosen so far.
@@ -125,6 +127,11 @@ impl Process {
             trace::begin(Arc::clone(&messenger.job), rank.0, messenger.config.diagnosis.trace_events);
         }
         let library = Library::new(&messenger, split);
+        let held = lanes::enter();
+        for comm in [&library.world, &library.myself] {
+            comm.collectives.wrap_after(&held, messenger.config.diagnosis.wrap_after);
+        }
+        drop(held);
         Ok(Process { messenger, library })
     }
 }
@@ -145,7 +152,8 @@ impl Library {
             world,
             myself,
             communicators: FirstLaneCell::new(communicators),
-            contexts: FirstLaneCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
+            contexts: FirstLaneCell::new(Contexts::new(host.config.diagnosis.wrap_after)),
+            alive: FirstLaneCell::default(),
             layouts: Layouts::default(),
             choices: FirstLaneCell::default(),
             learnings: FirstLaneCell::default(),

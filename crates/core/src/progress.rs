@@ -133,24 +133,54 @@ pub fn advance_alone(held: &LaneGuard, messenger: &Messenger) {
 }
 
 /// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
-/// [`tutti_transport::waiting::Polling`].
-pub fn poll(held: &mut LaneGuard, messenger: &Messenger) {
+/// [`tutti_transport::waiting::Polling`]. Whether anything may have happened.
+#[inline]
+pub fn poll(held: &mut LaneGuard, messenger: &Messenger) -> bool {
+    if lanes::threads_allowed() || !inside::is_off() || !is_quiet(held, messenger) {
+        return look(held, messenger);
+    }
+    let waiting = &messenger.waiting;
+    let is_shared = waiting.is_shared(messenger.is_crowded());
+    match waiting.polling.in_vain(&waiting.contention, is_shared, clock::now_ns) {
+        Turn::Stay => false,
+        turn => {
+            give_turn(held, messenger, turn);
+            true
+        }
+    }
+}
+
+/// Returns true if a poll would find nothing and no operation goes on by itself, as for most tests of a polling program.
+#[inline]
+fn is_quiet(held: &LaneGuard, messenger: &Messenger) -> bool {
+    messenger.activities.borrow(held).is_empty() && messenger.messages.borrow(held).is_quiet()
+}
+
+/// Polls where something may have arrived, or several threads are inside.
+fn look(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     let _inside = inside::measure();
     if !inside::test_moves_on() {
-        return held.relax();
+        held.relax();
+        return true;
     }
     let waiting = &messenger.waiting;
     if progress(held, messenger) | advance_other_lanes(held, messenger) {
         waiting.polling.found();
         held.relax();
-        return;
+        return true;
     }
     let is_shared = waiting.is_shared(messenger.is_crowded() || held.is_wanted());
-    let turn = waiting.polling.in_vain(&waiting.contention, is_shared, clock::now_ns);
-    let begun_ns = match turn {
-        Turn::Stay => return held.relax(),
-        Turn::Yield | Turn::Sleep(_) => clock::now_ns(),
-    };
+    match waiting.polling.in_vain(&waiting.contention, is_shared, clock::now_ns) {
+        Turn::Stay => held.relax(),
+        turn => give_turn(held, messenger, turn),
+    }
+    true
+}
+
+/// Gives the processor away and polls once more.
+#[cold]
+fn give_turn(held: &mut LaneGuard, messenger: &Messenger, turn: Turn) {
+    let (waiting, begun_ns) = (&messenger.waiting, clock::now_ns());
     if let Turn::Sleep(time) = turn {
         tell_threads(held, messenger);
         held.release_while(|| std::thread::sleep(time));

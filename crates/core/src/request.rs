@@ -3,6 +3,7 @@
 //! A [`RequestId`] whose slot was reused or freed is recognised, whoever holds it: a user's stale handle, or a
 //! packet of a peer. Completion is a flag in the slot; who completes a request knows nothing of who waits.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
@@ -42,6 +43,8 @@ pub struct Persistent {
     pub active: bool,
     /// What a start does.
     pub template: Template,
+    /// Keeps the communicator of messages: they may be started when it is freed (MPI-5, 7.4.3).
+    pub keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Persistent {
@@ -83,6 +86,9 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
     fn fast_path(&self, _: &LaneGuard) -> bool {
         false
     }
+
+    /// Gives back what other operations can reuse, when the request is freed.
+    fn retire(self: Arc<Self>, held: &LaneGuard);
 }
 
 /// What became of a persistent collective operation that was to be started. Counting its holders costs as much as a small
@@ -551,6 +557,19 @@ mod tests {
     }
 
     #[test]
+    fn generations_come_again_without_zero() {
+        let mut table = RequestTable::default();
+        let first = table.insert(Request::new(Work::Other, 0));
+        table.slots[0].generation = GENERATIONS - 1;
+        let last = RequestId { generation: GENERATIONS - 1, ..first };
+        table.remove(last).unwrap();
+        let next = table.insert(Request::new(Work::Other, 0));
+        assert_eq!((next.index, next.generation), (first.index, 1));
+        assert!(table.get(last).is_none() && table.get(next).is_some());
+        assert_eq!(RequestId::from_bits(next.to_bits()), next);
+    }
+
+    #[test]
     fn what_is_done_stays_so() {
         let mut table = RequestTable::default();
         assert!(table.user(RequestId::DONE).unwrap().complete && table.get(RequestId::DONE).is_none());
@@ -566,7 +585,7 @@ mod tests {
         let plain = table.insert(Request::completed(status, 0));
         let failed = table.insert(Request { error: Some(unknown()), ..Request::completed(status, 0) });
         let running = table.insert(Request::new(Work::Other, 0));
-        let persistent = Persistent { active: true, template: Template::Nothing };
+        let persistent = Persistent { active: true, template: Template::Nothing, keeps: None };
         let started = Request { persistent: Some(Box::new(persistent)), ..Request::completed(status, 0) };
         let started = table.insert(started);
         let ids = [plain, failed, running, RequestId::DONE, plain, started, started];

@@ -35,8 +35,8 @@ pub fn agree<T>(
     comm: &Communicator,
     result: Result<T>,
 ) -> Result<T> {
-    let worst = collective::maximum(held, process, comm, verdict(&result))?;
-    judge(result, worst)
+    let worst = collective::maximum(held, process, comm, verdict(&result).into())?;
+    judge(result, worst as u32)
 }
 
 /// As [`agree`] on a communicator with which perhaps nothing else was done: to make its banks takes some
@@ -50,8 +50,8 @@ pub fn agree_by_messages<T>(
     comm: &Communicator,
     result: Result<T>,
 ) -> Result<T> {
-    let worst = collective::maximum_by_messages(held, process, comm, verdict(&result))?;
-    judge(result, worst)
+    let worst = collective::maximum_by_messages(held, process, comm, verdict(&result).into())?;
+    judge(result, worst as u32)
 }
 
 /// As [`agree`], before something is done with arguments that must be the same at all members.

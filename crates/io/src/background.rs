@@ -139,7 +139,7 @@ impl Running {
                 Some(tags) => {
                     let verdict = verdict_of(&moved);
                     let comm = &self.file.comm;
-                    match collective::start_maximum(held, process, comm, tags.verdict, verdict) {
+                    match collective::start_maximum(held, process, comm, tags.verdict, verdict.into()) {
                         Ok(maximum) => Flight::Agreeing(maximum, moved),
                         Err(error) => Flight::Known(Moved { fault: Some(error), ..moved }),
                     }
@@ -147,7 +147,7 @@ impl Running {
             },
             Flight::Agreeing(maximum, moved) if is_over(maximum.request) => {
                 Flight::Known(match maximum.finish(held, process) {
-                    Ok(worst) => judged(moved, worst),
+                    Ok(worst) => judged(moved, worst as u32),
                     Err(error) => Moved { fault: Some(error), ..moved },
                 })
             }

@@ -60,7 +60,7 @@ pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 12;
+const LAYOUT_VERSION: u32 = 13;
 const PAGE: u64 = 4096;
 /// Levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;

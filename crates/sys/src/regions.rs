@@ -8,8 +8,18 @@
 //! take part in, a region that one opened is opened, and then closed, by all: a member that comes
 //! after others have closed finds it still there.
 //!
-//! A process asks once a communicator, so table and rooms are guarded by one lock, that of the C library for
-//! processes (it sleeps, it is fair enough, and it is not ours to prove). Who is killed inside it takes the job with
+//! Regions of persistent operations come and go by millions, and to map and to clear one takes tens of microseconds. So a member
+//! may *release* one instead: it keeps the mapping, and once all members have released it, the region is idle, and the next key of
+//! the same communicator that asks for the same form gets it with all that it holds.
+//!
+//! | state of an entry | found by | next state |
+//! |---|---|---|
+//! | live: a key names it | its key | idle, spent or free, once all members have released it |
+//! | idle: all have released it, and none has dropped it | its communicator and form | live under another key; spent, when one drops it |
+//! | spent: released by all, dropped by some | those who still have it | free, when the last one drops it |
+//!
+//! A process asks once a communicator or persistent operation, so table and rooms are guarded by one lock, that of the C library
+//! for processes (it sleeps, it is fair enough, and it is not ours to prove). Who is killed inside it takes the job with
 //! it, as everywhere in MPI. [`Table`] is what is guarded, plain data without a lock or a mapping.
 
 use std::cell::UnsafeCell;
@@ -22,143 +32,321 @@ use crate::memory::{self, Mapping};
 
 /// Room is given in pieces of so many bytes.
 pub const GRANULE: u64 = 64 << 10;
-/// Regions that can exist at a time on a node.
+/// Regions that can exist at a time on a node. Beyond half of them no room is given: the rest are for refusals, which last
+/// until all members have asked.
 pub const ENTRIES: usize = 1 << 16;
 
-/// What members of one group know without asking each other.
+/// Name of a region, which the members of a group know without asking each other. No key is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct RegionKey {
-    /// The communicator's context. Groups without a common member may have the same.
-    pub context: u32,
+    /// The serial number of the communicator. Groups without a common member may have the same.
+    pub communicator: u64,
+    /// 0: of the communicator; k: of its k-th persistent operation. Below [`IDLE`].
+    pub number: u64,
     /// The lowest world rank of those members that are on this node.
     pub lowest: u32,
-    /// 0: of the communicator; k: of its k-th persistent operation.
-    pub number: u32,
+}
+
+/// In the number of a key under which idle regions of a form are found.
+const IDLE: u64 = 1 << 63;
+
+/// A region as a member asks for it; all members ask for the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The key, the same at all members.
+    pub key: RegionKey,
+    /// Number of members, each of which asks once.
+    pub members: u32,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Layout of the contents, a number below 2^63. An idle region is used again for a key of the same form; with 0 none is.
+    pub form: u64,
+    /// A region that all members must have opened before this one, so that none runs ahead without bound.
+    pub behind: Option<RegionKey>,
+}
+
+/// The answer to [`Region::ask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A region to be mapped, or to be found among those that the caller has released.
+    Granted(Grant),
+    /// No region, for all members.
+    Refused,
+    /// No answer yet, as other members have to come first. The caller asks again.
+    Ahead,
+}
+
+/// A region that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The place of its entry, by which released regions are recognised.
+    pub entry: u32,
+    room: u32,
 }
 
 impl RegionKey {
-    /// Neighbours stay neighbours: contexts count upwards, so that a page of the table serves many.
-    fn home(self, entries: usize) -> usize {
+    /// Neighbours stay neighbours: communicators count upwards, so that a page of the table serves many.
+    fn home(self, places: usize) -> usize {
         let mixed = self
-            .context
-            .wrapping_add(self.lowest.wrapping_mul(0x9e37_79b1))
-            .wrapping_add(self.number.wrapping_mul(0x85eb_ca77));
-        mixed as usize & (entries - 1)
+            .communicator
+            .wrapping_add(u64::from(self.lowest).wrapping_mul(0x9e37_79b1))
+            .wrapping_add(self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+        mixed as usize & (places - 1)
+    }
+
+    /// The key of idle regions of this communicator and form.
+    fn idle(self, form: u64) -> RegionKey {
+        RegionKey { number: IDLE | form, ..self }
     }
 }
 
 /// A region that somebody has asked for. All zero: none.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Entry {
+struct Entry {
     key: RegionKey,
-    /// How many will ask; 0 in an empty entry.
+    form: u64,
+    /// Number of members; 0 in a free entry.
     members: u32,
-    /// How many have closed it (or were refused).
-    closed: u32,
+    /// Members that have opened it under its present key.
+    opened: u32,
+    /// Of these, those that have released it (or were refused).
+    released: u32,
+    /// Processes that have it mapped.
+    holders: u32,
     /// First granule of its room, [`REFUSED`] if it has none.
     room: u32,
     granules: u32,
+    /// The place of the next idle entry of its form, or of the next free one, plus 1.
+    next: u32,
+    state: u32,
 }
+
+/// States of an entry.
+const LIVE: u32 = 0;
+const IDLING: u32 = 1;
+/// Live, but dropped by a member, so that the entry will not be idle.
+const LEAVING: u32 = 2;
+const SPENT: u32 = 3;
 
 const REFUSED: u32 = u32::MAX;
 const EMPTY: Entry = Entry {
-    key: RegionKey { context: 0, lowest: 0, number: 0 },
+    key: RegionKey { communicator: 0, number: 0, lowest: 0 },
+    form: 0,
     members: 0,
-    closed: 0,
+    opened: 0,
+    released: 0,
+    holders: 0,
     room: 0,
     granules: 0,
+    next: 0,
+    state: LIVE,
 };
 
 /// What [`Table::open`] found or decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opened {
-    /// A room that begins at this granule.
-    Room(u32),
+    /// A room, of this entry.
+    Room(Grant),
     /// There was no room when the first member asked.
     Refused,
     /// Others asked for another size or for another number of members: a bug, or different settings.
     Differs,
-    /// No entry is free.
-    Full,
+    /// No answer yet: others have to come first, or no entry is free.
+    Ahead,
+}
+
+/// Small numbers of the table. All zero: of an empty one.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Counts {
+    /// Entries in use.
+    used: u32,
+    /// Entries that were ever used.
+    touched: u32,
+    /// The place of the first free one of these, plus 1.
+    free: u32,
 }
 
 /// The entries and which granules are taken. Borrowed from shared memory while the lock is held.
 struct Table<'a> {
-    /// A power of two; at least one is always empty, so that every search ends.
+    /// Places of entries, plus 1, by key; 0: empty. A power of two longer than `entries`, so that every search ends.
+    index: &'a mut [u32],
     entries: &'a mut [Entry],
-    /// One more than are used, at most `entries.len() - 1`.
-    used: &'a mut u32,
+    counts: &'a mut Counts,
     /// A bit a granule.
     taken: &'a mut [u64],
     granules: u32,
 }
 
 impl Table<'_> {
-    /// Where `key` is, or the empty place where it would be.
-    fn place(&self, key: RegionKey) -> usize {
-        let mut place = key.home(self.entries.len());
-        while self.entries[place].members != 0 && self.entries[place].key != key {
-            place = (place + 1) & (self.entries.len() - 1);
+    /// Returns the place of `key` in the index, or the empty place where it would be.
+    fn find(&self, key: RegionKey) -> usize {
+        let mut place = key.home(self.index.len());
+        while self.index[place] != 0 && self.entries[self.index[place] as usize - 1].key != key {
+            place = (place + 1) & (self.index.len() - 1);
         }
         place
     }
 
-    fn open(&mut self, key: RegionKey, members: u32, granules: u32) -> Opened {
-        let place = self.place(key);
-        if self.entries[place].members == 0 {
-            if *self.used as usize + 1 >= self.entries.len() {
-                return Opened::Full;
-            }
-            *self.used += 1;
-            let room = self.take(granules).unwrap_or(REFUSED);
-            self.entries[place] = Entry { key, members, closed: 0, room, granules };
-        }
-        let entry = self.entries[place];
-        if entry.members != members || entry.granules != granules {
-            return Opened::Differs;
-        }
-        if entry.room == REFUSED {
-            self.close(key); // who is refused has nothing to close later
-            return Opened::Refused;
-        }
-        Opened::Room(entry.room)
+    /// Returns the entry of a key.
+    fn entry_of(&self, key: RegionKey) -> Option<usize> {
+        (self.index[self.find(key)] as usize).checked_sub(1)
     }
 
-    /// One more member is done. The room to give back, first granule and number, if it was the last.
-    fn close(&mut self, key: RegionKey) -> Option<(u32, u32)> {
-        let place = self.place(key);
+    /// Opens the region of `wanted`; `has` says whether the caller still has that of an entry mapped.
+    fn open(&mut self, wanted: &Wanted, granules: u32, has: impl FnOnce(u32) -> bool) -> Opened {
+        let is_open = |entry: usize| self.entries[entry].opened >= self.entries[entry].members;
+        if !wanted.behind.and_then(|key| self.entry_of(key)).is_none_or(is_open) {
+            return Opened::Ahead;
+        }
+        let known = self.entry_of(wanted.key);
+        let Some(place) = known.or_else(|| self.begin(wanted, granules)) else { return Opened::Ahead };
         let entry = &mut self.entries[place];
-        assert!(entry.members != 0, "a region is closed that nobody opened");
-        entry.closed += 1;
-        if entry.closed < entry.members {
+        if (entry.members, entry.granules, entry.form) != (wanted.members, granules, wanted.form) {
+            return Opened::Differs;
+        }
+        entry.opened += 1;
+        if entry.room == REFUSED {
+            self.release(place); // who is refused has nothing to close later
+            return Opened::Refused;
+        }
+        let grant = Grant { entry: place as u32, room: entry.room };
+        if !has(grant.entry) {
+            entry.holders += 1;
+        }
+        Opened::Room(grant)
+    }
+
+    /// Makes the entry of a key that nobody has asked for. Returns `None` if no entry is free.
+    fn begin(&mut self, wanted: &Wanted, granules: u32) -> Option<usize> {
+        let idle = self.find(wanted.key.idle(wanted.form));
+        let place = match (self.index[idle] as usize).checked_sub(1) {
+            Some(place) if wanted.form != 0 => {
+                self.replace(idle, self.entries[place].next);
+                let entry = &mut self.entries[place];
+                (entry.key, entry.opened, entry.released, entry.state) = (wanted.key, 0, 0, LIVE);
+                place
+            }
+            _ => {
+                let place = self.free_entry()?;
+                let has_room = self.counts.used as usize <= self.entries.len() / 2;
+                let room = if has_room { self.take(granules) } else { None };
+                let &Wanted { key, members, form, .. } = wanted;
+                let room = room.unwrap_or(REFUSED);
+                self.entries[place] = Entry { key, form, members, room, granules, ..EMPTY };
+                place
+            }
+        };
+        let slot = self.find(wanted.key);
+        self.index[slot] = place as u32 + 1;
+        Some(place)
+    }
+
+    fn free_entry(&mut self) -> Option<usize> {
+        let place = match (self.counts.free as usize).checked_sub(1) {
+            Some(place) => {
+                self.counts.free = self.entries[place].next;
+                place
+            }
+            None if (self.counts.touched as usize) < self.entries.len() => {
+                self.counts.touched += 1;
+                self.counts.touched as usize - 1
+            }
+            None => return None,
+        };
+        self.counts.used += 1;
+        Some(place)
+    }
+
+    /// Notes that one more member has released an entry. Returns the room to give back, as first granule and number, if nobody has
+    /// the region any more.
+    fn release(&mut self, place: usize) -> Option<(u32, u32)> {
+        let entry = &mut self.entries[place];
+        assert!(entry.released < entry.opened, "a region is released that is not open");
+        entry.released += 1;
+        if entry.released < entry.members {
             return None;
         }
-        let (room, granules) = (entry.room, entry.granules);
-        self.remove(place);
+        let (key, idle, state) = (entry.key, entry.key.idle(entry.form), entry.state);
+        let slot = self.find(key);
+        self.replace(slot, 0);
+        if self.entries[place].holders == 0 {
+            return self.free(place);
+        }
+        let entry = &mut self.entries[place];
+        if state == LEAVING || entry.form == 0 {
+            entry.state = SPENT;
+            return None;
+        }
+        (entry.key, entry.state) = (idle, IDLING);
+        let slot = self.find(idle);
+        self.entries[place].next = std::mem::replace(&mut self.index[slot], place as u32 + 1);
+        None
+    }
+
+    /// Notes that a member has unmapped a region, which it has released or not. Returns the same as [`Table::release`].
+    fn close(&mut self, place: usize, is_released: bool) -> Option<(u32, u32)> {
+        let entry = &mut self.entries[place];
+        assert!(entry.holders > 0, "a region is closed that nobody has");
+        entry.holders -= 1;
+        match entry.state {
+            LIVE => entry.state = LEAVING,
+            IDLING => self.unlink(place),
+            _ => {}
+        }
+        if !is_released {
+            return self.release(place);
+        }
+        let entry = &self.entries[place];
+        if entry.state == SPENT && entry.holders == 0 { self.free(place) } else { None }
+    }
+
+    /// Turns an idle entry into a spent one.
+    fn unlink(&mut self, place: usize) {
+        let (key, next) = (self.entries[place].key, self.entries[place].next);
+        self.entries[place].state = SPENT;
+        let slot = self.find(key);
+        if self.index[slot] as usize == place + 1 {
+            return self.replace(slot, next);
+        }
+        let mut before = self.index[slot] as usize - 1;
+        while self.entries[before].next as usize != place + 1 {
+            before = self.entries[before].next as usize - 1;
+        }
+        self.entries[before].next = next;
+    }
+
+    /// Frees an entry, and returns its room.
+    fn free(&mut self, place: usize) -> Option<(u32, u32)> {
+        let Entry { room, granules, .. } = self.entries[place];
+        self.entries[place] = Entry { next: self.counts.free, ..EMPTY };
+        self.counts.free = place as u32 + 1;
+        self.counts.used -= 1;
         (room != REFUSED).then_some((room, granules))
     }
 
-    /// Empties a place and moves up those behind it that have a right to it.
-    fn remove(&mut self, mut hole: usize) {
-        let mask = self.entries.len() - 1;
+    /// Puts another entry with the same key into a place of the index; with 0 empties it, and moves up those behind it that have
+    /// a right to it.
+    fn replace(&mut self, mut hole: usize, with: u32) {
+        self.index[hole] = with;
+        if with != 0 {
+            return;
+        }
+        let mask = self.index.len() - 1;
         let mut next = hole;
         loop {
             next = (next + 1) & mask;
-            let entry = self.entries[next];
-            if entry.members == 0 {
-                break;
-            }
-            let wanted = entry.key.home(self.entries.len());
+            let Some(entry) = (self.index[next] as usize).checked_sub(1) else { return };
+            let wanted = self.entries[entry].key.home(self.index.len());
             let is_reached_through_hole = next.wrapping_sub(wanted) & mask >= next.wrapping_sub(hole) & mask;
             if is_reached_through_hole {
-                self.entries[hole] = entry;
+                self.index[hole] = self.index[next];
+                self.index[next] = 0;
                 hole = next;
             }
         }
-        self.entries[hole] = EMPTY;
-        *self.used -= 1;
     }
 
     /// The first room of `granules` free ones in a row.
@@ -194,19 +382,21 @@ impl Table<'_> {
     }
 }
 
-/// What lies in the job object: the lock and the small numbers; entries and bits follow, see [`table_bytes`].
+/// First page of the table in the job object: lock and small numbers. Index, entries and bits follow, see [`table_bytes`].
 #[repr(C, align(64))]
 struct Head {
     lock: UnsafeCell<libc::pthread_mutex_t>,
-    used: UnsafeCell<u32>,
+    counts: UnsafeCell<Counts>,
 }
 
 const HEAD_BYTES: usize = 4096;
+const INDEX: usize = 2 * ENTRIES;
+const INDEX_BYTES: usize = INDEX * size_of::<u32>();
 const ENTRIES_BYTES: usize = ENTRIES * size_of::<Entry>();
 
 /// Bytes of the table for an area of `area_bytes`, a multiple of [`GRANULE`].
 pub(crate) fn table_bytes(area_bytes: u64) -> u64 {
-    HEAD_BYTES as u64 + ENTRIES_BYTES as u64 + (area_bytes / GRANULE).div_ceil(64) * 8
+    (HEAD_BYTES + INDEX_BYTES + ENTRIES_BYTES) as u64 + (area_bytes / GRANULE).div_ceil(64) * 8
 }
 
 /// Prepares the lock of a table in fresh memory.
@@ -241,14 +431,16 @@ fn locked<R>(job: &Job, work: impl FnOnce(&mut Table<'_>) -> R) -> io::Result<R>
     );
     // SAFETY: the creator of the job initialised it, and it is never destroyed.
     check(unsafe { libc::pthread_mutex_lock(lock) })?;
-    // SAFETY: `table_bytes` made room for all three; any bytes are valid for their plain numbers; while the
+    // SAFETY: `table_bytes` made room for all of them; any bytes are valid for their plain numbers; while the
     // lock is held nobody else, of any process, has a reference to them.
     let mut table = unsafe {
-        let entries = base.add(HEAD_BYTES).cast::<Entry>();
-        let taken = base.add(HEAD_BYTES + ENTRIES_BYTES).cast::<u64>();
+        let index = base.add(HEAD_BYTES).cast::<u32>();
+        let entries = base.add(HEAD_BYTES + INDEX_BYTES).cast::<Entry>();
+        let taken = base.add(HEAD_BYTES + INDEX_BYTES + ENTRIES_BYTES).cast::<u64>();
         Table {
+            index: std::slice::from_raw_parts_mut(index.as_ptr(), INDEX),
             entries: std::slice::from_raw_parts_mut(entries.as_ptr(), ENTRIES),
-            used: &mut *UnsafeCell::raw_get(&raw const (*head.as_ptr()).used),
+            counts: &mut *UnsafeCell::raw_get(&raw const (*head.as_ptr()).counts),
             taken: std::slice::from_raw_parts_mut(taken.as_ptr(), granules.div_ceil(64) as usize),
             granules,
         }
@@ -263,7 +455,8 @@ fn locked<R>(job: &Job, work: impl FnOnce(&mut Table<'_>) -> R) -> io::Result<R>
 #[derive(Debug)]
 pub struct Region {
     job: Arc<Job>,
-    key: RegionKey,
+    entry: u32,
+    is_released: bool,
     mapping: Option<Mapping>,
 }
 
@@ -273,25 +466,68 @@ impl Region {
     /// once. A member opens a key once and never again after it has closed it.
     ///
     /// # Errors
-    /// StorageFull when 65535 regions exist on this node; InvalidInput when other members asked for something else;
-    /// what mmap reports. The members do not agree about errors, so the caller must treat one as fatal.
+    /// As [`Region::ask`] and [`Region::map`]; WouldBlock where other members have to come first: then it is asked again.
     pub fn open(job: &Arc<Job>, key: RegionKey, members: u32, bytes: u64) -> io::Result<Option<Region>> {
-        assert!(members > 0 && bytes > 0, "a region of nothing, or for nobody");
-        let granules = u32::try_from(bytes.div_ceil(GRANULE)).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let room = match locked(job, |table| table.open(key, members, granules))? {
-            Opened::Room(room) => room,
-            Opened::Refused => return Ok(None),
-            Opened::Differs => {
-                return Err(error(io::ErrorKind::InvalidInput, "members disagree about the size"));
-            }
-            Opened::Full => {
-                return Err(error(io::ErrorKind::StorageFull, "65535 regions exist on this node"));
-            }
-        };
-        let offset = job.regions_offset() + u64::from(room) * GRANULE;
+        let wanted = Wanted { key, members, bytes, form: 0, behind: None };
+        match Region::ask(job, &wanted, |_| false)? {
+            Answer::Granted(grant) => Region::map(job, grant, bytes).map(Some),
+            Answer::Refused => Ok(None),
+            Answer::Ahead => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Asks for a region; `has` says whether the caller has released that of this entry and not dropped it. What is granted is
+    /// to be mapped, or [`Region::retake`]n.
+    ///
+    /// # Errors
+    /// InvalidInput when other members asked for something else. The members do not agree about errors, so the caller must treat
+    /// one as fatal.
+    pub fn ask(job: &Arc<Job>, wanted: &Wanted, has: impl FnOnce(u32) -> bool) -> io::Result<Answer> {
+        assert!(wanted.members > 0 && wanted.bytes > 0, "a region of nothing, or for nobody");
+        assert!((wanted.key.number | wanted.form) < IDLE, "numbers of regions that nobody counts to");
+        let granules =
+            u32::try_from(wanted.bytes.div_ceil(GRANULE)).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match locked(job, |table| table.open(wanted, granules, has))? {
+            Opened::Room(grant) => Ok(Answer::Granted(grant)),
+            Opened::Refused => Ok(Answer::Refused),
+            Opened::Ahead => Ok(Answer::Ahead),
+            Opened::Differs => Err(error(io::ErrorKind::InvalidInput, "members disagree about the size")),
+        }
+    }
+
+    /// Maps the `bytes` bytes that were granted.
+    ///
+    /// # Errors
+    /// What mmap reports; fatal, as for [`Region::ask`].
+    pub fn map(job: &Arc<Job>, grant: Grant, bytes: u64) -> io::Result<Region> {
+        let offset = job.regions_offset() + u64::from(grant.room) * GRANULE;
         memory::reserve(job.fd(), offset, bytes)?;
         let mapping = Mapping::range(job.fd(), offset, bytes as usize)?;
-        Ok(Some(Region { job: Arc::clone(job), key, mapping: Some(mapping) }))
+        let (job, entry) = (Arc::clone(job), grant.entry);
+        Ok(Region { job, entry, is_released: false, mapping: Some(mapping) })
+    }
+
+    /// Returns the place of the entry, by which a released region is recognised.
+    pub fn entry(&self) -> u32 {
+        self.entry
+    }
+
+    /// Releases the region, to be used under another key once all members have released it.
+    ///
+    /// # Errors
+    /// What the lock reports.
+    pub fn release(&mut self) -> io::Result<()> {
+        assert!(!self.is_released, "a region is released twice");
+        self.is_released = true;
+        let nothing = locked(&self.job, |table| table.release(self.entry as usize))?;
+        debug_assert!(nothing.is_none(), "this member still has it");
+        Ok(())
+    }
+
+    /// Uses a released region again, as was granted.
+    pub fn retake(&mut self, grant: Grant) {
+        assert!(self.is_released && self.entry == grant.entry, "another region was granted");
+        self.is_released = false;
     }
 
     /// The memory, aligned to pages.
@@ -309,7 +545,8 @@ impl Drop for Region {
     fn drop(&mut self) {
         self.mapping = None;
         // A lock that cannot be had, or pages that cannot be given back, leave the room taken: no harm to others.
-        let Ok(Some((room, granules))) = locked(&self.job, |table| table.close(self.key)) else { return };
+        let closed = locked(&self.job, |table| table.close(self.entry as usize, self.is_released));
+        let Ok(Some((room, granules))) = closed else { return };
         let offset = self.job.regions_offset() + u64::from(room) * GRANULE;
         if memory::punch(self.job.fd().as_fd(), offset, u64::from(granules) * GRANULE).is_ok() {
             let _ = locked(&self.job, |table| table.mark(room, granules));
@@ -322,167 +559,4 @@ fn error(kind: io::ErrorKind, what: &str) -> io::Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-    use std::sync::Barrier;
-
-    use tutti_base::BankSizes;
-
-    use super::*;
-    use crate::job::Plan;
-
-    fn key(context: u32) -> RegionKey {
-        RegionKey { context, lowest: 0, number: 0 }
-    }
-
-    /// Runs `test` on a table of 8 entries and `granules` granules.
-    fn check(granules: u32, test: impl FnOnce(&mut Table<'_>)) {
-        let (mut entries, mut used, mut taken) = ([EMPTY; 8], 0, vec![0; granules.div_ceil(64) as usize]);
-        test(&mut Table { entries: &mut entries, used: &mut used, taken: &mut taken, granules });
-    }
-
-    #[test]
-    fn members_meet_and_the_last_one_frees() {
-        check(100, |table| {
-            assert_eq!(table.open(key(5), 3, 70), Opened::Room(0));
-            assert_eq!(table.open(key(6), 1, 30), Opened::Room(70));
-            assert_eq!(table.close(key(5)), None);
-            assert_eq!(table.open(key(5), 3, 70), Opened::Room(0));
-            assert_eq!(table.open(key(5), 3, 71), Opened::Differs);
-            assert_eq!(table.open(key(5), 2, 70), Opened::Differs);
-            assert_eq!(table.close(key(5)), None);
-            assert_eq!(table.open(key(5), 3, 70), Opened::Room(0));
-            assert_eq!(table.close(key(5)), Some((0, 70)));
-            assert_eq!(table.take(10), None, "not free before its pages are given back");
-            table.mark(0, 70);
-            assert_eq!(table.open(key(7), 1, 10), Opened::Room(0));
-            assert_eq!(table.open(key(8), 1, 60), Opened::Room(10));
-        });
-    }
-
-    #[test]
-    fn a_refusal_is_the_same_for_all_even_when_room_appears() {
-        check(10, |table| {
-            assert_eq!(table.open(key(1), 1, 10), Opened::Room(0));
-            assert_eq!(table.open(key(2), 2, 1), Opened::Refused);
-            assert_eq!(table.close(key(1)), Some((0, 10)));
-            table.mark(0, 10);
-            assert_eq!(table.open(key(2), 2, 1), Opened::Refused);
-            assert_eq!(*table.used, 0, "all who asked know");
-            assert_eq!(table.open(key(3), 2, 11), Opened::Refused);
-        });
-    }
-
-    #[test]
-    fn a_full_table_says_so() {
-        check(100, |table| {
-            for context in 0..7 {
-                assert_eq!(table.open(key(context * 8), 1, 1), Opened::Room(context));
-            }
-            assert_eq!(table.open(key(99), 1, 1), Opened::Full);
-            assert_eq!(table.open(key(48), 1, 1), Opened::Room(6));
-        });
-    }
-
-    /// Against a map, with keys that share few homes.
-    #[test]
-    fn entries_are_found_whatever_was_removed() {
-        check(64, |table| {
-            let mut model: HashMap<u32, u32> = HashMap::new();
-            let mut random = 12345u32;
-            for _ in 0..20_000 {
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let context = (random >> 16) % 12 * 3;
-                if let Some(room) = model.remove(&context) {
-                    assert_eq!(table.open(key(context), 1, 2), Opened::Room(room));
-                    assert_eq!(table.close(key(context)), Some((room, 2)));
-                    table.mark(room, 2);
-                } else if model.len() < 7 {
-                    let Opened::Room(room) = table.open(key(context), 1, 2) else { panic!("there is room") };
-                    assert!(!model.values().any(|&other| other == room), "a room is given to one");
-                    model.insert(context, room);
-                }
-            }
-        });
-    }
-
-    fn job(area_bytes: u64) -> Arc<Job> {
-        let plan = Plan {
-            processors: 2,
-            banks: BankSizes { area_bytes, ..BankSizes::default() },
-            ..Plan::one_host(1)
-        };
-        Arc::new(Job::create(&plan).unwrap())
-    }
-
-    #[test]
-    fn a_region_is_shared_then_gone() {
-        let job = job(10 * GRANULE);
-        let again = Arc::new(Job::attach(job.fd().try_clone_to_owned().unwrap()).unwrap());
-        for round in 0..30 {
-            let one = Region::open(&job, key(round), 2, 3 * GRANULE - 5).unwrap().unwrap();
-            let two = Region::open(&again, key(round), 2, 3 * GRANULE - 5).unwrap().unwrap();
-            let end = one.mapping().bytes() - 1;
-            // SAFETY: both mappings are that long and nobody else uses them.
-            unsafe {
-                assert_eq!(two.mapping().base().add(end).read(), 0, "fresh in round {round}");
-                one.mapping().base().add(end).write(9);
-                drop(one);
-                assert_eq!(two.mapping().base().add(end).read(), 9, "still there for the other");
-            }
-        }
-        assert!(Region::open(&job, key(99), 1, 11 * GRANULE).unwrap().is_none());
-        assert!(Region::open(&job, key(99), 1, 10 * GRANULE).unwrap().is_some(), "all room is back");
-    }
-
-    #[test]
-    fn no_area_means_refusal() {
-        assert!(Region::open(&job(0), key(1), 1, 1).unwrap().is_none());
-    }
-
-    /// Four members each open and close many regions in an area that holds few: what one is refused all are,
-    /// what one wrote the others see, and in the end all room is back.
-    #[test]
-    fn members_agree_under_stress() {
-        const MEMBERS: u32 = 4;
-        const ROUNDS: u32 = 400;
-        let job = job(5 * GRANULE);
-        let refused: Vec<_> = (0..ROUNDS).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
-        let start = Barrier::new(MEMBERS as usize);
-        std::thread::scope(|scope| {
-            for member in 0..MEMBERS {
-                let (job, refused, start) = (&job, &refused, &start);
-                scope.spawn(move || {
-                    start.wait();
-                    let mut open = Vec::new();
-                    for round in 0..ROUNDS {
-                        match Region::open(job, key(round * 65536), MEMBERS, 2 * GRANULE).unwrap() {
-                            None => {
-                                refused[round as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                            }
-                            Some(region) => {
-                                // SAFETY: each member writes a byte of its own.
-                                let before = unsafe {
-                                    let byte = region.mapping().base().add(member as usize);
-                                    let before = byte.read();
-                                    byte.write(1);
-                                    before
-                                };
-                                assert_eq!(before, 0, "pages of an earlier region");
-                                open.push(region);
-                            }
-                        }
-                        if round % (3 + member) == 0 {
-                            open.clear();
-                        }
-                    }
-                });
-            }
-        });
-        for count in refused {
-            let count = count.into_inner();
-            assert!(count == 0 || count == MEMBERS, "{count} of {MEMBERS} were refused");
-        }
-        assert!(Region::open(&job, key(1), 1, 5 * GRANULE).unwrap().is_some(), "all room is back");
-    }
-}
+mod tests;

@@ -20,10 +20,10 @@ fn job(ranks: u32) -> Arc<Job> {
     Arc::new(Job::create(&plan).unwrap())
 }
 
-fn open(job: &Arc<Job>, context: u32, members: u32, me: u32) -> Banks {
+fn open(job: &Arc<Job>, communicator: u64, members: u32, me: u32) -> Banks {
     let layout = Layout::of_communicator(&job.header().banks, members);
     let ranks: Vec<u32> = (0..members).collect();
-    let key = RegionKey { context, lowest: 0, number: 0 };
+    let key = RegionKey { communicator, number: 0, lowest: 0 };
     Banks::open(job, key, &layout, &ranks, me).unwrap().unwrap()
 }
 

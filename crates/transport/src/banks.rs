@@ -22,6 +22,7 @@
 pub mod found;
 pub mod layout;
 mod said;
+pub mod shelf;
 pub mod turns;
 
 use std::io;
@@ -116,7 +117,7 @@ impl Banks {
     /// them. `None`: refused, for all members; each asks once.
     ///
     /// # Errors
-    /// As [`Region::open`]; fatal, since the members do not agree about errors.
+    /// As [`Region::open`]; all but WouldBlock are fatal, since the members do not agree about errors.
     pub fn open(
         job: &Arc<Job>,
         key: RegionKey,
@@ -127,15 +128,27 @@ impl Banks {
         let members = layout.members;
         let are_there = ranks.iter().all(|&rank| rank < job.header().local_ranks);
         assert!(ranks.len() == members as usize && me < members && are_there, "members that are not there");
-        let places = layout.places();
-        let Some(region) = Region::open(job, key, members, places.bytes as u64)? else { return Ok(None) };
+        let bytes = layout.places().bytes as u64;
+        let Some(region) = Region::open(job, key, members, bytes)? else { return Ok(None) };
+        Ok(Some(Banks::from_region(region, layout, ranks, me)))
+    }
+
+    /// Makes the set that lies in a region.
+    fn from_region(region: Region, layout: &Layout, ranks: &[u32], me: u32) -> Banks {
+        let (members, places) = (layout.members, layout.places());
         let last_in_part = places.heads_end - HEAD_BYTES;
+        let parts = Parts { base: region.mapping().base(), stride: places.stride, members };
+        // What this member has left there counts on, if the region was used before.
+        let turns = |class: Class| {
+            let left = parts.left(me, class).load(Ordering::Relaxed);
+            Turns::resume(layout.slots[class as usize].count, left)
+        };
         let banks = Banks {
-            parts: Parts { base: region.mapping().base(), stride: places.stride, members },
+            parts,
             last_head: last_in_part + (members as usize - 1) * places.stride,
-            parked: NonNull::from(&job.node().parked),
+            parked: NonNull::from(&region.job().node().parked),
             me,
-            turns: layout.slots.map(|slots| Turns::new(slots.count)),
+            turns: Class::ALL.map(turns),
             populated: [0; CLASSES],
             populated_exposures: [0; CLASSES],
             places,
@@ -144,7 +157,17 @@ impl Banks {
             region,
         };
         banks.touch();
-        Ok(Some(banks))
+        banks
+    }
+
+    /// Returns the number of operations that this member has left, of all classes. All members have the same while none is under way.
+    pub fn left(&self) -> u64 {
+        self.turns.iter().map(Turns::left).sum()
+    }
+
+    /// Returns true if no operation is under way at this member and the member is in step with the others.
+    fn is_at_rest(&self) -> bool {
+        self.turns.iter().all(Turns::is_idle) && self.given_up(self.me).is_none()
     }
 
     /// The sizes that the members agreed on.
@@ -416,7 +439,8 @@ impl Banks {
                 unsafe { self.parts.base.add(self.me as usize * self.parts.stride + offset).cast().as_ref() };
             word.store(0, Ordering::Relaxed);
         }
-        self.parts.left(self.me, Class::Small).store(0, Ordering::Relaxed);
+        let left = self.parts.left(self.me, Class::Small);
+        left.store(left.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     #[inline]

@@ -132,6 +132,12 @@ pub trait Link {
     /// for an act of their owner, not for the link.
     fn pending(&self) -> bool;
 
+    /// Returns true if a poll would do nothing. False where a look at memory cannot tell.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        false
+    }
+
     /// Lends `memory` to `to`, which may read it once: what to tell it. `None`: it could not read it. [`Link::returned`] tells when
     /// the link has done with the memory.
     fn lend(&mut self, _to: Peer, _memory: Memory) -> Option<Loan> {

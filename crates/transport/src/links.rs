@@ -258,6 +258,11 @@ impl<F: FarLink> Link for Links<F> {
     }
 
     #[inline]
+    fn is_quiet(&self) -> bool {
+        self.far.is_none() && self.casting.is_none() && self.bridges.is_empty() && self.near.is_quiet()
+    }
+
+    #[inline]
     fn pending(&self) -> bool {
         let crossed = !self.bridges.is_empty() && self.bridges.pending();
         crossed

@@ -281,9 +281,15 @@ impl<'a> Ring<'a> {
     /// Whether a record has arrived that its owner has not left.
     #[inline]
     pub fn pending(&self) -> bool {
+        self.has_record() && self.control.receiver.held.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether a record has arrived.
+    #[inline]
+    pub fn has_record(&self) -> bool {
         let sequence = self.control.receiver.taken.load(Ordering::Relaxed);
         let state = self.slot(sequence).state.load(Ordering::Acquire);
-        (state >> 32) as u32 == self.lap(sequence) && self.control.receiver.held.load(Ordering::Relaxed) == 0
+        (state >> 32) as u32 == self.lap(sequence)
     }
 
     /// A place as far as the sender has seen the receiver free.

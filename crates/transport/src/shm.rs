@@ -369,6 +369,11 @@ impl Link for ShmLink {
     }
 
     #[inline]
+    fn is_quiet(&self) -> bool {
+        !self.any_sender(|from| self.ring(self.ring_base(self.rank, from)).has_record())
+    }
+
+    #[inline]
     fn pending(&self) -> bool {
         self.any_sender(|from| self.ring(self.ring_base(self.rank, from)).pending())
     }

@@ -363,6 +363,21 @@ mod tests {
     }
 
     #[test]
+    fn generations_come_again_without_zero() {
+        let raw = insert::<Group>(CoreGroup::world(3)).unwrap();
+        let (index, _) = index_and_generation(raw.bits());
+        let slot = Group::table().slot(index).unwrap();
+        slot.generation.store(GENERATIONS - 1, Ordering::Relaxed);
+        let last = Raw::<Group>::from_bits(bits::<Group>(index, GENERATIONS - 1));
+        check(last, Ok(()));
+        // SAFETY: the reference is dropped at once.
+        unsafe { remove(last, "thing") }.unwrap();
+        assert_eq!(slot.generation.load(Ordering::Relaxed), 1);
+        check(last, Err("was freed"));
+        drop_retired();
+    }
+
+    #[test]
     fn places_are_dense() {
         for (index, expected) in [(0, (0, 0)), (63, (0, 63)), (64, (1, 0)), (191, (1, 127)), (192, (2, 0))] {
             assert_eq!(place(index), expected);

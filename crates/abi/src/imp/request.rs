@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::completion::{self, Finished};
+use tutti_core::completion::{self, Finished, Stage};
 use tutti_core::point_to_point;
 use tutti_core::progress;
 use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, Retired, Status, Work};
@@ -89,12 +89,11 @@ pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, stat
         status.set_empty();
         return flag.set_flag(true);
     };
-    let process = process()?;
     if !is_over(call, id)? {
         return flag.set_flag(false);
     }
     flag.set_flag(true)?;
-    let finished = completion::finish(&call.held, process, id);
+    let finished = completion::finish(&call.held, process()?, id);
     one_finished(call, finished, request, status)
 }
 
@@ -127,12 +126,15 @@ fn one_finished(
 }
 
 /// Whether a request is over, after one look at what has arrived.
+#[inline]
 fn is_over(call: &mut Call, id: RequestId) -> Result<bool> {
     let process = process()?;
     if completion::is_complete(&call.held, process, id)? {
         return Ok(true);
     }
-    progress::poll(&mut call.held, process);
+    if !progress::poll(&mut call.held, process) {
+        return Ok(false);
+    }
     completion::is_complete(&call.held, process, id)
 }
 
@@ -225,17 +227,30 @@ pub fn testany(
 ) -> Result<()> {
     index.check()?;
     flag.check()?;
-    let active = active(call, requests, count.into())?;
-    let complete = over(call, &active)?;
-    flag.set_flag(active.is_empty() || !complete.is_empty())?;
-    match complete.first() {
-        Some(first) => finish_one(call, *first, requests.slice(count.into())?, index, status),
-        None => {
-            if active.is_empty() {
+    let process = process()?;
+    let handles = requests.slice(count.into())?;
+    let mut has_looked = false;
+    loop {
+        let mut is_any_running = false;
+        for (place, raw) in handles.iter().enumerate() {
+            let Some(id) = id_of(requests.handle(*raw))? else { continue };
+            match completion::stage(&call.held, process, id)? {
+                Stage::Over => {
+                    flag.set_flag(true)?;
+                    return finish_one(call, (place, id), handles, index, status);
+                }
+                Stage::Running => is_any_running = true,
+                Stage::Inactive => {}
+            }
+        }
+        if !is_any_running || has_looked || !progress::poll(&mut call.held, process) {
+            flag.set_flag(!is_any_running)?;
+            if !is_any_running {
                 status.set_empty();
             }
-            index.set(MPI_UNDEFINED)
+            return index.set(MPI_UNDEFINED);
         }
+        has_looked = true;
     }
 }
 

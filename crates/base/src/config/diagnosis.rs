@@ -45,6 +45,8 @@ pub struct Diagnosis {
     pub trace: String,
     /// Most events of a rank in a trace.
     pub trace_events: u64,
+    /// For tests: numbers of all kinds that come again do so after so many; 0: as late as they can.
+    pub wrap_after: u64,
 }
 
 impl Default for Diagnosis {
@@ -58,6 +60,7 @@ impl Default for Diagnosis {
             counters: false,
             trace: String::new(),
             trace_events: 100_000,
+            wrap_after: 0,
         }
     }
 }

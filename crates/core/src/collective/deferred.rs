@@ -9,6 +9,8 @@
 //! after it, so that all members take tags and turns in the order of calls: blocking operations wait here
 //! first ([`settle_all`]).
 //!
+//! So wait operations that are called for while a hundred are under way: a program may start a million.
+//!
 //! # Safety
 //! An operation that is kept describes the memory that its call described, whose owner leaves it alone until
 //! the request is complete.
@@ -32,6 +34,7 @@ use super::{
     root_of, surroundings, waiting_for,
 };
 use crate::communicator::Communicator;
+use crate::communicator::collectives::MOST_UNDER_WAY;
 use crate::communicator::collectives::deferred::{Settling, Waiting};
 use crate::communicator::collectives::operation::Owned;
 use crate::communicator::collectives::tuning::{Decided, News, Says};
@@ -70,6 +73,12 @@ pub(super) fn is_needed(held: &LaneGuard, process: &Process, comm: &Communicator
     its.tune(held, process).is_on() || unsettled
 }
 
+/// Whether so many operations of a communicator are under way that others wait. Those of intercommunicators do not take turns, and
+/// need not.
+pub(super) fn is_crowded(held: &LaneGuard, comm: &Communicator) -> bool {
+    comm.inter().is_none() && comm.collectives.state.borrow(held).is_crowded()
+}
+
 /// Starts an operation of such a communicator.
 pub(super) fn start(
     held: &LaneGuard,
@@ -98,6 +107,7 @@ pub(super) fn start(
     let operation = unsafe { Owned::new(operation) };
     its.waiting.push_back(Waiting { operation, tags, request, unit });
     drop(its);
+    comm.collectives.state.borrow_mut(held).wait(true);
     if let Some(end_ns) = begin(held, process, comm) {
         push(held, process, request, end_ns);
     }
@@ -120,7 +130,8 @@ fn take_tags(
     let its = &comm.collectives;
     let signature = if is_tuned { 0 } else { failures::signature_of(shape, comm) };
     let own = its.next_tag_of(held, signature);
-    let carries = its.tune(held, process).is_on() || its.node.is_open(held);
+    let carries =
+        is_needed(held, process, comm) && (its.tune(held, process).is_on() || its.node.is_open(held));
     [own, if carries { its.next_tag(held) } else { own }]
 }
 
@@ -251,8 +262,16 @@ fn begin(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Optio
 }
 
 fn begin_some(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
+    let end_ns = begin_those_that_can(held, process, comm);
+    let has_waiting = is_busy(held, comm);
+    comm.collectives.state.borrow_mut(held).wait(has_waiting);
+    end_ns
+}
+
+fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
+    let has_room = || comm.collectives.state.borrow(held).under_way < MOST_UNDER_WAY;
     let mut end_ns = None;
-    while let Some(result) = next(held, process, comm) {
+    while let Some(result) = has_room().then(|| next(held, process, comm)).flatten() {
         let mut its = comm.collectives.deferred.borrow_mut(held);
         let Some(Waiting { operation, tags, request, unit }) = (match result {
             Ok(Next::Wait) => None,

@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tutti_base::{Rank, Result};
+use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
@@ -16,17 +16,19 @@ use super::{Means, Operation, Side, failures, multicast, run, run_by, start_keep
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::collected::{Collected, Gathering, Maxima, Maximum, OfBytes};
+use crate::communicator::collectives::numbers::BLOCKS;
 use crate::completion;
 use crate::engine::Array;
 use crate::exchange::exchange;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
+use crate::wire::Signature;
 
 /// Numbers of the standard ABI for the types and the operator used here.
-const UINT32: u32 = 0x251;
 const UINT64: u32 = 0x259;
 const BYTE: u32 = 0x247;
 const MAX: u32 = 0x23;
+const BIT_OR: u32 = 0x29;
 
 impl<T: OfBytes> Collected<T> {
     /// It, once the request is complete.
@@ -76,7 +78,7 @@ fn maximum_on(datatype: &Datatype) -> Reducer {
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn maximum(held: &mut LaneGuard, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
+pub fn maximum(held: &mut LaneGuard, process: &Process, comm: &Communicator, value: u64) -> Result<u64> {
     maximum_by(held, process, comm, value, Means::All)
 }
 
@@ -88,8 +90,8 @@ pub fn maximum_by_messages(
     held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
-    value: u32,
-) -> Result<u32> {
+    value: u64,
+) -> Result<u64> {
     maximum_by(held, process, comm, value, Means::Messages)
 }
 
@@ -97,20 +99,75 @@ fn maximum_by(
     held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
-    value: u32,
+    value: u64,
     means: Means,
-) -> Result<u32> {
+) -> Result<u64> {
     let mut value = value;
-    let array = Array { base: (&raw mut value).cast(), count: 1, datatype: datatype(UINT32) };
+    let array = Array { base: (&raw mut value).cast(), count: 1, datatype: datatype(UINT64) };
     // SAFETY: the word outlives the call.
     let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
-    let operation = operation.reducing(maximum_on(datatype(UINT32)), true);
+    let operation = operation.reducing(maximum_on(datatype(UINT64)), true);
     match means {
         Means::All => run(held, process, comm, &operation)?,
         Means::Messages => run_by(held, process, comm, &operation, means, "")?,
     }
     drop(operation);
     Ok(value)
+}
+
+/// The bits that are set in these words at some member, of either group of an intercommunicator.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn either<const WORDS: usize>(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    words: [u64; WORDS],
+) -> Result<[u64; WORDS]> {
+    let mut words = words;
+    let among = comm.inter().map_or(comm, |inter| &inter.local);
+    let array = Array { base: words.as_mut_ptr().cast(), count: WORDS as u64, datatype: datatype(UINT64) };
+    let operator = Op::predefined(BIT_OR).expect("the number of a predefined operation");
+    let operator = operator.bind(array.datatype).expect("bits of integers are combined");
+    // SAFETY: the words outlive the call.
+    let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
+    run(held, process, among, &operation.reducing(operator, true))?;
+    if comm.inter().is_some() {
+        let mine = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let theirs = swap_bytes(held, process, comm, mine)?;
+        for (word, theirs) in words.iter_mut().zip(theirs.as_chunks::<8>().0) {
+            *word |= u64::from_ne_bytes(*theirs);
+        }
+    }
+    Ok(words)
+}
+
+/// Takes the number of a new persistent operation, from 1 on. Where all numbers have been used, the members first agree on
+/// numbers that none of them uses.
+///
+/// # Errors
+/// `NoMem` if all are in use; what went wrong with a message of the agreement.
+pub(super) fn take_number(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    signature: Signature,
+) -> Result<u32> {
+    for _ in 0..=BLOCKS {
+        let mut state = comm.collectives.state.borrow_mut(held);
+        let numbers = &mut state.begun.persistent;
+        if let Some(number) = numbers.take(signature) {
+            return Ok(number);
+        }
+        let in_use = numbers.in_use();
+        drop(state);
+        let in_use = either(held, process, comm, in_use)?;
+        comm.collectives.state.borrow_mut(held).begun.persistent.agree(in_use);
+    }
+    let reason =
+        "as many persistent operations of the communicator exist as there are numbers for them, 2^22";
+    Err(Error::new(ErrorClass::NoMem, reason))
 }
 
 /// Starts to take a maximum, under a number of an operation: rounds of one agreement follow one another under the
@@ -123,10 +180,10 @@ pub fn start_maximum(
     process: &Process,
     comm: &Arc<Communicator>,
     tag: i32,
-    value: u32,
+    value: u64,
 ) -> Result<Maximum> {
     let mine = value.to_ne_bytes().to_vec();
-    Ok(Collected::start(held, process, comm, tag, mine, (Collective::Allreduce, UINT32, 1)))
+    Ok(Collected::start(held, process, comm, tag, mine, (Collective::Allreduce, UINT64, 1)))
 }
 
 /// Starts to take the maxima of equally many words of each member, under a number of an operation.

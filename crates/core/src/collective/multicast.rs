@@ -193,7 +193,7 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
         _ if places::is_mixed(process, comm) => false,
         true => {
             let deaf = of_casting(held, process, |casting| casting.has_deaf()).unwrap_or(true);
-            internal::maximum(held, process, comm, u32::from(deaf))? == 0
+            internal::maximum(held, process, comm, u64::from(deaf))? == 0
         }
         false => test(held, process, comm)?,
     };
@@ -239,7 +239,7 @@ fn test(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<
     let speakers = speakers(process, comm);
     let me = Peer(process.rank.0);
     let joined = of_casting(held, process, |casting| casting.join()).unwrap_or(false);
-    if internal::maximum(held, process, comm, u32::from(!joined))? > 0 {
+    if internal::maximum(held, process, comm, u64::from(!joined))? > 0 {
         return Ok(false);
     }
     let nonce = {
@@ -251,7 +251,7 @@ fn test(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<
         let others: Vec<Peer> = speakers.into_iter().filter(|peer| *peer != me).collect();
         listen(held, process, nonce, &others)
     };
-    Ok(internal::maximum(held, process, comm, u32::from(!hears))? == 0)
+    Ok(internal::maximum(held, process, comm, u64::from(!hears))? == 0)
 }
 
 /// Multicasts tests and listens for those of `others`; whether all were heard.

@@ -43,7 +43,7 @@ pub fn start(
     if let Some(request) = offloaded::start(held, process, comm, operation) {
         return request;
     }
-    if deferred::is_needed(held, process, comm) {
+    if deferred::is_needed(held, process, comm) || deferred::is_crowded(held, comm) {
         return deferred::start(held, process, comm, operation);
     }
     let run = prepare(held, process, comm, operation, Means::All);
@@ -119,7 +119,9 @@ impl Activity for Running {
         }
         let (comm, kept) = (comm.take(), operation.take().and_then(|operation| operation.kept));
         let its = communicator(kept.as_deref(), comm.as_deref());
-        its.collectives.state.borrow_mut(held).idle = Some(self);
+        let mut state = its.collectives.state.borrow_mut(held);
+        state.under_way -= u32::from(comm.is_some());
+        state.idle = Some(self);
         None
     }
 
@@ -205,7 +207,10 @@ pub(super) fn launch_kept(
 #[inline]
 fn launch(held: &LaneGuard, messenger: &Messenger, comm: Option<&Arc<Communicator>>, operation: Nonblocking) {
     let its = communicator(operation.kept.as_deref(), comm.map(|comm| &**comm));
-    let idle = its.collectives.state.borrow_mut(held).idle.take();
+    let mut state = its.collectives.state.borrow_mut(held);
+    state.under_way += u32::from(comm.is_some());
+    let idle = state.idle.take();
+    drop(state);
     let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, operation: None }));
     (running.comm, running.operation) = (comm.cloned(), Some(operation));
     if let Some(activity) = running.advance(held, messenger, false) {

@@ -28,7 +28,7 @@ use tutti_sys::process::host_name;
 use tutti_transport::adaptive::tag::{Key, Use};
 
 use super::hosts;
-use super::{Activity, Channel, Operation, failures, internal, waiting_for};
+use super::{Activity, Channel, LANE_BITS, Operation, failures, internal, waiting_for};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::hosts::{Hosts, Standing};
@@ -126,7 +126,7 @@ fn negotiate_hosts(
     let rank = comm.rank().0;
     let (host, number) = members[rank as usize];
     let mine = if number == 0 { seat(held, process, comm).map(drop) } else { Ok(()) };
-    if internal::maximum(held, process, comm, u32::from(mine.is_err()))? > 0 {
+    if internal::maximum(held, process, comm, u64::from(mine.is_err()))? > 0 {
         return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
     }
     let split = process.library.split;
@@ -139,7 +139,7 @@ fn negotiate_hosts(
         *part.collectives.offloaded.borrow_mut(held) = Standing::None;
     }
     let found = leaders.as_ref().map(|leaders| negotiate(held, process, leaders)).transpose()?.transpose();
-    if internal::maximum(held, process, comm, u32::from(found.is_err()))? > 0 {
+    if internal::maximum(held, process, comm, u64::from(found.is_err()))? > 0 {
         return Ok(Err(found.err().unwrap_or_else(|| OTHERS.into())));
     }
     let place = match found {
@@ -157,19 +157,19 @@ fn negotiate(
     comm: &Communicator,
 ) -> Result<std::result::Result<Standing, String>> {
     let mine = seat(held, process, comm);
-    if internal::maximum(held, process, comm, u32::from(mine.is_err()))? > 0 {
+    if internal::maximum(held, process, comm, u64::from(mine.is_err()))? > 0 {
         return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
     }
     let address = mine.as_ref().map_or(Ipv4Addr::UNSPECIFIED, |(_, address)| *address);
     let all = internal::allgather_bytes(held, process, comm, &address.octets())?;
     let hosts: Arc<[Ipv4Addr]> = all.as_chunks::<4>().0.iter().map(|bytes| Ipv4Addr::from(*bytes)).collect();
     let place = mine.and_then(|(seat, _)| install(&seat, (process, comm), &hosts, comm.context().0));
-    if internal::maximum(held, process, comm, u32::from(place.is_err()))? > 0 {
+    if internal::maximum(held, process, comm, u64::from(place.is_err()))? > 0 {
         return Ok(Err(place.err().unwrap_or_else(|| OTHERS.into())));
     }
     let place = place.map(|place| try_out(held, (process, comm), Arc::new(place)));
     let fails = !matches!(place, Ok(Some(_)));
-    if internal::maximum(held, process, comm, u32::from(fails))? > 0 {
+    if internal::maximum(held, process, comm, u64::from(fails))? > 0 {
         return Ok(Err(format!("packets of UDP port {PORT} do not get from each host to each other one")));
     }
     let place = place.ok().flatten().expect("nobody has failed");
@@ -512,7 +512,7 @@ pub(super) fn start(
 pub(super) fn persistent(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     operation: &Operation<'_>,
 ) -> Result<Option<Arc<dyn Restart>>> {
     agree(held, process, comm)?;
@@ -521,12 +521,15 @@ pub(super) fn persistent(
         Standing::Open | Standing::None | Standing::Several(_) => return Ok(None),
     };
     let Some(carried) = what_of(process, comm, operation) else { return Ok(None) };
-    let number = comm.collectives.next_persistent(held, failures::signature_of(&operation.shape(comm), comm));
+    let signature = failures::signature_of(&operation.shape(comm), comm);
+    let number = internal::take_number(held, process, comm, signature)?;
+    let tag = (number << LANE_BITS) as i32;
     // Contexts of communicators are below; netd has none twice.
     let group = 1 << 31 | (number & 0x7fff) << 16 | comm.context().0 & 0xffff;
     let seat = process.kernel.borrow_mut(held).seat(|| Err("there is no seat".into()));
     let place = seat.and_then(|seat| install(&seat, (process, comm), &hosts, group));
-    if internal::maximum(held, process, comm, u32::from(place.is_err()))? > 0 {
+    if internal::maximum(held, process, comm, u64::from(place.is_err()))? > 0 {
+        comm.collectives.forget_persistent(held, tag);
         return Ok(None);
     }
     let place = Arc::new(place.expect("nobody has failed"));
@@ -535,6 +538,8 @@ pub(super) fn persistent(
     // SAFETY: see the module's Safety section.
     let owner = unsafe { Owned::new(operation) };
     Ok(Some(Arc::new(Repeated {
+        comm: Arc::clone(comm),
+        tag,
         place,
         what,
         carried: FirstLaneCell::new(carried),
@@ -545,6 +550,9 @@ pub(super) fn persistent(
 /// A persistent operation that the kernel does.
 #[derive(Debug)]
 struct Repeated {
+    comm: Arc<Communicator>,
+    /// The number of the operation, as a tag.
+    tag: i32,
     place: Arc<OffloadGroup>,
     what: (Collective, Option<u32>),
     carried: FirstLaneCell<Carried>,
@@ -568,6 +576,10 @@ impl Restart for Repeated {
         process.messages.borrow_mut(held).state.requests.under_way(request, operation, work);
         process.add_activity(held, Box::new(KernelCall { place, call, gets, request }));
         Restarted::UnderWay
+    }
+
+    fn retire(self: Arc<Self>, held: &LaneGuard) {
+        self.comm.collectives.forget_persistent(held, self.tag);
     }
 }
 

@@ -20,7 +20,7 @@ use super::nonblocking::{Attempt, launch_kept, start_looks, work_of};
 use super::port::CommPort;
 use super::{
     Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, deferred, failures, fast_path,
-    is_within_node, offloaded, plan_as, prepare_as,
+    is_within_node, offloaded, plan_as, prepare_as, rest, room_of,
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
@@ -96,7 +96,7 @@ fn try_several(
     });
     let kept = kept.collect::<Result<Vec<_>>>()?;
     let signature = kept[0].as_ref().map_or(0, |kept| kept.made.1);
-    let number = comm.collectives.next_persistent(held, signature);
+    let number = internal::take_number(held, process, comm, signature)?;
     let tried = Tried { unit: Unit::new(place, news), place, kept, words: None };
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
     let tuned = Tuned { tried: FirstLaneCell::new(tried), comm: Arc::clone(comm), tag };
@@ -113,6 +113,7 @@ fn insert(
         persistent: Some(Box::new(Persistent {
             active: false,
             template: Template::Collective(Some(operation)),
+            keeps: None,
         })),
         ..Request::completed(RequestStatus::EMPTY, comm.context().0)
     };
@@ -151,6 +152,20 @@ impl Restart for Kept {
             false
         })
     }
+
+    fn retire(self: Arc<Self>, held: &LaneGuard) {
+        // One that is under way is kept by that; its number is not used again then.
+        let Some(Kept { run, comm, tag, banks, begun, failed, .. }) = Arc::into_inner(self) else { return };
+        comm.collectives.forget_persistent(held, tag);
+        let is_whole = !failed.into_inner() && begun.into_inner().is_none();
+        if let Some(mut run) = run.into_inner().filter(|_| is_whole) {
+            run.room = room_of(held, started(), &comm, run.execution.plan());
+            rest(held, &comm, run);
+        }
+        if let Some(banks) = banks {
+            banks.put_on_shelf(held, &comm, is_whole);
+        }
+    }
 }
 
 impl Kept {
@@ -168,7 +183,7 @@ impl Kept {
         if let Some(banks) = comm.collectives.node.banks(held) {
             of_banks::note_making(&banks, made.0 as u32 >> LANE_BITS, &run.said);
         }
-        let number = comm.collectives.next_persistent(held, run.signature);
+        let number = internal::take_number(held, process, comm, run.signature)?;
         let compile = |run: &mut Run| {
             let Given(given) = run.given;
             let _ = !run.lists.is_empty() && run.execution.compile(given);
@@ -177,11 +192,11 @@ impl Kept {
         let is_within = is_within_node(run.execution.plan());
         let plan = Some(run.execution.plan()).filter(|_| is_within);
         let mut banks =
-            plan.and_then(|plan| Neighbourhood::of_persistent(process, comm, number, run.signature, plan));
+            plan.and_then(|plan| Neighbourhood::of_persistent(held, process, comm, run.signature, plan));
         // Whatever the plan: members who make another operation must not wait here for those who need
         // not agree.
         let several = comm.inter().is_none() && comm.collectives.node.numbers(process, comm).is_some();
-        if several && internal::maximum(held, process, comm, u32::from(banks.is_none()))? > 0 {
+        if several && internal::maximum(held, process, comm, u64::from(banks.is_none()))? > 0 {
             banks = None;
         }
         if is_within && banks.is_none() {
@@ -190,6 +205,9 @@ impl Kept {
         }
         let own = banks.as_ref().and_then(|node| node.banks(held));
         run.room = run.room.map(|room| own.as_ref().map_or(room, |banks| room.within(banks)));
+        // Those who have used these banks for an earlier operation have numbered its starts.
+        let starts = own.as_ref().map_or(0, |banks| banks.left()) as u32;
+        let starts = starts.wrapping_sub(process.config.diagnosis.wrap_after as u32);
         drop(own);
         let tag = PERSISTENT | (number << LANE_BITS) as i32;
         let has_fast_path = banks.is_some() && run.execution.is_compiled() && !run.execution.calls_user();
@@ -201,7 +219,7 @@ impl Kept {
             tag,
             made,
             banks,
-            starts: AtomicU32::new(0),
+            starts: AtomicU32::new(starts),
             failed: AtomicBool::new(false),
         })
     }
@@ -320,6 +338,12 @@ impl Restart for Tuned {
         drop(tried);
         kept.is_some_and(|kept| kept.fast_path(held))
     }
+
+    fn retire(self: Arc<Self>, held: &LaneGuard) {
+        let Some(Tuned { tried, comm, tag }) = Arc::into_inner(self) else { return };
+        comm.collectives.forget_persistent(held, tag);
+        tried.into_inner().kept.into_iter().flatten().for_each(|kept| kept.retire(held));
+    }
 }
 
 impl Tuned {
@@ -344,7 +368,8 @@ impl Tuned {
         }
         let chosen = kept[number].clone();
         if unit.decision().is_some() {
-            (0..kept.len()).filter(|other| *other != number).for_each(|other| kept[other] = None);
+            let others = kept.iter_mut().enumerate().filter(|(other, _)| *other != number);
+            others.filter_map(|(_, kept)| kept.take()).for_each(|kept| kept.retire(held));
         }
         if let Some(contributed) = contributed {
             *words = Some(internal::start_maxima(held, process, &self.comm, self.tag, &contributed));

@@ -108,6 +108,9 @@ unsafe fn attempt(
         return None;
     }
     let mut state = its.state.borrow_mut(held);
+    if state.is_crowded() {
+        return None;
+    }
     let mut deferred = state.tune(process).is_on().then(|| its.deferred.borrow_mut(held));
     let tuned = match &deferred {
         // What was called for before begins before.

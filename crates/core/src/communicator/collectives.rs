@@ -13,6 +13,7 @@ pub(crate) mod deferred;
 pub(crate) mod hosts;
 pub mod learnings;
 pub(crate) mod node;
+pub(crate) mod numbers;
 pub mod operation;
 pub(crate) mod places;
 pub(crate) mod tuning;
@@ -25,6 +26,7 @@ use tutti_base::config::Tune;
 use tutti_base::ids::Plane;
 use tutti_coll::Shape;
 use tutti_coll::tune::{Manner, Proposal};
+use tutti_transport::banks::shelf::Shelf;
 use tutti_transport::banks::{Banks, Said};
 use tutti_transport::exposure::Record;
 
@@ -33,6 +35,7 @@ use begun::{Begun, Patience};
 use deferred::Deferred;
 use hosts::Standing;
 use node::Neighbourhood;
+use numbers::PersistentNumbers;
 use places::Near;
 use turn::{BankTurn, SlotNeeds};
 use under_way::Running;
@@ -42,9 +45,14 @@ use words::Words;
 use crate::engine::Execution;
 use crate::host::Host;
 use crate::lanes::{FirstLaneCell, LaneGuard};
-use crate::p2p::agreement::{LANE_BITS, NUMBERS};
+use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT};
 use crate::request::RequestId;
 use crate::wire::Signature;
+
+/// Executions that a communicator keeps at rest.
+const KEPT: usize = 16;
+/// Non-blocking operations of a communicator that are under way at a time, at most: the number of small slots in banks.
+pub(crate) const MOST_UNDER_WAY: u32 = 128;
 
 /// What a communicator keeps for its collective operations.
 #[derive(Debug)]
@@ -55,6 +63,8 @@ pub struct Collectives {
     pub(crate) state: FirstLaneCell<OperationState>,
     pub(crate) near: Near,
     pub(crate) node: Neighbourhood,
+    /// Banks of persistent operations that were freed.
+    pub(crate) shelf: FirstLaneCell<Shelf>,
     pub(crate) multicast: FirstLaneCell<Terms>,
     pub(crate) deferred: FirstLaneCell<Deferred>,
     pub(crate) offloaded: FirstLaneCell<Standing>,
@@ -75,7 +85,6 @@ pub(crate) struct OperationState {
     /// What was asked for.
     pub(crate) wishes: Wishes,
     pub(crate) operations: u32,
-    pub(crate) persistent: u32,
     /// What they were.
     pub(crate) begun: Begun,
     /// Executions that are at rest; `None` while one is under way.
@@ -86,6 +95,10 @@ pub(crate) struct OperationState {
     pub(crate) oldest: usize,
     /// For the next operation behind a request.
     pub(crate) idle: Option<Box<Running>>,
+    /// Number of non-blocking operations that have begun and are not over.
+    pub(crate) under_way: u32,
+    /// True while further operations wait to begin ([`Deferred::waiting`]).
+    pub(crate) has_waiting: bool,
     /// How often what was planned before was forgotten ([`OperationState::forget_plans`]).
     pub(crate) generation: u32,
 }
@@ -96,12 +109,42 @@ impl OperationState {
         self.wishes.tune_of(&host.config)
     }
 
+    /// Returns true if a new operation has to wait. The number under way is bounded, since progress polls each of them.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.has_waiting || self.under_way >= MOST_UNDER_WAY
+    }
+
+    /// Keeps an idle execution for reuse.
+    #[inline]
+    pub(crate) fn keep(&mut self, run: Run) {
+        // Each operation that ends lets a waiting one begin, which reuses the execution.
+        let most = if self.has_waiting { MOST_UNDER_WAY as usize } else { KEPT };
+        if let Some(place) = self.rest.iter_mut().find(|place| place.is_none()) {
+            *place = Some(run);
+        } else if self.rest.len() < most {
+            self.rest.push(Some(run));
+        } else {
+            let oldest = self.oldest;
+            self.oldest = (oldest + 1) % KEPT;
+            self.rest[oldest] = Some(run);
+        }
+    }
+
+    /// Notes whether operations wait to begin.
+    pub(crate) fn wait(&mut self, has_waiting: bool) {
+        if self.has_waiting && !has_waiting {
+            self.rest.truncate(KEPT);
+        }
+        self.has_waiting = has_waiting;
+    }
+
     /// What was planned so far is not used again: what is at rest goes, and what is under way is not found when it comes back
     /// here. Members who did not know of each other's rest would else take different plans.
     pub(crate) fn forget_plans(&mut self) {
         self.rest.clear();
         (self.latest, self.oldest) = (0, 0);
-        self.generation += 1;
+        self.generation = self.generation.wrapping_add(1);
     }
 }
 
@@ -150,6 +193,7 @@ impl Default for Collectives {
             state: FirstLaneCell::default(),
             near: Near::default(),
             node: Neighbourhood::default(),
+            shelf: FirstLaneCell::default(),
             multicast: FirstLaneCell::default(),
             deferred: FirstLaneCell::default(),
             offloaded: FirstLaneCell::default(),
@@ -191,13 +235,19 @@ impl Collectives {
         self.state.borrow_mut(held).next_tag(signature)
     }
 
-    /// The number of a new persistent operation, from 1 on.
-    pub(crate) fn next_persistent(&self, held: &LaneGuard, signature: Signature) -> u32 {
-        let mut state = self.state.borrow_mut(held);
-        state.persistent += 1;
-        state.begun.note_persistent(signature);
-        assert!(state.persistent < NUMBERS, "a communicator has had 2^22 persistent operations");
-        state.persistent
+    /// Notes that the persistent operation with this tag is freed.
+    pub(crate) fn forget_persistent(&self, held: &LaneGuard, tag: i32) {
+        let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
+        self.state.borrow_mut(held).begun.persistent.forget(number);
+    }
+
+    /// Starts the numbers of operations so that they wrap after `operations` of them, for tests. 0 changes nothing.
+    pub(crate) fn wrap_after(&self, held: &LaneGuard, operations: u64) {
+        if operations > 0 {
+            let mut state = self.state.borrow_mut(held);
+            state.operations = 0u32.wrapping_sub(operations as u32);
+            state.begun.persistent = PersistentNumbers::left(operations);
+        }
     }
 
     /// An operation that has taken its number before says what it is.

@@ -10,11 +10,11 @@ use crate::collective;
 use crate::communicator::collectives::Collectives;
 use crate::communicator::{Communicator, Inter};
 use crate::completion;
-use crate::context::{Agreement, Next};
+use crate::context::{self, Agreement, Next, Owned, Serial};
 use crate::exchange::exchange;
 use crate::group::Group;
 use crate::info::Info;
-use crate::lanes::{self, LaneGuard};
+use crate::lanes::{self, Lane, LaneGuard};
 use crate::messenger::{Activity, Messenger};
 use crate::process::{Process, started};
 use crate::request::{Request, RequestId, Work};
@@ -32,14 +32,14 @@ pub fn duplicate(
     comm: &Communicator,
     info: Option<Info>,
 ) -> Result<Arc<Communicator>> {
-    let context = agree(held, process, comm)?;
+    let serial = agree(held, process, comm)?;
     let local = match &comm.inter {
         None => None,
         Some(inter) => Some(duplicate(held, process, &inter.local, None)?),
     };
     let (new, failure) = copy_of(held, comm, info, local);
     match failure {
-        None => Ok(new.publish(held, process, context)),
+        None => Ok(new.publish(held, process, serial)),
         Some(failure) => Err(failure),
     }
 }
@@ -85,11 +85,11 @@ pub fn create(
     group: &Group,
 ) -> Result<Option<Arc<Communicator>>> {
     check_subset(comm, group)?;
-    let context = agree(held, process, comm)?;
+    let serial = agree(held, process, comm)?;
     let handler = comm.error_handler.borrow(held).clone();
     let Some(inter) = &comm.inter else {
         return Ok(group.rank_of(process.rank).map(|rank| {
-            Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, context)
+            Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, serial)
         }));
     };
     // On an intercommunicator both sides name their own subset (MPI-5 section 7.4.2).
@@ -98,7 +98,7 @@ pub fn create(
     Ok(match (local, group.rank_of(process.rank)) {
         (Some(local), Some(rank)) if !remote.is_empty() => {
             let inter = Some(Inter { remote, local });
-            Some(Communicator::new(None, group.clone(), rank, inter, handler).publish(held, process, context))
+            Some(Communicator::new(None, group.clone(), rank, inter, handler).publish(held, process, serial))
         }
         _ => None,
     })
@@ -121,8 +121,8 @@ pub fn create_group(
     let mut among = Communicator::new(Some(comm.context()), group.clone(), rank, None, handler.clone());
     let names = group.iter().filter_map(|member| comm.group.rank_of(member)).map(|rank| rank.0).collect();
     among.collectives = Collectives::outside(tag, names);
-    let context = agree(held, process, &among)?;
-    Ok(Some(Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, context)))
+    let serial = agree(held, process, &among)?;
+    Ok(Some(Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, serial)))
 }
 
 /// A communicator of the same group for the library's own use: no attributes, no hints.
@@ -131,14 +131,14 @@ pub(crate) fn duplicate_bare(
     process: &Process,
     comm: &Communicator,
 ) -> Result<Arc<Communicator>> {
-    let context = agree(held, process, comm)?;
+    let serial = agree(held, process, comm)?;
     let handler = comm.error_handler.borrow(held).clone();
     Ok(Communicator::new(None, comm.group().clone(), comm.rank(), None, handler)
-        .publish(held, process, context))
+        .publish(held, process, serial))
 }
 
 /// Agrees with all members of `comm` (both groups of an intercommunicator) on a context.
-pub(crate) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<ContextId> {
+pub(crate) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<Serial> {
     agree_by(held, process, |held, value| maximum(held, process, comm, value))
 }
 
@@ -146,14 +146,45 @@ pub(crate) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator
 pub(crate) fn agree_by(
     held: &mut LaneGuard,
     process: &Process,
-    mut maximum: impl FnMut(&mut LaneGuard, u32) -> Result<u32>,
-) -> Result<ContextId> {
-    let (mut agreement, mut value) = Agreement::begin(&mut process.library.contexts.borrow_mut(held))?;
+    mut maximum: impl FnMut(&mut LaneGuard, u64) -> Result<u64>,
+) -> Result<Serial> {
+    let (mut agreement, mut value) = Agreement::begin(&process.library.contexts.borrow(held));
     loop {
         let highest = maximum(held, value)?;
-        match agreement.advance(&mut process.library.contexts.borrow_mut(held), highest) {
+        match advance(held, process, &mut agreement, highest) {
             Next::Maximum(next) => value = next,
-            Next::Agreed(context) => return Ok(context),
+            Next::Agreed(serial) => return Ok(serial),
+        }
+    }
+}
+
+fn advance(held: &LaneGuard, process: &Process, agreement: &mut Agreement, highest: u64) -> Next {
+    let mut contexts = process.library.contexts.borrow_mut(held);
+    agreement.advance(&mut contexts, highest, |context| is_left(held, process, context))
+}
+
+/// Whether a communicator with this context is alive, or something waits for one that was.
+fn is_left(held: &LaneGuard, process: &Process, context: ContextId) -> bool {
+    forget_gone(held, process);
+    let has_messages = |lane| {
+        let inside = held.in_lane(lane);
+        let messages = process.messages.borrow(&inside);
+        Plane::ALL.into_iter().any(|plane| messages.state.has_waiting(context.plane(plane)))
+    };
+    process.library.alive.borrow(held).contains_key(&context.0) || process.messages.lanes().any(has_messages)
+}
+
+/// Forgets what is left of communicators that nobody holds any more: queues in which nothing waits.
+fn forget_gone(held: &LaneGuard, process: &Process) {
+    for (context, lane) in context::take_gone() {
+        process.library.alive.borrow_mut(held).remove(&context.0);
+        let forget = |held: &LaneGuard| {
+            let mut messages = process.messages.borrow_mut(held);
+            Plane::ALL.into_iter().for_each(|plane| messages.state.forget(context.plane(plane)));
+        };
+        forget(held);
+        if !lane.is_first() {
+            process.in_lane(held, lane, forget);
         }
     }
 }
@@ -163,30 +194,25 @@ pub(crate) fn maximum(
     held: &mut LaneGuard,
     process: &Process,
     comm: &Communicator,
-    value: u32,
-) -> Result<u32> {
+    value: u64,
+) -> Result<u64> {
     let Some(inter) = &comm.inter else { return collective::maximum(held, process, comm, value) };
     let own = collective::maximum(held, process, &inter.local, value)?;
     let mut highest = own.to_le_bytes().to_vec();
     if comm.rank == Rank(0) {
         let theirs = exchange(held, process, comm, Rank(0), LEADER_TAG, highest.clone())?;
-        let theirs = theirs.try_into().map_or(own, u32::from_le_bytes);
+        let theirs = theirs.try_into().map_or(own, u64::from_le_bytes);
         highest = own.max(theirs).to_le_bytes().to_vec();
     }
     collective::broadcast_bytes(held, process, &inter.local, Rank(0), &mut highest)?;
-    Ok(highest.try_into().map_or(own, u32::from_le_bytes))
+    Ok(highest.try_into().map_or(own, u64::from_le_bytes))
 }
 
 impl Communicator {
-    /// Makes a communicator known under its context.
-    pub(crate) fn publish(
-        self,
-        held: &LaneGuard,
-        process: &Process,
-        context: ContextId,
-    ) -> Arc<Communicator> {
+    /// Makes a communicator known under its number.
+    pub(crate) fn publish(self, held: &LaneGuard, process: &Process, serial: Serial) -> Arc<Communicator> {
         let comm = Arc::new(self);
-        comm.open(held, process, context);
+        comm.open(held, process, serial);
         comm
     }
 
@@ -202,9 +228,16 @@ impl Communicator {
         if further == 0 || self.inter.is_some() || !all() { 0 } else { 1 + context.0 % further }
     }
 
-    fn open(self: &Arc<Self>, held: &LaneGuard, process: &Process, context: ContextId) {
+    fn open(self: &Arc<Self>, held: &LaneGuard, process: &Process, serial: Serial) {
+        forget_gone(held, process);
+        let context = serial.context();
+        let lane = self.lane_for(process, context);
         self.context.store(context.0, Ordering::Relaxed);
-        self.lane.store(self.lane_for(process, context), Ordering::Relaxed);
+        self.lane.store(lane, Ordering::Relaxed);
+        let owned = Owned { serial, lane: Lane::numbered(lane) };
+        self.owned.set(owned).expect("a communicator is made known once");
+        process.library.alive.borrow_mut(held).insert(context.0, ());
+        self.collectives.wrap_after(held, process.config.diagnosis.wrap_after);
         if let Some(inter) = &self.inter {
             // Numbers of processes of other jobs are not the same everywhere, names are.
             let names = process.library.other_jobs.borrow(held);
@@ -299,21 +332,21 @@ impl Background {
         comm: &Arc<Communicator>,
         tags: Tags,
     ) -> Result<Background> {
-        let (agreement, value) = Agreement::begin(&mut process.library.contexts.borrow_mut(held))?;
+        let (agreement, value) = Agreement::begin(&process.library.contexts.borrow(held));
         let mut begun = Background { comm: Arc::clone(comm), tags, agreement, round: [None, None] };
         begun.start_round(held, process, value)?;
         Ok(begun)
     }
 
-    fn start_round(&mut self, held: &LaneGuard, process: &Process, value: u32) -> Result<()> {
+    fn start_round(&mut self, held: &LaneGuard, process: &Process, value: u64) -> Result<()> {
         let start = |comm, tag| collective::start_maximum(held, process, comm, tag, value);
         let local = self.comm.inter.as_ref().map(|inter| start(&inter.local, self.tags.local)).transpose()?;
         self.round = [Some(start(&self.comm, self.tags.whole)?), local];
         Ok(())
     }
 
-    /// The context, once all have agreed.
-    fn advance(&mut self, held: &LaneGuard, process: &Process) -> Result<Option<ContextId>> {
+    /// The number, once all have agreed.
+    fn advance(&mut self, held: &LaneGuard, process: &Process) -> Result<Option<Serial>> {
         let is_over =
             |part: &collective::Maximum| completion::is_complete(held, process, part.request).unwrap_or(true);
         if !self.round.iter().flatten().all(is_over) {
@@ -323,9 +356,8 @@ impl Background {
         for part in self.round.iter_mut().filter_map(Option::take) {
             highest = highest.max(part.finish(held, process)?);
         }
-        let next = self.agreement.advance(&mut process.library.contexts.borrow_mut(held), highest);
-        match next {
-            Next::Agreed(context) => Ok(Some(context)),
+        match advance(held, process, &mut self.agreement, highest) {
+            Next::Agreed(serial) => Ok(Some(serial)),
             Next::Maximum(value) => self.start_round(held, process, value).map(|()| None),
         }
     }
@@ -346,11 +378,11 @@ impl Activity for Duplicate {
 impl Duplicate {
     /// Whether it is over.
     fn go_on(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
-        let Some(context) = self.background.advance(held, process)? else { return Ok(false) };
+        let Some(serial) = self.background.advance(held, process)? else { return Ok(false) };
         let local = self.new.inter.as_ref().filter(|_| self.background.comm.inter.is_none());
         let made = local.map_or(&self.new, |inter| &inter.local);
         if self.wanted {
-            made.open(held, process, context);
+            made.open(held, process, serial);
         }
         let is_over = local.is_none();
         if !is_over {
@@ -374,12 +406,7 @@ impl Communicator {
         communicators.remove(&self.context().0);
         self.inter.iter().for_each(|inter| drop(communicators.remove(&inter.local.context().0)));
         drop(communicators);
-        process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::Collective));
-        process.in_lane(held, self.lane(), |held| {
-            let mut messages = process.messages.borrow_mut(held);
-            messages.state.forget(self.context().plane(Plane::PointToPoint));
-            messages.state.forget(self.context().plane(Plane::Partitioned));
-        });
+        forget_gone(held, process);
         Ok(())
     }
 }
@@ -394,7 +421,7 @@ fn other_group(held: &mut LaneGuard, process: &Process, comm: &Communicator, min
     process.library.other_jobs.borrow(held).decode(&theirs)
 }
 
-/// The intercommunicator of the group of `comm` and another, once all have agreed on its context. `local` is
+/// The intercommunicator of the group of `comm` and another, once all have agreed on its number. `local` is
 /// for the library's use.
 pub(crate) fn between(
     held: &LaneGuard,
@@ -402,10 +429,10 @@ pub(crate) fn between(
     comm: &Communicator,
     local: Arc<Communicator>,
     remote: Group,
-    context: ContextId,
+    serial: Serial,
 ) -> Arc<Communicator> {
     let handler = comm.error_handler.borrow(held).clone();
     let inter = Some(Inter { remote: remote.with_origin(comm.group().origin()), local });
     let new = Communicator::new(None, comm.group().clone(), comm.rank(), inter, handler);
-    new.publish(held, process, context)
+    new.publish(held, process, serial)
 }

@@ -51,22 +51,22 @@ pub fn split(
     let members = of_color(&all, color, comm.group())?;
     let handler = comm.error_handler.borrow(held).clone();
     let Some(inter) = comm.inter() else {
-        let context = agree(held, process, comm)?;
+        let serial = agree(held, process, comm)?;
         let Some(rank) = members.rank_of(process.rank).filter(|_| color != UNDEFINED) else {
             return Ok(None);
         };
         return Ok(Some(
-            Communicator::new(None, members, rank, None, handler).publish(held, process, context),
+            Communicator::new(None, members, rank, None, handler).publish(held, process, serial),
         ));
     };
     let theirs = collective::swap_bytes(held, process, comm, all)?;
-    let context = agree(held, process, comm)?;
+    let serial = agree(held, process, comm)?;
     let remote = of_color(&theirs, color, &inter.remote)?;
     let local = split(held, process, &inter.local, color, key)?;
     Ok(match (local, members.rank_of(process.rank)) {
         (Some(local), Some(rank)) if !remote.is_empty() => {
             let inter = Some(Inter { remote, local });
-            Some(Communicator::new(None, members, rank, inter, handler).publish(held, process, context))
+            Some(Communicator::new(None, members, rank, inter, handler).publish(held, process, serial))
         }
         _ => None,
     })

@@ -122,7 +122,7 @@ pub fn meet(
             crossing::enter(held, process, comm, part, (plan, &notice.members), &mut swap)?
         }
     };
-    let bad = u32::from(entered.is_err());
+    let bad = u64::from(entered.is_err());
     let anybody = both(held, process, comm, root, line.as_ref(), bad, class)?;
     let remote = match entered {
         Ok(remote) if anybody == 0 => remote,
@@ -134,13 +134,13 @@ pub fn meet(
     tie(held, process);
     let lookout = line.clone().filter(|_| notice.crossing.is_some());
     let local = create::duplicate_bare(held, process, comm)?;
-    let context = create::agree_by(held, process, |held, value| {
+    let serial = create::agree_by(held, process, |held, value| {
         both(held, process, comm, root, line.as_ref(), value, class)
     })?;
     if let Some(line) = lookout {
         look_out(held, process, line, names(&notice.members));
     }
-    Ok(between(held, process, comm, local, remote, context))
+    Ok(between(held, process, comm, local, remote, serial))
 }
 
 /// The maximum of a number over both groups.
@@ -150,13 +150,13 @@ fn both(
     comm: &Communicator,
     root: Rank,
     line: Option<&Arc<Line>>,
-    value: u32,
+    value: u64,
     class: ErrorClass,
-) -> Result<u32> {
+) -> Result<u64> {
     let own = collective::maximum(held, process, comm, value)?;
     let theirs = swap(held, process, comm, root, line, own.to_le_bytes().to_vec(), class)?;
     let theirs = theirs.try_into().map_err(|_| failed(class, "the other group", &damaged()))?;
-    Ok(own.max(u32::from_le_bytes(theirs)))
+    Ok(own.max(u64::from_le_bytes(theirs)))
 }
 
 /// What the root of the other group says, for what the root of this one does.

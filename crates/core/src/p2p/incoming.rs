@@ -230,7 +230,12 @@ impl State {
 
     /// Forgets the queues of a freed context when nothing is in them.
     pub fn forget(&mut self, plane: u32) {
-        self.matcher.forget_if_idle(plane);
+        self.matcher.forget(plane);
+    }
+
+    /// Whether something waits in a context (with plane).
+    pub fn has_waiting(&self, plane: u32) -> bool {
+        !self.matcher.is_idle(plane)
     }
 
     #[inline]

@@ -300,6 +300,19 @@ impl<L: Link> PointToPoint<L> {
         arrived || answered
     }
 
+    /// Returns true if [`PointToPoint::progress`] would find nothing to do and [`PointToPoint::notice`] nothing to report. False
+    /// where a look at memory cannot tell.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        let State { watched, fault, inquiries, .. } = &self.state;
+        self.is_idle()
+            && watched.is_none()
+            && fault.is_none()
+            && inquiries.is_empty()
+            && !self.state.is_called()
+            && self.link.is_quiet()
+    }
+
     /// What makes the next waits look how far `peer` is, if it is of this host.
     #[cold]
     fn watch_of(link: &L, peer: Peer) -> Option<(Peer, u8)> {

@@ -537,7 +537,8 @@ mod tests {
     const PATTERN: Pattern = Pattern { context: 3, source: Some(0), tag: Some(5) };
 
     fn request(at: &mut Process) -> RequestId {
-        let persistent = Some(Box::new(Persistent { active: false, template: Template::Partitioned }));
+        let persistent =
+            Some(Box::new(Persistent { active: false, template: Template::Partitioned, keeps: None }));
         at.state.insert(Request { persistent, ..Request::completed(Status::EMPTY, 0) })
     }
 

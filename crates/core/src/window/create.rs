@@ -173,12 +173,12 @@ pub fn create(
         Err(_) => End::Failed,
     };
     // All have it or none.
-    let worst = collective::maximum(held, process, comm, end as u32)?;
+    let worst = collective::maximum(held, process, comm, end as u64)?;
     let window = Arc::new(made?);
-    if worst == End::Failed as u32 {
+    if worst == End::Failed as u64 {
         return Err(Error::new(ErrorClass::NoMem, "another member could not map the memory of the window"));
     }
-    if worst == End::WithMessages as u32 || window.lends() {
+    if worst == End::WithMessages as u64 || window.lends() {
         window.begin_service(held, process);
     }
     Ok(window)

@@ -399,7 +399,7 @@ impl Window {
         match next {
             Then::Return => {}
             Then::Progress => drop(progress(held, process)),
-            Then::Look => poll(held, process),
+            Then::Look => drop(poll(held, process)),
         }
     }
 

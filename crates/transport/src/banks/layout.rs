@@ -163,6 +163,18 @@ impl Layout {
         classes.iter().copied().find(|&class| fits(class))
     }
 
+    /// Returns the form of a region with this layout. Sets of one class, as those of [`Layout::of_persistent`], have equal forms if
+    /// and only if they have equal layouts and members. Other sets have form 0.
+    pub(super) fn form(&self) -> u64 {
+        let used = |class: &&Class| self.slots[**class as usize].count > 0;
+        let (Some(class), 1) = (Class::ALL.iter().find(used), Class::ALL.iter().filter(used).count()) else {
+            return 0;
+        };
+        let Slots { count, payload } = self.slots[*class as usize];
+        debug_assert!(payload.is_multiple_of(64), "payloads are whole lines");
+        (payload as u64 / 64) << 16 | u64::from(count) << 2 | *class as u64
+    }
+
     pub(super) fn places(&self) -> Places {
         let counts = self.slots.map(|slots| slots.count as usize);
         let lending = Class::ALL.map(|class| if class.lends() { counts[class as usize] } else { 0 });

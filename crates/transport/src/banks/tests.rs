@@ -6,6 +6,7 @@ use tutti_base::BankSizes;
 use tutti_base::config::Config;
 use tutti_sys::job::Plan;
 
+use super::shelf::{Owner, Shelf};
 use super::*;
 use crate::waiting::{Waiter, Waiting};
 
@@ -14,8 +15,8 @@ fn job(ranks: u32, banks: BankSizes) -> Arc<Job> {
     Arc::new(Job::create(&plan).unwrap())
 }
 
-fn key(context: u32) -> RegionKey {
-    RegionKey { context, lowest: 0, number: 0 }
+fn key(communicator: u64) -> RegionKey {
+    RegionKey { communicator, number: 0, lowest: 0 }
 }
 
 /// Runs `member` in a thread for each member of a set of its own.
@@ -156,12 +157,51 @@ fn persistent_operations_have_their_own() {
     }
 }
 
+/// Two members make, use and free operations, one of them as far ahead of the other as it may be.
+#[test]
+fn banks_of_freed_operations_are_used_again() {
+    let job = job(2, BankSizes::default());
+    let config = Config::default();
+    let turn = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        for me in 0..2 {
+            let (job, turn, waiting) = (&job, &turn, Waiting::new(&config, 2, 1, false));
+            scope.spawn(move || {
+                let (mut shelf, mut waiter) = (Shelf::default(), waiting.waiter(false));
+                let mut entries = std::collections::BTreeSet::new();
+                for round in 0..2000 {
+                    let layout = Layout::of_persistent(&BankSizes::default(), 2, round % 3 * 64, false);
+                    let owner = Owner { communicator: 9, lowest: 0, digest: (round % 3) as u16 };
+                    let mut banks = loop {
+                        match shelf.open(job, owner, &layout, &[0, 1], me) {
+                            Ok(banks) => break banks.expect("there is room"),
+                            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                        }
+                        std::thread::yield_now();
+                    };
+                    entries.insert(banks.region.entry());
+                    if round % 7 != 0 {
+                        let number = banks.begin(Class::Small);
+                        exchange(&mut banks, &mut waiter, number, Class::Small, round % 3 * 64);
+                        banks.leave(Class::Small, number);
+                    }
+                    shelf.put(banks);
+                    if round % 500 == 0 {
+                        turn.wait();
+                    }
+                }
+                assert!(entries.len() <= 200, "{} sets", entries.len());
+            });
+        }
+    });
+}
+
 #[test]
 fn hundreds_of_communicators_of_many_members_take_no_memory() {
     let job = job(64, Config::default().bank_sizes_for(64));
     let layout = Layout::of_communicator(&job.header().banks, 64);
     let ranks: Vec<u32> = (0..64).collect();
-    let open = |context| Banks::open(&job, key(context), &layout, &ranks, context % 64).unwrap();
+    let open = |context| Banks::open(&job, key(context), &layout, &ranks, context as u32 % 64).unwrap();
     let all: Vec<_> = (0..100).map(open).collect();
     assert!(all.iter().all(Option::is_some));
 }

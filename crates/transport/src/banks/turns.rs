@@ -94,6 +94,17 @@ impl Turns {
         Turns { slots: slots.into(), granted: slots.into(), begun: 0, left: 0, ended: 0, wanted: 0 }
     }
 
+    /// Resumes in a set that this member has used before, and in which it has left so many operations.
+    pub fn resume(slots: u32, left: u64) -> Turns {
+        let turns = Turns::new(slots);
+        Turns { granted: turns.granted.max(left), begun: left, left, ..turns }
+    }
+
+    /// Returns the number of operations left here, without gaps.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
     /// The number of the next operation.
     #[inline]
     pub fn begin(&mut self) -> u64 {

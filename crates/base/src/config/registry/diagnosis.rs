@@ -80,6 +80,15 @@ pub(super) const ROWS: &[Setting] = &[
         set: |c, v| within(v, 1, 1 << 30).map(|x| c.diagnosis.trace_events = x),
         show: |c| c.diagnosis.trace_events.to_string(),
     },
+    Setting {
+        name: "TUTTI_WRAP_AFTER",
+        kind: ValueKind::Count,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "for tests: numbers that come again (contexts, operations, persistent operations) do so after so many; 0 when all are used",
+        set: |c, v| size(v).map(|x| c.diagnosis.wrap_after = x),
+        show: |c| c.diagnosis.wrap_after.to_string(),
+    },
 ];
 
 fn initial_error_handler(text: &str) -> std::result::Result<InitialErrorHandler, String> {

@@ -1,6 +1,7 @@
 //! What a member took its latest operations for, and how patient one is that waits: see
 //! [`crate::collective`]'s `failures`.
 
+use super::numbers::PersistentNumbers;
 use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT};
 use crate::wire::Signature;
 
@@ -16,12 +17,13 @@ const LOOKS: u32 = 256;
 #[derive(Debug)]
 pub(crate) struct Begun {
     latest: [Signature; REMEMBERED],
-    persistent: Vec<Signature>,
+    /// The numbers of persistent operations, with the same for each.
+    pub(crate) persistent: PersistentNumbers,
 }
 
 impl Default for Begun {
     fn default() -> Begun {
-        Begun { latest: [0; REMEMBERED], persistent: Vec::new() }
+        Begun { latest: [0; REMEMBERED], persistent: PersistentNumbers::default() }
     }
 }
 
@@ -39,11 +41,6 @@ impl Begun {
         }
     }
 
-    /// A persistent operation is made.
-    pub fn note_persistent(&mut self, signature: Signature) {
-        self.persistent.push(signature);
-    }
-
     /// The numbers of the latest operations, of which `operations` have begun.
     pub fn latest(operations: u32) -> impl Iterator<Item = u32> {
         (1..=operations.min(REMEMBERED as u32)).map(move |ago| operations.wrapping_sub(ago) % NUMBERS)
@@ -54,7 +51,7 @@ impl Begun {
     pub(crate) fn of(&self, tag: i32, operations: u32) -> Option<Signature> {
         let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
         if tag & PERSISTENT != 0 {
-            return self.persistent.get((number as usize).checked_sub(1)?).copied();
+            return self.persistent.signature(number);
         }
         let ago = operations.wrapping_sub(1).wrapping_sub(number) % NUMBERS;
         let known = (operations as usize).min(REMEMBERED);
@@ -127,7 +124,7 @@ mod tests {
             check(first + 99 - 64, false);
             check(first + 100, false);
         }
-        begun.note_persistent(7);
+        assert_eq!(begun.persistent.take(7), Some(1));
         assert_eq!(begun.of(PERSISTENT | tag(1), 0), Some(7));
         assert_eq!(begun.of(PERSISTENT | tag(2), 0), None);
         assert_eq!(begun.of(PERSISTENT | tag(0), 0), None);

@@ -16,7 +16,7 @@ pub struct Collected<T> {
 }
 
 /// One number: the maximum over all members.
-pub type Maximum = Collected<u32>;
+pub type Maximum = Collected<u64>;
 /// Element-wise maxima.
 pub type Maxima = Collected<Vec<u64>>;
 /// What each member gave, one after the other.
@@ -28,9 +28,9 @@ pub trait OfBytes {
     fn of_bytes(bytes: Vec<u8>) -> Self;
 }
 
-impl OfBytes for u32 {
-    fn of_bytes(bytes: Vec<u8>) -> u32 {
-        bytes.first_chunk().copied().map_or(0, u32::from_ne_bytes)
+impl OfBytes for u64 {
+    fn of_bytes(bytes: Vec<u8>) -> u64 {
+        bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes)
     }
 }
 

@@ -14,12 +14,14 @@
 use std::cell::RefMut;
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{io, thread};
 
-use tutti_base::{BankSizes, WorldRank};
+use tutti_base::WorldRank;
 use tutti_coll::generator::Node;
 use tutti_coll::{Plan, simulate};
 use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
+use tutti_transport::banks::shelf::Owner;
 use tutti_transport::banks::{Banks, Layout};
 
 use super::places;
@@ -27,7 +29,7 @@ use super::turn::SlotNeeds;
 use crate::communicator::Communicator;
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::messenger::Messenger;
-use crate::p2p::agreement::{self, NUMBERS};
+use crate::p2p::agreement;
 use crate::progress;
 use crate::wire::Signature;
 
@@ -109,8 +111,17 @@ impl Neighbourhood {
     /// What the members on this host may use.
     fn of_host(&self, held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> HostOffer {
         if matches!(*self.state.borrow(held), BankState::Unknown) {
-            let reach = |locals: &[u32]| await_reach(held, messenger, locals);
-            *self.state.borrow_mut(held) = open(messenger, comm, 0, Layout::of_communicator, reach);
+            let moving = || progress::take_in(held, messenger);
+            let banks = open(messenger, comm, moving, |Members { lowest, ranks, me }| {
+                let key = RegionKey { communicator: comm.serial().0, number: 0, lowest };
+                let layout = Layout::of_communicator(&messenger.job.header().banks, ranks.len() as u32);
+                let banks = Banks::open(&messenger.job, key, &layout, ranks, me)?;
+                Ok(banks.map(|banks| (banks, await_reach(held, messenger, ranks))))
+            });
+            *self.state.borrow_mut(held) = match banks {
+                Some((banks, reach)) => BankState::Open(Box::new(banks), reach),
+                None => BankState::Closed,
+            };
         }
         match *self.state.borrow(held) {
             BankState::Open(_, Reach::Mapped) => HostOffer::Mapped,
@@ -127,11 +138,11 @@ impl Neighbourhood {
         held: &LaneGuard,
         messenger: &Messenger,
         comm: &Communicator,
-    ) -> Option<u32> {
+    ) -> Option<u64> {
         self.numbers(messenger, comm)?;
         let Terms::Open = *self.terms.borrow(held) else { return None };
         *self.terms.borrow_mut(held) = Terms::Asked;
-        Some(self.of_host(held, messenger, comm) as u32)
+        Some(self.of_host(held, messenger, comm) as u64)
     }
 
     /// Whether members on several hosts have not begun to agree.
@@ -145,9 +156,9 @@ impl Neighbourhood {
     }
 
     /// All hosts have this to offer.
-    pub fn settle(&self, held: &LaneGuard, offer: u32) {
+    pub fn settle(&self, held: &LaneGuard, offer: u64) {
         let offers = [HostOffer::Mapped, HostOffer::Call, HostOffer::Banks];
-        let offer = offers.into_iter().find(|known| *known as u32 == offer).unwrap_or(HostOffer::Messages);
+        let offer = offers.into_iter().find(|known| *known as u64 == offer).unwrap_or(HostOffer::Messages);
         *self.terms.borrow_mut(held) = Terms::Settled(offer);
     }
 
@@ -164,24 +175,36 @@ impl Neighbourhood {
         place.map_or(member, |rank| rank as u32)
     }
 
-    /// The banks of the persistent operation `number` of a communicator; `None` if there are none to be had.
+    /// Opens the banks of a new persistent operation. Returns `None` if there is no room for them.
     pub fn of_persistent(
+        held: &LaneGuard,
         messenger: &Messenger,
         comm: &Communicator,
-        number: u32,
         signature: Signature,
         plan: &Plan,
     ) -> Option<Neighbourhood> {
+        let room = SlotNeeds::of(messenger.near_bytes, plan);
         // Members of operations that do not fit share nothing: what they need may differ, and each of them
         // waits for itself.
-        let number = number | u32::from(agreement::digest(signature)) << NUMBERS.ilog2();
-        let room = SlotNeeds::of(messenger.near_bytes, plan);
-        let layout =
-            |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);
+        let digest = agreement::digest(signature);
+        let moving = || progress::progress(held, messenger);
+        let banks = open(messenger, comm, moving, |Members { lowest, ranks, me }| {
+            let sizes = &messenger.job.header().banks;
+            let layout = Layout::of_persistent(sizes, ranks.len() as u32, room.bytes, room.lends);
+            let owner = Owner { communicator: comm.serial().0, lowest, digest };
+            comm.collectives.shelf.borrow_mut(held).open(&messenger.job, owner, &layout, ranks, me)
+        })?;
         // What is lent in it was agreed upon for the communicator.
-        let state = open(messenger, comm, number, layout, |_| Reach::None);
-        let is_open = matches!(state, BankState::Open(..));
-        is_open.then(|| Neighbourhood { state: FirstLaneCell::new(state), ..Neighbourhood::default() })
+        let state = FirstLaneCell::new(BankState::Open(banks, Reach::None));
+        Some(Neighbourhood { state, ..Neighbourhood::default() })
+    }
+
+    /// Gives the banks of a freed persistent operation back. They are used again if it `is_whole`: no run of it has failed.
+    pub fn put_on_shelf(self, held: &LaneGuard, comm: &Communicator, is_whole: bool) {
+        let BankState::Open(banks, _) = self.state.into_inner() else { return };
+        if is_whole {
+            comm.collectives.shelf.borrow_mut(held).put(banks);
+        }
     }
 
     /// The banks, for as long as nothing else of this operation's communicator is done: a user's operator, the only foreign
@@ -234,28 +257,63 @@ fn await_reach(held: &LaneGuard, messenger: &Messenger, locals: &[u32]) -> Reach
     reach
 }
 
-fn open(
+/// The members of a communicator on this host.
+#[derive(Clone, Copy)]
+struct Members<'a> {
+    /// Local ranks of the members.
+    ranks: &'a [u32],
+    /// The lowest local rank.
+    lowest: u32,
+    /// Position of this process in `ranks`.
+    me: u32,
+}
+
+/// Opens banks for the members on this host. Calls `move_on` and tries again while other members have to come first.
+fn open<T>(
     messenger: &Messenger,
     comm: &Communicator,
-    number: u32,
-    layout: impl Fn(&BankSizes, u32) -> Layout,
-    reach: impl FnOnce(&[u32]) -> Reach,
-) -> BankState {
+    move_on: impl Fn() -> bool,
+    mut open: impl FnMut(Members<'_>) -> io::Result<Option<T>>,
+) -> Option<T> {
     if comm.size() < 2 || places::is_mixed(messenger, comm) {
-        return BankState::Closed;
+        return None;
     }
     let job = &messenger.job;
     let ranks: Vec<u32> = comm.group().iter().filter_map(|world| job.local_rank(world.0)).collect();
-    let members = ranks.len() as u32;
     let me =
         ranks.iter().position(|local| *local == messenger.local).expect("a member is on its host") as u32;
     let lowest = ranks.iter().copied().min().expect("a communicator has members");
-    let key = RegionKey { context: comm.context().0, lowest, number };
-    let layout = layout(&messenger.job.header().banks, members);
-    match Banks::open(job, key, &layout, &ranks, me) {
-        Ok(Some(banks)) => BankState::Open(Box::new(banks), reach(&ranks)),
-        Ok(None) => BankState::Closed,
-        Err(error) => messenger
-            .abort(1, &format!("Tutti: rank {}: shared memory of a communicator: {error}", messenger.rank)),
+    let mut pauses = 0;
+    loop {
+        match open(Members { ranks: &ranks, lowest, me }) {
+            Ok(banks) => break banks,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if !move_on() {
+                    await_others(messenger, pauses);
+                    pauses += 1;
+                }
+            }
+            Err(error) => {
+                let reason = format!("shared memory of a communicator: {error}");
+                messenger.abort(1, &format!("Tutti: rank {}: {reason}", messenger.rank))
+            }
+        }
+    }
+}
+
+/// Lets the other members of the host run, which have to make the operations that this one has made before. Each pause is longer
+/// than the one before.
+fn await_others(messenger: &Messenger, pauses: u32) {
+    const YIELDS: u32 = 16;
+    const LONGEST: Duration = Duration::from_millis(2);
+    match pauses.checked_sub(YIELDS) {
+        None => thread::yield_now(),
+        Some(sleeps) => {
+            messenger
+                .block()
+                .set_waiting("other ranks to make the persistent operations that this one has made");
+            thread::sleep(Duration::from_micros(10 << sleeps.min(10)).min(LONGEST));
+            messenger.block().set_waiting("");
+        }
     }
 }

@@ -46,7 +46,8 @@ pub(crate) struct Kept {
     pub(crate) begun: FirstLaneCell<Option<Ticket>>,
     /// How often it was started.
     pub(crate) starts: AtomicU32,
-    /// A run by messages has failed: what is still under way of it could be taken for the next one's, as all have one tag.
+    /// A run has failed. If it was one by messages, what is still under way of it could be taken for the next one's, as all have
+    /// one tag; its banks are not used again.
     pub(crate) failed: AtomicBool,
 }
 
@@ -63,7 +64,7 @@ impl Kept {
 
     /// Its execution is at rest again, after it has failed or not.
     pub fn put_back(&self, held: &LaneGuard, run: Option<Run>, has_failed: bool) {
-        if has_failed && self.banks.is_none() {
+        if has_failed {
             self.failed.store(true, Ordering::Relaxed);
         }
         *self.run.borrow_mut(held) = run;

@@ -64,7 +64,8 @@ impl Wishes {
             .unwrap_or_default()
             .to_string();
         for (key, is_used) in [(TUNE, tune.is_some()), (ALGORITHM, !algorithms.is_empty())] {
-            if !is_used {
+            // Most have none at all, and what is refused is put in words.
+            if !is_used && !info.is_empty() {
                 // That there was none is as good.
                 let _ = info.delete(key);
             }

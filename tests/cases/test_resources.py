@@ -1,0 +1,31 @@
+"""What is made and freed again and again: nothing of it stays, and its numbers come again."""
+
+import os
+
+import pytest
+
+from harness import check
+
+# `make stress` has more of each.
+CYCLES = os.environ.get("CYCLES", "200")
+TIMES = int(os.environ.get("TIMES", "600"))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_what_is_freed_leaves_nothing_behind(tutti, ranks):
+    program = tutti.compile("live_allocations.c")
+    check(tutti.run(ranks, program, CYCLES, seconds=300 + int(CYCLES) // 10))
+
+
+@pytest.mark.parametrize("after", ["0", "1", "100"])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_numbers_come_again(tutti, ranks, after):
+    """All counters are short of their end by so much that it is passed."""
+    program = tutti.compile("wraps.c")
+    check(tutti.run(ranks, program, TIMES, env={"TUTTI_WRAP_AFTER": after}, seconds=300 + TIMES // 10))
+
+
+@pytest.mark.parametrize("setting", [{"TUTTI_COLLECTIVE_BYTES": "0"}, {"TUTTI_COLLECTIVE_BYTES": "1M"}, {"TUTTI_TUNE": "on"}])
+def test_numbers_come_again_where_there_is_no_shared_memory_or_tuning(tutti, setting):
+    program = tutti.compile("wraps.c")
+    check(tutti.run(2, program, TIMES, env={"TUTTI_WRAP_AFTER": "100", **setting}, seconds=300 + TIMES // 10))
