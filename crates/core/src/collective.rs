@@ -42,6 +42,7 @@ use tutti_coll::tune::{self, CallForm, Manner, Proposal};
 pub use tutti_coll::{Collective, Shape};
 use tutti_coll::{Environment, Plan};
 
+use tutti_sys::floating_point::isolated;
 use tutti_transport::banks::Banks;
 
 use crate::communicator::Communicator;
@@ -483,7 +484,7 @@ fn proposals(
     let (environment, _) = surroundings(held, process, comm, shape, Means::All);
     let default = plan(held, process, comm, shape, Means::All).choice;
     let any_bits = process.config.collectives.tune_any_order && !process.config.collectives.deterministic;
-    let mut found = tune::alternatives(shape, &environment, &default, form, any_bits);
+    let mut found = isolated(|| tune::alternatives(shape, &environment, &default, form, any_bits));
     if form == CallForm::Blocking && offloaded::is_candidate(held, comm, shape) {
         found.push(tune::in_kernel(&default));
     }
@@ -511,19 +512,14 @@ fn plan_as(
     // Ranks differ in how many neighbours they have, so what one has chosen is none of the others' business.
     let banks = neighbours.is_none().then(|| comm.collectives.node.banks(held)).flatten();
     let found = banks.as_ref().map(|banks| banks.found());
-    let plan = process.library.choices.borrow_mut(held).plan(
-        shape,
-        &environment,
-        whose,
-        forced,
-        found,
-        neighbours.as_ref(),
-    );
+    let mut choices = process.library.choices.borrow_mut(held);
+    let plan = isolated(|| choices.plan(shape, &environment, whose, forced, found, neighbours.as_ref()));
+    drop(choices);
     let generator = plan.choice.generator;
     let bytes = shape.bytes();
     events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);
     if process.config.collectives.explain && comm.rank().0 == 0 {
-        eprintln!("Tutti: {}", plan.choice.reason());
+        eprintln!("Tutti: {}", isolated(|| plan.choice.reason()));
     }
     plan
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tutti_base::traffic::{self, Totals};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::job::RankState;
-use tutti_sys::{crash, debugger, this_process};
+use tutti_sys::{crash, debugger, floating_point, this_process};
 
 use crate::collective::{self, tell_undecided};
 use crate::constructors::split;
@@ -38,6 +38,20 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     if PHASE.load(Ordering::Acquire) != BEFORE {
         return Err(Error::new(ErrorClass::Other, "MPI is initialised already (or was, and is finalised)"));
     }
+    let process = floating_point::isolated(|| join(wanted))?;
+    let process = PROCESS.get_or_init(|| process);
+    this_process::at_exit(leave_at_exit);
+    if process.config.diagnosis.backtrace {
+        crash::tell(process.rank.0);
+    }
+    debugger::wait_at_gate();
+    warn_of_other_libraries(process);
+    process.block().set_state(RankState::Running);
+    PHASE.store(RUNNING, Ordering::Release);
+    Ok(process)
+}
+
+fn join(wanted: ThreadLevel) -> Result<Process> {
     let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
     if wanted == ThreadLevel::Multiple || config.waiting.progress_thread {
@@ -49,17 +63,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     if config.collectives.tune.is_on() {
         inside::begin();
     }
-    let process = Process::new(config, boot, wanted, ABOVE, split::split)?;
-    let process = PROCESS.get_or_init(|| process);
-    this_process::at_exit(leave_at_exit);
-    if process.config.diagnosis.backtrace {
-        crash::tell(process.rank.0);
-    }
-    debugger::wait_at_gate();
-    warn_of_other_libraries(process);
-    process.block().set_state(RankState::Running);
-    PHASE.store(RUNNING, Ordering::Release);
-    Ok(process)
+    Process::new(config, boot, wanted, ABOVE, split::split)
 }
 
 /// Warns of a second MPI library, by the first rank of each host: ranks of a host are alike in that.
@@ -93,7 +97,7 @@ pub fn finalize(held: &mut LaneGuard, process: &'static Process) {
     }
     tell_undecided(held, process);
     if process.rank.0 == 0 {
-        process.library.learnings.borrow(held).keep(&process.config);
+        floating_point::isolated(|| process.library.learnings.borrow(held).keep(&process.config));
     }
     warn_of_other_libraries(process);
     process.block().set_state(RankState::Finalized);

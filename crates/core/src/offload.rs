@@ -272,9 +272,9 @@ impl OffloadGroup {
         Err(Error::new(
             ErrorClass::Other,
             format!(
-                "the packet program of the host of rank {peer} is silent for {:.1} seconds: it is gone, or \
+                "the packet program of the host of rank {peer} is silent for {:.1?}: it is gone, or \
                  packets of UDP port {PORT} do not get through any more (TUTTI_OFFLOAD=off does without it)",
-                (now - since).as_secs_f64()
+                now - since
             ),
         ))
     }

@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_sys::signal::Mask;
+use tutti_sys::own_thread;
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::waiting::Waiting;
 
@@ -82,15 +82,11 @@ fn begin(
         return Ok(());
     }
     ENDS.store(false, Ordering::Relaxed);
-    // The program's signal handlers run in the program's threads.
-    let mask = Mask::all().block();
-    let started = std::thread::Builder::new().name(name.to_string()).spawn(work);
-    mask.install();
     let reason = |error| {
         let why = "TUTTI_PROGRESS_THREAD=1 needs a thread, but none starts";
         Error::new(ErrorClass::Other, format!("{why}: {error}"))
     };
-    *thread = Some(started.map_err(reason)?);
+    *thread = Some(own_thread::spawn(name, work).map_err(reason)?);
     Ok(())
 }
 

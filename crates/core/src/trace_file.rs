@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tutti_base::trace::{self as format, Exchange};
 use tutti_base::{Rank, Result};
-use tutti_sys::{clock, files};
+use tutti_sys::{clock, files, floating_point};
 
 use crate::collective::broadcast_bytes;
 use crate::exchange::{exchange, swap};
@@ -38,7 +38,8 @@ pub fn collect(held: &mut LaneGuard, process: &Process) -> Result<()> {
     let (offset, origin) = clocks(held, process, &hosts)?;
     let mut text = String::new();
     let host = hosts[process.rank.0 as usize];
-    format::write_rank(&mut events, host, i128::from(origin) + i128::from(offset), &mut text);
+    let origin_ns = i128::from(origin) + i128::from(offset);
+    floating_point::isolated(|| format::write_rank(&mut events, host, origin_ns, &mut text));
     let world = &process.library.world;
     if process.rank.0 != 0 {
         return exchange(held, process, world, Rank(0), TAG, text.into_bytes()).map(drop);

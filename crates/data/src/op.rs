@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Result};
 
-/// A user's function: input, inout, count, datatype; computes `inout[i] = input[i] op inout[i]`.
-pub type UserFunction = Arc<dyn Fn(*const u8, *mut u8, i64, &Datatype) + Send + Sync>;
+/// A user's function: input, inout, count, datatype, handle; computes `inout[i] = input[i] op inout[i]`. The
+/// handle is that of [`Reducer::named`](crate::Reducer::named).
+pub type UserFunction = Arc<dyn Fn(*const u8, *mut u8, i64, &Datatype, usize) + Send + Sync>;
 
 /// The predefined operators; the discriminants are the handles of the ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

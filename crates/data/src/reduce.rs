@@ -57,6 +57,8 @@ struct Direct {
 pub struct Reducer {
     direct: Option<Direct>,
     datatype: Datatype,
+    /// See [`Reducer::named`].
+    handle: usize,
     action: Action,
 }
 
@@ -74,7 +76,7 @@ impl Op {
             (Action::Pairs(kernels), _) => Some(Direct { kernels: *kernels, offset: 0, elements: 1 }),
             _ => None,
         };
-        Ok(Reducer { direct, datatype: datatype.clone(), action })
+        Ok(Reducer { direct, datatype: datatype.clone(), handle: 0, action })
     }
 
     fn action(&self, datatype: &Datatype) -> Result<Action> {
@@ -120,10 +122,19 @@ impl fmt::Debug for Reducer {
 }
 
 impl Reducer {
-    /// Whether `other` is certainly the same operator on the same datatype.
+    /// Gives a user's function this handle of the datatype: the one that the call named, as a program may have
+    /// several for equal types. 0 where nobody named one.
+    #[must_use]
+    pub fn named(self, handle: usize) -> Reducer {
+        Reducer { handle, ..self }
+    }
+
+    /// Whether `other` is certainly the same operator on the same datatype, by the same handle where that matters.
     #[inline]
     pub fn is_same(&self, other: &Reducer) -> bool {
-        Arc::ptr_eq(&self.datatype.0, &other.datatype.0) && self.action.is_same(&other.action)
+        Arc::ptr_eq(&self.datatype.0, &other.datatype.0)
+            && self.action.is_same(&other.action)
+            && (self.handle == other.handle || !self.calls_user())
     }
 
     /// Whether the operator is a function of the user's.
@@ -240,7 +251,7 @@ impl Reducer {
         unsafe {
             self.copy(*last, sum, count);
             for source in rest.iter().rev() {
-                function(*source, sum, count as i64, &self.datatype);
+                function(*source, sum, count as i64, &self.datatype, self.handle);
             }
             self.copy(sum, into, count);
         }

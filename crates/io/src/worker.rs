@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::process::Process;
-use tutti_sys::signal::Mask;
+use tutti_sys::own_thread;
 use tutti_transport::shm::ring_doorbell;
 
 use tutti_storage::Moved;
@@ -63,13 +63,7 @@ pub fn start(process: &'static Process, work: Work) -> Result<Arc<Job>> {
     let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
     queue.jobs.push_back(Arc::clone(&job));
     if queue.idle == 0 && queue.threads < THREADS {
-        // The program's signal handlers run in the program's threads.
-        let mask = Mask::all().block();
-        let started = std::thread::Builder::new()
-            .name("tutti-io".to_string())
-            .spawn(move || advance_unattended(process));
-        mask.install();
-        match started {
+        match own_thread::spawn("tutti-io", move || advance_unattended(process)) {
             Ok(_) => queue.threads += 1,
             Err(_) if queue.threads > 0 => {}
             Err(error) => {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 
 use crate::cgroup::{self, Group};
+use crate::floating_point;
 
 const WORD_BITS: usize = 64;
 /// Largest affinity mask the kernel is asked for: 1024 words, 65536 processors.
@@ -119,13 +120,19 @@ pub fn move_elsewhere() -> io::Result<bool> {
 /// where a control group limits processor time. At least 1.
 pub fn usable_processors() -> usize {
     let masked = affinity().map_or(1, |set| set.len()).max(1);
-    let quota = quota().map_or(masked, |processors| processors.ceil() as usize);
-    masked.min(quota.max(1))
+    masked.min(quota_in_processors().unwrap_or(masked).max(1))
 }
 
 /// Processors' worth of time that the control groups of this process allow, if they limit it.
 pub fn quota() -> Option<f64> {
-    tightest(&cgroup::groups("cpu"))
+    let groups = cgroup::groups("cpu");
+    floating_point::isolated(|| tightest(&groups))
+}
+
+/// The whole processors that are needed to use up [`quota`].
+pub fn quota_in_processors() -> Option<usize> {
+    let quota = quota();
+    floating_point::isolated(|| quota.map(|processors| processors.ceil() as usize))
 }
 
 /// The tightest limit of these groups.

@@ -16,6 +16,7 @@ use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crate::arithmetic_exception::Exception;
 use crate::{host_memory, signal};
 
 /// How long the child may take.
@@ -78,7 +79,7 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, _context: *mut 
             // Without the handlers that fork(3) runs: they would lock.
             let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t;
             if child == 0 {
-                write_all(&story(signal, (code > 0).then_some(address)));
+                write_all(&story(signal, code, (code > 0).then_some(address)));
                 libc::_exit(0);
             }
             await_child(child);
@@ -118,16 +119,22 @@ unsafe fn await_child(child: libc::pid_t) {
 }
 
 /// What is said, in one piece.
-fn story(signal: c_int, address: Option<usize>) -> String {
+fn story(signal: c_int, code: c_int, address: Option<usize>) -> String {
     let rank = RANK.load(Ordering::Relaxed);
     let mut text = format!("tutti: rank {rank}: {}", signal::describe(signal));
-    if let Some(address) = address.filter(|_| signal != libc::SIGABRT) {
-        // Writing to a string does not fail.
-        let _ = write!(text, " at address {address:#x}");
+    // Writing to a string does not fail. For these signals the address is that of data, for others of code.
+    let data = address.filter(|_| signal == libc::SIGSEGV || signal == libc::SIGBUS);
+    if let Some(data) = data {
+        let _ = write!(text, " at address {data:#x}");
+    }
+    let exception = Exception::from_code(code).filter(|_| signal == libc::SIGFPE);
+    if let Some(exception) = exception {
+        let _ = write!(text, ": {}", exception.name());
     }
     text.push_str("; it was here (TUTTI_BACKTRACE=0: nothing is said):\n");
     let frames = frames(&Backtrace::force_capture().to_string());
-    if let Some(complaint) = address.and_then(|address| buffer_complaint(&frames, address)) {
+    let complaint = data.and_then(|address| buffer_complaint(&frames, address));
+    if let Some(complaint) = complaint.or_else(|| exception?.complaint(called(&frames))) {
         let _ = writeln!(text, "tutti: rank {rank}: {complaint}");
     }
     for (number, frame) in frames.iter().take(MOST_FRAMES).enumerate() {

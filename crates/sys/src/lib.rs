@@ -17,10 +17,12 @@
 //! that, `spawning` is the order that a rank gives its launcher), `interface` (by which addresses hosts
 //! reach each other), `guardian` (a process that watches others and outlives its maker), `refusal` (errors
 //! with the name of the call, and what to do about them), `files` (files that users name, read and written
-//! where others can write too), `cgroup` (limits, and who was killed for lack of memory), `maps` and
+//! where others can write too), `floating_point` (work that leaves no trace in the program's floating-point
+//! environment), `own_thread` (threads of the library), `cgroup` (limits, and who was killed for lack of memory), `maps` and
 //! `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that changes). Absent:
 //! policy.
 
+mod arithmetic_exception;
 pub mod cache;
 pub mod cgroup;
 pub mod clock;
@@ -33,6 +35,7 @@ pub mod event;
 pub mod fabric;
 pub mod file;
 pub mod files;
+pub mod floating_point;
 pub mod futex;
 pub mod guardian;
 pub mod host_memory;
@@ -49,6 +52,7 @@ pub mod maps;
 pub mod memory;
 pub mod multicast;
 pub mod namespaces;
+pub mod own_thread;
 pub mod pagemap;
 pub mod pmix;
 pub mod process;

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 
 use crate::cpu::{self, ProcessorSet};
+use crate::own_thread;
 use crate::refusal;
 use crate::signal::Mask;
 
@@ -214,13 +215,10 @@ pub fn start_helper(
     });
     mask.install();
     let pid = started.map_err(|error| error.error)?;
-    let mask = Mask::all().block();
-    let reaper = std::thread::Builder::new().name("tutti-helper".to_string());
-    let reaping = reaper.spawn(move || {
+    own_thread::spawn("tutti-helper", move || {
         let _ = reap_with(pid, 0);
-    });
-    mask.install();
-    reaping.map(drop)
+    })
+    .map(drop)
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {

@@ -244,10 +244,7 @@ pub fn connect_within(to: SocketAddr, segment_bytes: Option<u32>, time: Duration
     while !event::is_writable(std::os::fd::AsFd::as_fd(&stream)) {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("no answer for {} s", time.as_secs_f32()),
-            ));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer for {time:?}")));
         }
         event::wait_writable(&[stream.as_raw_fd()], left);
     }

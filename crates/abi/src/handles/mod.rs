@@ -16,7 +16,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tutti_base::{Error, Result};
+use tutti_base::{Error, ErrorClass, Result};
 
 use self::kind::Kind;
 use crate::types::Raw;
@@ -199,11 +199,35 @@ fn retire(object: Box<dyn Any + Send>) {
 /// # Errors
 /// `NoMem` when there are 2^30 objects of the kind.
 pub fn insert<K: Stored>(object: K::Object) -> Result<Raw<K>> {
-    let (index, slot) = K::table().claim().ok_or_else(|| {
-        Error::new(tutti_base::ErrorClass::NoMem, format!("too many handles for {}s", K::WHAT))
-    })?;
+    let (index, slot) = K::table()
+        .claim()
+        .ok_or_else(|| Error::new(ErrorClass::NoMem, format!("too many handles for {}s", K::WHAT)))?;
     slot.object.store(Box::into_raw(Box::new(object)), Ordering::Release);
     Ok(Raw::from_bits(bits::<K>(index, slot.generation.load(Ordering::Relaxed))))
+}
+
+/// Makes a removed handle valid again, for this object, until it is removed once more.
+///
+/// # Errors
+/// The object, if the handle was never given, or another one was given for its slot meanwhile.
+pub fn revive<K: Stored>(raw: Raw<K>, object: K::Object) -> std::result::Result<(), K::Object> {
+    let (index, generation) = index_and_generation(raw.bits());
+    let is_own = (raw.bits() >> KIND_SHIFT) as u8 == K::CODE;
+    let Some(slot) = K::table().slot(index).filter(|_| is_own) else { return Err(object) };
+    let mut free = K::table().free.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_latest = slot.generation.load(Ordering::Relaxed) == following(generation);
+    // A slot that is free was given to nobody under its present generation.
+    let place = free.indices.iter().rposition(|free| *free == index).filter(|_| is_latest);
+    let Some(place) = place else { return Err(object) };
+    free.indices.swap_remove(place);
+    slot.generation.store(generation, Ordering::Relaxed);
+    slot.object.store(Box::into_raw(Box::new(object)), Ordering::Release);
+    Ok(())
+}
+
+/// The generation after this one: never 0.
+fn following(generation: u32) -> u32 {
+    ((generation + 1) % GENERATIONS).max(1)
 }
 
 /// Makes a handle invalid. The object stays usable until the call ends.
@@ -226,8 +250,7 @@ pub unsafe fn remove<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s K
     if unlinked.is_null() {
         return Err(complaint(raw, argument));
     }
-    let next = (generation + 1) % GENERATIONS;
-    slot.generation.store(next.max(1), Ordering::Relaxed);
+    slot.generation.store(following(generation), Ordering::Relaxed);
     // SAFETY: the pointer came from a box in `insert`; the swap made this call its only owner.
     retire(unsafe { Box::from_raw(unlinked) });
     K::table().free.lock().unwrap_or_else(PoisonError::into_inner).indices.push(index);
@@ -293,7 +316,11 @@ pub fn complaint<K: Kind>(raw: Raw<K>, argument: &str) -> Error {
         format!("argument {argument} is {}", K::NULL_NAME)
     } else if let Some(other) = kind::name_of_number(raw.bits()) {
         if other == what {
-            format!("argument {argument} ({raw:?}) is not {what} that exists here")
+            let when = match K::CLASS {
+                ErrorClass::Comm => ": the world's communicators are there from MPI_Init to MPI_Finalize",
+                _ => "",
+            };
+            format!("argument {argument} ({raw:?}) is not {what} that exists here{when}")
         } else {
             format!("argument {argument} is {other} ({raw:?}), not {what}")
         }
@@ -310,8 +337,9 @@ pub fn complaint<K: Kind>(raw: Raw<K>, argument: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handles::kind::{Errhandler, Group};
+    use crate::handles::kind::{Errhandler, Group, Info};
     use tutti_core::group::Group as CoreGroup;
+    use tutti_core::lanes::FirstLaneCell;
 
     fn check<K: Stored>(raw: Raw<K>, expected: std::result::Result<(), &str>) {
         // SAFETY: the reference is dropped at once.
@@ -374,6 +402,28 @@ mod tests {
         unsafe { remove(last, "thing") }.unwrap();
         assert_eq!(slot.generation.load(Ordering::Relaxed), 1);
         check(last, Err("was freed"));
+        drop_retired();
+    }
+
+    #[test]
+    fn a_removed_handle_can_be_valid_again() {
+        // No other test has such objects.
+        let object = || FirstLaneCell::new(tutti_core::info::Info::new());
+        let raw = insert::<Info>(object()).unwrap();
+        // SAFETY: the reference is dropped at once.
+        let remove_it = || unsafe { remove(raw, "thing") }.map(drop).unwrap();
+        assert!(revive(raw, object()).is_err(), "it is in use");
+        for _ in 0..2 {
+            remove_it();
+            assert!(revive(raw, object()).is_ok());
+            check(raw, Ok(()));
+        }
+        remove_it();
+        check(raw, Err("was freed"));
+        let other = insert::<Info>(object()).unwrap();
+        assert!(other != raw && revive(raw, object()).is_err(), "its slot is in use");
+        assert!(revive(Raw::<Info>::predefined(0x131), object()).is_err());
+        assert!(revive(Raw::<Info>::from_bits(0), object()).is_err());
         drop_retired();
     }
 

@@ -173,9 +173,9 @@ pub(super) fn check_operator(op: &tutti_data::Op, datatype: &tutti_data::Datatyp
 
 /// An operator for a datatype.
 fn operator(op: In<Op>, handle: In<Datatype>) -> Result<(Reducer, bool)> {
-    let (op, datatype) = (op.get()?, datatype(handle)?);
+    let (named, op, datatype) = (handle.raw().bits(), op.get()?, datatype(handle)?);
     check_operator(op, datatype)?;
-    Ok((op.bind(datatype)?, op.is_commutative()))
+    Ok((op.bind(datatype)?.named(named), op.is_commutative()))
 }
 
 pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Result<Operation<'s>> {

@@ -10,6 +10,7 @@ use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::lifecycle;
 use tutti_core::process::Process;
 use tutti_core::{progress_thread, trace_file};
+use tutti_sys::floating_point;
 
 use super::memory::process;
 use crate::entry::Call;
@@ -220,14 +221,16 @@ pub fn pcontrol(level: c_int) -> Result<()> {
 
 /// MPI_Wtime: seconds since the machine started, the same for all processes on it.
 pub fn wtime() -> c_double {
-    let now = clock(libc::clock_gettime);
-    now.tv_sec as c_double + now.tv_nsec as c_double * 1e-9
+    seconds(clock(libc::clock_gettime))
 }
 
 /// MPI_Wtick.
 pub fn wtick() -> c_double {
-    let resolution = clock(libc::clock_getres);
-    resolution.tv_sec as c_double + resolution.tv_nsec as c_double * 1e-9
+    seconds(clock(libc::clock_getres))
+}
+
+fn seconds(time: libc::timespec) -> c_double {
+    floating_point::isolated(|| time.tv_sec as c_double + time.tv_nsec as c_double * 1e-9)
 }
 
 fn clock(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int) -> libc::timespec {

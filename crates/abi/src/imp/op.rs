@@ -4,7 +4,6 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::lanes;
 use tutti_core::type_object::TypeObject;
 use tutti_data::{Datatype as Data, Op as Operation};
 
@@ -14,7 +13,6 @@ use crate::generated::callbacks::{MPI_User_function, MPI_User_function_c};
 use crate::handles;
 use crate::handles::kind::{Datatype, Op};
 use crate::imp::collective::check_operator;
-use crate::imp::datatype::handle_of;
 use crate::imp::memory;
 use crate::scope::{Address, HandleOut, In, Out};
 use crate::types::MPI_Datatype;
@@ -24,16 +22,30 @@ pub fn predefined(number: usize) -> Option<Operation> {
     Operation::predefined(u32::try_from(number).ok()?).cloned()
 }
 
-/// Lends a user's function a handle of `data`: a derived datatype may have no handle any more.
-fn with_handle(data: &Data, body: impl FnOnce(MPI_Datatype)) {
-    let held = lanes::enter();
-    let raw = handle_of(&held, data).expect("a program has less than 2^30 datatypes");
-    body(raw);
-    if !data.is_predefined() {
-        // SAFETY: the reference is dropped at once.
-        let removed = unsafe { handles::remove::<Datatype>(raw, "datatype") }.map(|_: &Arc<TypeObject>| ());
-        removed.expect("the handle was made above and the function only saw a copy");
+/// Lends a user's function the handle of `data` that its call named (MPI-5 section 6.9.5).
+fn with_handle(data: &Data, named: usize, body: impl FnOnce(MPI_Datatype)) {
+    let named = MPI_Datatype::from_bits(named);
+    // SAFETY: used at once.
+    let object = unsafe { handles::resolve(named, "datatype") };
+    if object.is_ok_and(|object| object.data() == data) {
+        return body(named);
     }
+    lend_again(data, named, body);
+}
+
+/// Lends a handle that the program has freed since the operation was called for, which completes normally all the
+/// same (MPI-5 section 5.1.9). If the handle cannot be valid again, another one is lent.
+#[cold]
+fn lend_again(data: &Data, named: MPI_Datatype, body: impl FnOnce(MPI_Datatype)) {
+    let object = Arc::new(TypeObject::new(data.clone()));
+    let raw = match handles::revive(named, object) {
+        Ok(()) => named,
+        Err(object) => handles::insert::<Datatype>(object).expect("a program has less than 2^30 datatypes"),
+    };
+    body(raw);
+    // SAFETY: the reference is dropped at once.
+    let removed = unsafe { handles::remove::<Datatype>(raw, "datatype") }.map(|_: &Arc<TypeObject>| ());
+    removed.expect("the handle was made above and the function only saw a copy");
 }
 
 fn no_function() -> Error {
@@ -49,8 +61,8 @@ pub fn create(
 ) -> Result<()> {
     let function = user_fn.ok_or_else(no_function)? as usize;
     let caller = dialect::spoken().MPI_User_function;
-    let apply = move |input: *const u8, inout: *mut u8, count: i64, data: &Data| {
-        with_handle(data, |mut raw| {
+    let apply = move |input: *const u8, inout: *mut u8, count: i64, data: &Data, named: usize| {
+        with_handle(data, named, |mut raw| {
             let mut done = 0;
             while done < count {
                 let mut length = c_int::try_from(count - done).unwrap_or(c_int::MAX);
@@ -77,8 +89,8 @@ pub fn create_c(
 ) -> Result<()> {
     let function = user_fn.ok_or_else(no_function)? as usize;
     let caller = dialect::spoken().MPI_User_function_c;
-    let apply = move |input: *const u8, inout: *mut u8, mut count: i64, data: &Data| {
-        with_handle(data, |mut raw| {
+    let apply = move |input: *const u8, inout: *mut u8, mut count: i64, data: &Data, named: usize| {
+        with_handle(data, named, |mut raw| {
             // SAFETY: the user's function; both buffers hold `count` items.
             unsafe {
                 let input = input.cast::<c_void>().cast_mut();
@@ -109,7 +121,7 @@ pub fn reduce_local(
     op: In<Op>,
 ) -> Result<()> {
     let items = memory::count(count, "count")?;
-    let (data, op) = (memory::datatype(datatype)?, op.get()?);
+    let (named, data, op) = (datatype.raw().bits(), memory::datatype(datatype)?, op.get()?);
     check_operator(op, data)?;
     memory::check_address(inbuf, "inbuf", items, data)?;
     memory::check_address(inoutbuf, "inoutbuf", items, data)?;
@@ -120,6 +132,8 @@ pub fn reduce_local(
         let reason = "arguments inbuf and inoutbuf are the same memory; give memory apart";
         return Err(Error::new(ErrorClass::Buffer, reason));
     }
+    let reducer = op.bind(data)?.named(named);
     // SAFETY: the caller of the MPI function vouches for both buffers (MPI-5 section 6.9.7).
-    unsafe { op.reduce(data, inbuf.pointer(), inoutbuf.pointer(), items) }
+    unsafe { reducer.apply(inbuf.pointer(), inoutbuf.pointer(), items) };
+    Ok(())
 }

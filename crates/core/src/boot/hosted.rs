@@ -133,7 +133,7 @@ fn create(
         std::iter::once(&own).chain(guests.iter().map(|guest| &guest.greeting)).collect();
     let ranks = all.len() as u32;
     let union: ProcessorSet = all.iter().flat_map(|greeting| greeting.processors.iter()).collect();
-    let quota = cpu::quota().map_or(usize::MAX, |processors| processors.ceil() as usize);
+    let quota = cpu::quota_in_processors().unwrap_or(usize::MAX);
     let processors = union.len().min(quota).max(1) as u32;
     // The machine is looked at only where that tells something: see `mpirun`, which does the same.
     let is_bound = all.iter().any(|greeting| greeting.processors != union);

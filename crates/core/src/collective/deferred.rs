@@ -24,7 +24,7 @@ use tutti_coll::Shape;
 use tutti_coll::ir::Kind;
 use tutti_coll::tune::cycle::Place;
 use tutti_coll::tune::{CallForm, Manner};
-use tutti_sys::clock;
+use tutti_sys::{clock, floating_point};
 
 use super::internal;
 use super::learnings;
@@ -335,8 +335,8 @@ pub(super) fn space_tests(manner: Manner) {
 
 /// Until when an operation is pushed on that begins now and is to take so long by the model.
 pub(super) fn push_end_ns(time_s: f64) -> u64 {
-    let ns = ((time_s * PUSHED_TIMES * 1e9) as u64).clamp(LEAST_PUSHED_NS, MOST_PUSHED_NS);
-    clock::now_ns() + ns
+    let ns = floating_point::isolated(|| (time_s * PUSHED_TIMES * 1e9) as u64);
+    clock::now_ns() + ns.clamp(LEAST_PUSHED_NS, MOST_PUSHED_NS)
 }
 
 /// Moves an operation on until it is over, or until then: starting stays local.

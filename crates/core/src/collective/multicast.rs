@@ -23,6 +23,7 @@ use tutti_base::Result;
 use tutti_base::config::Multicast;
 use tutti_coll::generator::Need;
 use tutti_coll::select::Choice;
+use tutti_sys::floating_point::isolated;
 use tutti_transport::Peer;
 
 use super::{Channel, Collective, Operation, Shape, internal, near, places};
@@ -44,13 +45,14 @@ pub(super) const CONCERNED: [Collective; 5] = [
 const FEWEST_HOSTS: u32 = 3;
 /// Shapes of operations of which it is known whether multicast makes them faster.
 const MOST_SHAPES: usize = 64;
-/// What such operations have to take until it is tried, in seconds: [`PATIENCE`], what it takes in vain.
-/// After each time that it was in vain it is so many times as much.
-const PRICE_S: f64 = 0.02;
-/// See [`PRICE_S`].
-const DEARER: f64 = 16.0;
+/// Total time of such operations after which multicast is tried: [`PATIENCE`], the time that a try in vain takes.
+/// After each try in vain it is multiplied by [`DEARER`]. Integers, as this runs in the program's floating-point
+/// environment.
+const PRICE_NS: u64 = 20_000_000;
+/// Factor for [`PRICE_NS`].
+const DEARER: u64 = 16;
 /// Where operations are tuned, it is not asked what each takes: so many are enough.
-const FEW_TUNED: f64 = 4.0;
+const FEW_TUNED: u64 = 4;
 /// After so many more, and then twice as many each time, it is asked whether it still works, at most after
 const AGAIN: u32 = 4;
 /// so many; and if it does not, it is tried again after so many times the operations there were.
@@ -76,22 +78,22 @@ pub(super) fn agree(
     if !CONCERNED.contains(&operation.collective()) {
         return Ok(());
     }
-    let Some(time_s) = concern(held, process, comm, &operation.shape(comm)) else { return Ok(()) };
-    if comm.collectives.multicast.borrow_mut(held).count(time_s) {
+    let Some(time_ns) = concern(held, process, comm, &operation.shape(comm)) else { return Ok(()) };
+    if comm.collectives.multicast.borrow_mut(held).count(time_ns) {
         decide(held, process, comm)
     } else {
         Ok(())
     }
 }
 
-/// Whether operations of this shape count, and what one takes without multicast, in seconds; the same at all
-/// members.
+/// Whether operations of this shape count, and what one takes without multicast, in nanoseconds; the same at
+/// all members.
 pub(super) fn concern(
     held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
-) -> Option<f64> {
+) -> Option<u64> {
     let its = &comm.collectives;
     let means = process.config.collectives.multicast;
     let may = means != Multicast::Off
@@ -103,15 +105,15 @@ pub(super) fn concern(
         return None;
     }
     if is_demanded(process) {
-        return Some(f64::INFINITY);
+        return Some(u64::MAX);
     }
     if shape.collective == Collective::Allreduce {
         return None;
     }
     if its.tune(held, process).is_on() {
-        return has_several_hosts(process, comm).then_some(PRICE_S / FEW_TUNED);
+        return has_several_hosts(process, comm).then_some(PRICE_NS / FEW_TUNED);
     }
-    its.multicast.borrow(held).time_s_of(shape)
+    its.multicast.borrow(held).time_ns_of(shape)
 }
 
 /// Whether it is used from the first operation on, if it is there.
@@ -148,30 +150,31 @@ pub(super) fn note(held: &LaneGuard, process: &Process, comm: &Communicator, sha
     let mut terms = comm.collectives.multicast.borrow_mut(held);
     let counts = match terms.is_there {
         true => choice.generator.requires(Need::Multicast),
-        false => choice.may_be_slower_than_multicast(),
+        false => isolated(|| choice.may_be_slower_than_multicast()),
     };
-    terms.note(shape, counts.then_some(choice.time));
+    terms.note(shape, counts.then(|| isolated(|| (choice.time * 1e9) as u64)));
 }
 
 impl Terms {
     /// Counts an operation that takes so long; whether this is one at which it is asked.
-    fn count(&mut self, time_s: f64) -> bool {
+    fn count(&mut self, time_ns: u64) -> bool {
         self.calls = self.calls.saturating_add(1);
-        self.time_s += time_s;
-        self.calls >= self.next && (self.is_there || self.time_s >= PRICE_S * DEARER.powi(self.vain))
+        self.time_ns = self.time_ns.saturating_add(time_ns);
+        let price_ns = PRICE_NS.saturating_mul(DEARER.saturating_pow(self.vain));
+        self.calls >= self.next && (self.is_there || self.time_ns >= price_ns)
     }
 
-    fn time_s_of(&self, shape: &Shape) -> Option<f64> {
+    fn time_ns_of(&self, shape: &Shape) -> Option<u64> {
         let shape = key(shape);
-        self.shapes.iter().find(|(known, _)| *known == shape).and_then(|(_, time_s)| *time_s)
+        self.shapes.iter().find(|(known, _)| *known == shape).and_then(|(_, time_ns)| *time_ns)
     }
 
     /// What is known once is not forgotten for another: which execution a member plans again depends on
     /// what has ended there.
-    fn note(&mut self, shape: &Shape, time_s: Option<f64>) {
+    fn note(&mut self, shape: &Shape, time_ns: Option<u64>) {
         let shape = key(shape);
         if self.shapes.len() < MOST_SHAPES && self.shapes.iter().all(|(known, _)| *known != shape) {
-            self.shapes.push((shape, time_s));
+            self.shapes.push((shape, time_ns));
         }
     }
 }
@@ -200,8 +203,8 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
     let its = &comm.collectives;
     let mut terms = its.multicast.borrow_mut(held);
     terms.is_there = is_there;
-    terms.time_s = 0.0;
-    terms.vain += i32::from(!is_there);
+    terms.time_ns = 0;
+    terms.vain += u32::from(!is_there);
     terms.pause = if is_there { (terms.pause * 2).clamp(AGAIN, SELDOM) } else { 0 };
     terms.next = match is_there {
         true => terms.calls.saturating_add(terms.pause),
@@ -293,31 +296,31 @@ mod tests {
 
     #[test]
     fn it_is_asked_when_it_would_have_paid() {
-        let check = |terms: &mut Terms, time_s: f64, operations: usize| {
-            let first = (1..=100_000).find(|_| terms.count(time_s));
-            assert_eq!(first, Some(operations), "{time_s}");
+        let check = |terms: &mut Terms, time_ns: u64, operations: usize| {
+            let first = (1..=100_000).find(|_| terms.count(time_ns));
+            assert_eq!(first, Some(operations), "{time_ns}");
         };
-        check(&mut Terms::default(), f64::INFINITY, 1);
-        check(&mut Terms::default(), PRICE_S, 1);
-        check(&mut Terms::default(), PRICE_S / 8.0, 8);
-        check(&mut Terms { vain: 1, ..Terms::default() }, PRICE_S / 8.0, 128);
-        check(&mut Terms { is_there: true, next: 5, ..Terms::default() }, 0.0, 5);
-        check(&mut Terms { next: 9, ..Terms::default() }, f64::INFINITY, 9);
-        assert!(!(0..1000).any(|_| Terms { next: u32::MAX, ..Terms::default() }.count(f64::INFINITY)));
+        check(&mut Terms::default(), u64::MAX, 1);
+        check(&mut Terms::default(), PRICE_NS, 1);
+        check(&mut Terms::default(), PRICE_NS / 8, 8);
+        check(&mut Terms { vain: 1, ..Terms::default() }, PRICE_NS / 8, 128);
+        check(&mut Terms { is_there: true, next: 5, ..Terms::default() }, 0, 5);
+        check(&mut Terms { next: 9, ..Terms::default() }, u64::MAX, 9);
+        assert!(!(0..1000).any(|_| Terms { next: u32::MAX, ..Terms::default() }.count(u64::MAX)));
     }
 
     #[test]
     fn what_counts_is_the_same_for_all_members() {
         let of = |rank, count| Shape { root: 1, ..Shape::new(Collective::Bcast, 4, rank, count) };
         let mut terms = Terms::default();
-        terms.note(&of(0, 8), Some(1.0));
+        terms.note(&of(0, 8), Some(1));
         terms.note(&of(2, 8), None);
         terms.note(&of(0, 9), None);
         let known: Vec<_> =
-            [(3, 8), (3, 9), (3, 10)].map(|(rank, count)| terms.time_s_of(&of(rank, count))).into();
-        assert_eq!(known, [Some(1.0), None, None]);
-        (100..300).for_each(|count| terms.note(&of(0, count), Some(2.0)));
+            [(3, 8), (3, 9), (3, 10)].map(|(rank, count)| terms.time_ns_of(&of(rank, count))).into();
+        assert_eq!(known, [Some(1), None, None]);
+        (100..300).for_each(|count| terms.note(&of(0, count), Some(2)));
         assert_eq!(terms.shapes.len(), MOST_SHAPES);
-        assert_eq!(terms.time_s_of(&of(1, 8)), Some(1.0));
+        assert_eq!(terms.time_ns_of(&of(1, 8)), Some(1));
     }
 }

@@ -301,11 +301,11 @@ pub(crate) struct Terms {
     /// have taken by the model since it was asked: see `crate::collective::multicast`.
     pub(crate) calls: u32,
     pub(crate) next: u32,
-    pub(crate) time_s: f64,
+    pub(crate) time_ns: u64,
     /// How often it was asked in vain.
-    pub(crate) vain: i32,
+    pub(crate) vain: u32,
     /// Whether operations of these shapes count, and how long one takes by the model.
-    pub(crate) shapes: Vec<(Shape, Option<f64>)>,
+    pub(crate) shapes: Vec<(Shape, Option<u64>)>,
     /// Operations until it is asked again.
     pub(crate) pause: u32,
     pub(crate) tries: u32,

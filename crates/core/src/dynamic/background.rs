@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tutti_sys::signal::Mask;
+use tutti_sys::own_thread;
 use tutti_transport::shm::ring_doorbell;
 
 use crate::lanes::LaneGuard;
@@ -27,17 +27,13 @@ pub fn wait_for<T: Send + 'static>(
 ) -> io::Result<T> {
     let slot = Arc::new((AtomicBool::new(false), Mutex::new(None)));
     let (filled, job, local) = (Arc::clone(&slot), Arc::clone(&process.job), process.local);
-    // The program's signal handlers run in the program's threads.
-    let mask = Mask::all().block();
-    let thread = std::thread::Builder::new().name("tutti-meeting".to_string()).spawn(move || {
+    let thread = own_thread::spawn("tutti-meeting", move || {
         let result = work();
         *filled.1.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         filled.0.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         ring_doorbell(&job, local, 0);
-    });
-    mask.install();
-    let thread = thread?;
+    })?;
     progress::wait_until(held, process, &|| what.to_string(), |_| slot.0.load(Ordering::Acquire));
     let result = slot.1.lock().unwrap_or_else(PoisonError::into_inner).take();
     // It has nothing left to do but to end.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::letter::{self, Fields};
 use tutti_sys::local_socket::{self, Connection, Listener};
-use tutti_sys::signal::Mask;
+use tutti_sys::own_thread;
 
 use super::background::wait_for;
 use super::ports;
@@ -34,9 +34,7 @@ impl Service {
         letter::put(&mut answer, name);
         letter::put(&mut answer, port);
         let stop = Arc::clone(&is_over);
-        let mask = Mask::all().block();
-        let thread = std::thread::Builder::new().name("tutti-service".to_string());
-        let started = thread.spawn(move || {
+        let started = own_thread::spawn("tutti-service", move || {
             while !stop.load(Ordering::Acquire) {
                 match listener.accept() {
                     Ok(Some(caller)) if is_own(&caller) => drop(letter::send(&caller, &answer, &[])),
@@ -46,7 +44,6 @@ impl Service {
                 }
             }
         });
-        mask.install();
         started.map(|_| Service { port: port.to_vec(), socket, is_over })
     }
 }

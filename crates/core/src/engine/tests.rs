@@ -445,7 +445,7 @@ impl Side {
 fn operator(commutative: bool) -> Op {
     let combine = operation(commutative);
     Op::user(
-        Arc::new(move |input, inout, count, datatype| {
+        Arc::new(move |input, inout, count, datatype, _| {
             for index in 0..count {
                 let read = |base: *const u8| -> Item {
                     let mut bytes = [0; 8];

@@ -15,6 +15,8 @@ const SHORTEST: u32 = 14;
 const SAMPLES: u8 = 2;
 /// Every so many messages take the way that seemed the longer one.
 const TRIED_AGAIN: u8 = 64;
+/// Bytes for which the ticks of a copy are kept: enough for a resolution of one percent, few enough for 32 bits.
+const UNIT: u64 = 64 << 10;
 
 /// What is known of the two ways from one peer.
 #[derive(Clone, Debug, Default)]
@@ -41,22 +43,26 @@ pub(super) enum Reading {
     Mapped,
 }
 
-/// Ticks of the clock for a KiB.
+/// Ticks of the clock for [`UNIT`] bytes. An integer: this runs in the program's floating-point environment.
 #[derive(Clone, Copy, Debug, Default)]
 struct StoreMode {
-    ticks: f32,
+    ticks: u32,
     samples: u8,
 }
 
 impl StoreMode {
     /// Looks at one more copy. What disturbs only adds: less is believed at once, more only when it is seen again and again.
     fn took(&mut self, ticks: u64, bytes: u64) {
-        let sample = ticks as f32 * 1024.0 / bytes.max(1) as f32;
+        let sample = ticks.saturating_mul(UNIT) / bytes.max(1);
+        let sample = u32::try_from(sample).unwrap_or(u32::MAX);
         if self.samples == 0 {
             self.ticks = sample;
         }
-        let change = sample.min(4.0 * self.ticks) - self.ticks;
-        self.ticks += if change < 0.0 { change / 2.0 } else { change / 8.0 };
+        let sample = sample.min(self.ticks.saturating_mul(4));
+        self.ticks = match sample.checked_sub(self.ticks) {
+            Some(more) => self.ticks + more / 8,
+            None => self.ticks - (self.ticks - sample) / 2,
+        };
         self.samples = self.samples.saturating_add(1);
     }
 
@@ -82,7 +88,7 @@ impl PathChoice {
         }
         // Who only receives knows nothing of the other side, which does much the same.
         let fill = if fill.is_known() { fill } else { take };
-        let ring = if alone { take.ticks.max(fill.ticks) } else { take.ticks + fill.ticks };
+        let ring = if alone { take.ticks.max(fill.ticks) } else { take.ticks.saturating_add(fill.ticks) };
         (read.ticks < ring) != messages.is_multiple_of(TRIED_AGAIN)
     }
 

@@ -390,7 +390,7 @@ fn derived_types_replace_and_users() {
     check(op(SUM), &|i| 100 + i);
     check(op(0x3c), &|i| i);
     check(op(0x3d), &|_| 100);
-    let minus = |input: *const u8, inout: *mut u8, count: i64, datatype: &Datatype| {
+    let minus = |input: *const u8, inout: *mut u8, count: i64, datatype: &Datatype, _: usize| {
         for item in 0..count as isize {
             for place in [0, 1, 4, 5, 8, 9] {
                 let offset = item * datatype.extent() as isize + 4 * place;

@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Setting] = &[
         scope: Scope::Job,
         audience: Audience::Developer,
         doc: "for tests: numbers that come again (contexts, operations, persistent operations) do so after so many; 0 when all are used",
-        set: |c, v| size(v).map(|x| c.diagnosis.wrap_after = x),
+        set: |c, v| within(v, 0, 1 << 62).map(|x| c.diagnosis.wrap_after = x),
         show: |c| c.diagnosis.wrap_after.to_string(),
     },
 ];

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tutti_coll::simulate::Layout;
 use tutti_coll::{Environment, Model};
+use tutti_sys::floating_point::isolated;
 use tutti_topo::model::Places;
 use tutti_topo::{Level, Machine, ProcessorSet};
 
@@ -117,7 +118,7 @@ pub fn model(messenger: &Messenger) -> Arc<Model> {
         });
         Arc::new(model.under(&messenger.config))
     };
-    Arc::clone(MODEL.get_or_init(read))
+    Arc::clone(MODEL.get_or_init(|| isolated(read)))
 }
 
 #[cfg(test)]

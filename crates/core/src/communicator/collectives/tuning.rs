@@ -11,6 +11,7 @@ use tutti_base::config::{Tune, TuneSearch};
 use tutti_coll::Shape;
 use tutti_coll::tune::cycle::{Cycle, Place};
 use tutti_coll::tune::{CallForm, Decision, NextStep, Proposal, Rules, Sample, Tuner, UnitKey, search};
+use tutti_sys::floating_point::isolated;
 
 use super::learnings::Learnings;
 use super::words::Words;
@@ -267,7 +268,7 @@ impl Unit {
         let mut alternatives: Vec<_> = proposals.iter().map(|proposal| proposal.alternative).collect();
         let seed = place.key.bytes ^ u64::from(place.occurrence) << 48 ^ (place.key.collective as u64) << 56;
         let strategy = search::strategy(search.name(), seed).expect("every setting names a strategy");
-        let tuner = match known {
+        let tuner = isolated(|| match known {
             Some(best) => Tuner::known(alternatives, strategy, best),
             None => {
                 if !tries {
@@ -275,7 +276,7 @@ impl Unit {
                 }
                 Tuner::new(alternatives, strategy, Rules::default())
             }
-        };
+        });
         Unit { tuner, proposals: proposals.into(), key, open: None, call_ns: None, latest: 0 }
     }
 
@@ -287,15 +288,16 @@ impl Unit {
                 inside_ns: self.call_ns.take().unwrap_or(inside_ns),
                 period_ns: reading.now_ns.saturating_sub(start.now_ns),
             };
-            self.tuner.record(operation, sample);
+            isolated(|| self.tuner.record(operation, sample));
         }
         if self.tuner.takes_hints()
             && let Some(hint) = learnings.hint(&self.key, &self.proposals)
         {
-            self.tuner.hint(hint);
+            isolated(|| self.tuner.hint(hint));
         }
         let was_decided = self.tuner.decision().is_some();
-        let NextStep::Take { alternative, operation, words } = self.tuner.turn() else { return None };
+        let step = isolated(|| self.tuner.turn());
+        let NextStep::Take { alternative, operation, words } = step else { return None };
         self.open = Some((operation, reading));
         let decided = self.tuner.decision().filter(|_| !was_decided);
         let decided = decided.map(|decision| self.decided(place, decision));
@@ -304,12 +306,12 @@ impl Unit {
 
     /// The maxima of what it has contributed.
     pub fn heard(&mut self, words: &[u64]) {
-        self.tuner.heard(words);
+        isolated(|| self.tuner.heard(words));
     }
 
     /// They could not be taken.
     pub fn give_up(&mut self) {
-        self.tuner.give_up();
+        isolated(|| self.tuner.give_up());
     }
 
     /// How it ended, if it has: the proposal that all further operations take.
@@ -343,6 +345,10 @@ impl Unit {
 
     /// A sentence on what was decided, and what each alternative that was tried costs an operation.
     fn describe(&self, place: Place, number: usize, why: &str) -> String {
+        isolated(|| self.sentence(place, number, why))
+    }
+
+    fn sentence(&self, place: Place, number: usize, why: &str) -> String {
         let Place { key, occurrence } = place;
         let name = |proposal: &Proposal| {
             let Proposal { choice, manner, .. } = proposal;

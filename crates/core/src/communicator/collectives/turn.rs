@@ -2,6 +2,7 @@
 
 use tutti_coll::Plan;
 use tutti_coll::generator::Node;
+use tutti_sys::floating_point::isolated;
 use tutti_transport::banks::{Banks, Class, Slot};
 
 /// What one operation uses of the banks.
@@ -37,7 +38,7 @@ impl SlotNeeds {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
         let lends = plan.choice.generator.node() == Node::Exposed;
-        let streams = lends && plan.exceeds_cache();
+        let streams = lends && isolated(|| plan.exceeds_cache());
         SlotNeeds { bytes, lends, streams, near_bytes, class: None }
     }
 

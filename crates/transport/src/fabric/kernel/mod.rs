@@ -391,10 +391,10 @@ impl Kernel {
         }
         for place in broken {
             let reason = format!(
-                "for {} s (TUTTI_SILENCE_MS) nothing of what was sent over the connection has been acknowledged: its host is \
+                "for {:?} (TUTTI_SILENCE_MS) nothing of what was sent over the connection has been acknowledged: its host is \
                  gone, or long packets get lost on the way (a network that carries less than the interface's MTU, and a \
                  firewall that drops the ICMP messages which say so)",
-                self.silence.as_secs_f32()
+                self.silence
             );
             self.broke(place, &io::Error::new(io::ErrorKind::TimedOut, reason));
         }
