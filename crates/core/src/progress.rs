@@ -151,6 +151,7 @@ pub fn poll(held: &mut LaneGuard, messenger: &Messenger) {
         Turn::Stay => return held.relax(),
         Turn::Yield | Turn::Sleep(_) => clock::now_ns(),
     };
+    (messenger.above.watch_departed)(held);
     if let Turn::Sleep(time) = turn {
         tell_threads(held, messenger);
         held.release_while(|| std::thread::sleep(time));
@@ -262,6 +263,7 @@ fn last_look(
     if lane.is_first() {
         (messenger.above.watch_others)(held);
     }
+    (messenger.above.watch_departed)(held);
     let mut messages = messenger.messages.borrow_mut(held);
     // Another thread may have done it meanwhile.
     let mut found = messages.state.requests.told != heard;

@@ -505,6 +505,16 @@ impl<C: Carrier> Driver<C> {
         taken
     }
 
+    /// See [`Directory::collects_arrivals`].
+    pub fn collects_arrivals(&self) -> bool {
+        self.directory.collects_arrivals()
+    }
+
+    /// See [`Directory::report_arrival`].
+    pub fn report_arrival(&mut self) {
+        self.directory.report_arrival();
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> FabricCounters {
         let machine = self.machine.counters();

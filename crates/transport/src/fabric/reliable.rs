@@ -398,6 +398,16 @@ impl Reliable {
         Ok(())
     }
 
+    /// See [`Directory::collects_arrivals`].
+    pub fn collects_arrivals(&self) -> bool {
+        self.directory.collects_arrivals()
+    }
+
+    /// See [`Directory::report_arrival`].
+    pub fn report_arrival(&mut self) {
+        self.directory.report_arrival();
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> FabricCounters {
         let partner = size_of::<Partner>() + size_of::<u32>();
