@@ -93,7 +93,7 @@ pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulat
     comm.collectives.near.of(process, &process.library.layouts, comm)
 }
 
-/// This process leaves the multicasts of a communicator: it repairs nothing any more.
+/// Takes this process out of the multicasts of a communicator. A process that has left repairs nothing.
 pub(crate) fn leave_multicasts(held: &LaneGuard, comm: &Communicator) {
     multicast::leave(held, comm);
 }

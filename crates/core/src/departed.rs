@@ -14,7 +14,7 @@ use crate::host::ThreadLevel;
 use crate::lanes::LaneGuard;
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
-use crate::p2p::departures::Partner;
+use crate::p2p::absent::Partner;
 use crate::process::{Process, by_context};
 use crate::progress;
 use crate::request::RequestId;
@@ -47,7 +47,7 @@ fn take_in_all(held: &LaneGuard, messenger: &Messenger) {
     let _ = (0..MOST_LOOKS).take_while(|_| progress::take_in(held, messenger)).count();
 }
 
-/// Requests that wait for a rank that has left, each with the error it ends with.
+/// Returns the requests that wait for a rank that has left, and the error of each.
 fn vain_requests(held: &LaneGuard, process: &Process) -> Vec<(RequestId, Error)> {
     let waiting = process.messages.borrow(held).state.waiting_requests();
     let vain = waiting.into_iter().filter_map(|(id, partner)| match partner {
@@ -63,7 +63,7 @@ fn vain_requests(held: &LaneGuard, process: &Process) -> Vec<(RequestId, Error)>
     vain.collect()
 }
 
-/// Blocking probes for a message of a rank that has left, each with the error it ends with.
+/// Returns the blocking probes for a message of a rank that has left, and the error of each.
 fn vain_probes(held: &LaneGuard, process: &Process) -> Vec<(Pattern, Error)> {
     let probes = process.messages.borrow(held).state.departures.probes().to_vec();
     let vain = probes.into_iter().filter_map(|pattern| {
@@ -85,7 +85,7 @@ fn error(what: &str) -> Error {
     Error::new(ErrorClass::Other, format!("{what} (it has called MPI_Finalize)"))
 }
 
-/// The processes that may send what a receive waits for. None if that is not known.
+/// Returns the possible senders of the message of a receive, or `None` if they are not known.
 fn senders(held: &LaneGuard, process: &Process, pattern: Pattern) -> Option<Vec<WorldRank>> {
     let comm = by_context(held, ContextId::of_plane(pattern.context).0)?;
     let Some(source) = pattern.source else {

@@ -28,13 +28,14 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress;
 
-/// How long a rank waits in MPI_Finalize for the others.
+/// Longest wait of a rank in MPI_Finalize for the others, in nanoseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Time between two reports to the daemon: one that was made from a checkpoint has forgotten earlier ones.
+/// Time between two reports to the daemon, in nanoseconds. A daemon that was made from a checkpoint has
+/// forgotten earlier ones.
 const REPORT_NS: u64 = 1_000_000_000;
 
-/// Looks at what has arrived, at most, before it is asked what was left over.
+/// Most looks for messages before the search for messages that were left over.
 const MOST_LOOKS: u32 = 10_000;
 
 /// Context of the messages by which ranks meet in MPI_Finalize where they cannot count themselves.
@@ -103,7 +104,7 @@ fn meet_by_messages(held: &mut LaneGuard, process: &Process) -> Result<()> {
     collective::barrier_by_messages(held, process, &comm)
 }
 
-/// Prints a warning about data that were sent in a collective operation and that nobody has asked for.
+/// Prints a warning about data of collective operations that no rank has asked for.
 fn warn(held: &LaneGuard, process: &Process) {
     let _ = (0..MOST_LOOKS).take_while(|_| progress::progress(held, process)).count();
     if let Err(error) = collective::overdue_anywhere(held, process) {

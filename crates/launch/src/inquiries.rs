@@ -18,7 +18,7 @@ const MOST_WORDS: usize = 256;
 pub enum Inquired {
     /// It wants to know that of another rank, by its place.
     Ask(Ask),
-    /// It has one, in its program of this generation.
+    /// The address of the rank in its program of this generation.
     Has(u32, Address),
     /// It wants another rank to connect to it, by its place.
     Call(Ask),

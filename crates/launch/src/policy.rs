@@ -87,7 +87,7 @@ pub enum Reported {
     /// Those that have waited for a second and more: who ends a job by hand often does so as nothing
     /// happens in it.
     Stuck,
-    /// Those that have waited for some milliseconds and more.
+    /// Ranks that have waited for some milliseconds and more.
     Waiting,
 }
 
@@ -119,9 +119,9 @@ pub enum Notice {
     },
     /// A rank ended with a code other than 0 after MPI_Finalize, which other ranks had not called yet.
     Left {
-        /// Which.
+        /// The rank.
         rank: u32,
-        /// Its exit code.
+        /// The exit code of the rank.
         code: i32,
     },
     /// The time limit is over.

@@ -129,8 +129,8 @@ impl RankEnd {
 }
 
 impl DaemonEnd {
-    /// What the rank says next, and the generation of the program that says it. Who talks nonsense counts as
-    /// gone.
+    /// Returns the next word of the rank and the generation of its program. A rank that sends nonsense
+    /// counts as gone.
     ///
     /// # Errors
     /// [`Ended`] when it says nothing.

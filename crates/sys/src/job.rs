@@ -15,8 +15,8 @@
 //! | the table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
 //! | slots, from 2^47 bytes on, once somebody takes one | ranks | ranks |
 //!
-//! Slots have the memory of windows ([`Slot`]), and an object like this one for each further MPI program of the
-//! ranks ([`Job::join`]).
+//! Slots have the memory of windows ([`Slot`]), and an object like this one for each further MPI program of
+//! the ranks ([`Job::join`]).
 //!
 //! Pages exist only once touched, so the areas may be generous.
 
@@ -107,7 +107,7 @@ pub struct Header {
     pub lanes: u32,
     /// Random number that tells this job from others.
     pub job_id: u64,
-    /// How many MPI programs have run in the ranks that use this object before: 0 in the first object of a
+    /// Number of MPI programs that the ranks of this object have run before: 0 in the first object of a
     /// node.
     pub generation: u32,
     /// Sizes of the banks of collectives; the area is a multiple of [`GRANULE`].
@@ -343,7 +343,7 @@ pub struct Job {
     header: Header,
     mapping: Mapping,
     fd: OwnedFd,
-    /// Where in the memory of the descriptor it begins.
+    /// Offset of the object in the memory of the descriptor, in bytes.
     base: u64,
     /// The first object of the node, if this is a later one.
     first: Option<Box<Job>>,
@@ -519,7 +519,7 @@ impl Job {
         (base, self.header.banks.area_bytes)
     }
 
-    /// Where in the memory of the descriptor the area of the regions begins.
+    /// Returns the offset of the area of the regions in the memory of the descriptor, in bytes.
     pub(crate) fn regions_offset(&self) -> u64 {
         self.base + self.header.regions_offset
     }

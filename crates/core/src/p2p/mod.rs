@@ -17,6 +17,7 @@
 //!
 //! The receiver decides between reading and stream, so no agreement between processes is needed.
 
+pub mod absent;
 pub mod agreement;
 #[cfg(test)]
 mod bounded_tests;

@@ -96,7 +96,7 @@ impl Directory {
         }
     }
 
-    /// How many ranks of this host have published in their first program.
+    /// Returns the number of ranks of this host that have published in their first program.
     pub fn published(&self) -> u32 {
         let own = self.own.and_then(|own| self.tables.get(&(own, 0)));
         own.map_or(0, |table| table.values().filter(|address| !address.is_empty()).count() as u32)

@@ -13,7 +13,7 @@ use crate::{event, futex};
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Arrivals {
-    /// How many of this host.
+    /// Number of ranks of this host.
     here: AtomicU32,
     /// Not 0 once all ranks of all hosts have.
     everywhere: AtomicU32,

@@ -505,12 +505,12 @@ impl<C: Carrier> Driver<C> {
         taken
     }
 
-    /// See [`Directory::collects_arrivals`].
+    /// Returns true if the directory collects which hosts have called [`Directory::report_arrival`].
     pub fn collects_arrivals(&self) -> bool {
         self.directory.collects_arrivals()
     }
 
-    /// See [`Directory::report_arrival`].
+    /// Reports that all ranks of this host have called MPI_Finalize.
     pub fn report_arrival(&mut self) {
         self.directory.report_arrival();
     }
