@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tutti_base::config::Config;
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::{
-    Declaration, ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, Plan, Reach, Secret,
+    Declaration, ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, MOST_GENERATIONS, Plan, Reach, Secret,
 };
 use tutti_sys::{cpu, refusal, this_process};
 use tutti_transport::Directory;
@@ -81,10 +81,24 @@ fn inherited(fd: u32, rank: u32) -> Result<Boot> {
         return Err(broken("the rank is beyond the size of the job"));
     }
     let local = job.local_rank(rank).ok_or_else(|| broken("the rank belongs to another host"))?;
-    let job = Arc::new(job);
+    let job = Arc::new(job.join(local).map_err(|error| not_entered(&error))?);
     let network = if job.header().has_other_hosts() { Some(inherited_network(&job, local)?) } else { None };
     this_process::die_with_parent();
     Ok(Boot { job, rank: WorldRank(rank), local, network, starter: None })
+}
+
+/// Explains why this process cannot be the next MPI program of its rank.
+fn not_entered(error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::AlreadyExists => broken(
+            "another process of this rank has called MPI_Init and has not called MPI_Finalize; a rank runs one MPI program \
+             after the other",
+        ),
+        std::io::ErrorKind::StorageFull => broken(&format!(
+            "this rank is {MOST_GENERATIONS} MPI programs ahead of another rank of its host, and can go no further"
+        )),
+        _ => broken(&refusal::explain(error)),
+    }
 }
 
 /// What our daemon handed down for the network.

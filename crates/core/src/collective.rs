@@ -58,10 +58,10 @@ use crate::progress;
 use crate::trace;
 
 pub(crate) use deferred::tell_undecided;
-pub(crate) use failures::answer;
 pub use failures::untold;
+pub(crate) use failures::{answer, overdue_anywhere};
 pub use internal::{
-    allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, last_barrier, maximum,
+    allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, maximum,
     maximum_by_messages, start_allgather, start_maximum, swap_bytes,
 };
 pub use nonblocking::start;
@@ -89,6 +89,11 @@ use crate::communicator::collectives::{
 /// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
 pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
     comm.collectives.near.of(process, &process.library.layouts, comm)
+}
+
+/// Takes this process out of the multicasts of a communicator. A process that has left repairs nothing.
+pub(crate) fn leave_multicasts(held: &LaneGuard, comm: &Communicator) {
+    multicast::leave(held, comm);
 }
 
 /// Does an operation that the program has called for, and waits for its end.
@@ -266,11 +271,16 @@ fn advance(
     }
     let looks = if patient { messenger.waiting.flag_looks() } else { 0 };
     let mut port = port.looking(looks);
+    port.ticket.patience.awaited = None;
     let mut result = run.execution.progress(&mut port);
     let sleeps = messenger.is_about_to_sleep();
     let mut doubts = sleeps;
     if matches!(result, Ok(ExecutionStatus::Pending)) && port.ticket.patience.looked(sleeps) {
         failures::ask(&mut port);
+        if let Some(error) = failures::departed(&mut port) {
+            run.execution.abandon(&mut port);
+            result = Err(error);
+        }
         doubts |= port.ticket.patience.is_long();
         if doubts && let Some(error) = failures::dissent(&port).or_else(|| failures::answered(&port)) {
             run.execution.abandon(&mut port);

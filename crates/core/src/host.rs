@@ -35,6 +35,8 @@ pub enum ThreadLevel {
 pub struct Host {
     /// When it was made, by the clock of its host.
     pub started_ns: u64,
+    /// Number of the process, which a copy made by fork does not have.
+    pub pid: u32,
     /// Settings, fixed at start.
     pub config: Config,
     /// The job object of this node.
@@ -70,6 +72,7 @@ impl Host {
         let waiting = Waiting::new(&config, header.local_ranks, header.processors, header.has_other_hosts());
         Host {
             started_ns: clock::now_ns(),
+            pid: std::process::id(),
             config,
             rank,
             local,

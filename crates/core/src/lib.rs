@@ -41,6 +41,7 @@
 //! objects |
 //! | `events`, `tool` | what MPI_T shows: events, and above them settings and counters; handles and C types
 //! are the abi's |
+//! | `leaving`, `departed` | the end of MPI_Finalize, and waits for ranks that have left |
 //! | `trace`, `trace_file` | the record of a rank under `TUTTI_TRACE`, and how rank 0 gets them all
 //! | `window` | one-sided communication: `epoch` knows what is allowed when, `memory` where a target's memory is (mapped here, in reach of the system's calls, or only by messages) and how it is read, written and combined, `access` has the operations, `sync` the synchronisations, `polls` what calls do that have nothing to wait for; `remote` and `serve` are origin and target of active messages, in the format of `wire`. A window is among the activities of progress only while it is asked for something |
 //! | `topology` | grids, graphs and distributed graphs, pure; `dims`: balanced grids |
@@ -62,6 +63,7 @@ pub mod communicator;
 pub mod completion;
 pub mod constructors;
 pub mod context;
+pub mod departed;
 pub mod dims;
 pub mod dynamic;
 pub mod engine;
@@ -77,6 +79,7 @@ pub mod info;
 pub mod inside;
 pub mod intercommunicator;
 pub mod lanes;
+mod leaving;
 pub mod lifecycle;
 pub mod matching;
 pub mod messenger;

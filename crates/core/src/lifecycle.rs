@@ -18,7 +18,7 @@ use crate::messenger::Above;
 use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, process, started};
 use crate::tool::settings;
 use crate::window::serve;
-use crate::{boot, inside, other_libraries, progress, progress_thread};
+use crate::{boot, departed, inside, leaving, other_libraries, progress, progress_thread};
 
 /// So long a process that ends without a barrier repairs its multicasts at most.
 const LAST_REPAIRS: Duration = Duration::from_millis(200);
@@ -27,6 +27,7 @@ const ABOVE: Above = Above {
     answer_calls: serve::answer_calls,
     answer: |held, from, envelope, signature| collective::answer(held, started(), from, envelope, signature),
     watch_others: |held| connected_jobs::watch(held, started()),
+    watch_departed: |held| departed::watch(held, started()),
     is_gone: |held, number| dynamic::is_gone(held, started(), number),
 };
 
@@ -73,10 +74,30 @@ fn warn_of_other_libraries(process: &Process) {
     }
 }
 
-/// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
-/// `MPI_COMM_SELF` and run a barrier.
+/// Waits in MPI_Finalize for the other ranks to call it, but not for ever. The caller has deleted the
+/// attributes of `MPI_COMM_SELF`.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn meet(held: &mut LaneGuard, process: &'static Process) -> Result<()> {
+    // A rank that has left does not repair what others lack.
+    collective::leave_multicasts(held, &process.library.world);
+    leaving::meet(held, process)
+}
+
+/// MPI_Finalize, after [`meet`]: leaves the job if all ranks have called it; otherwise when the process
+/// exits.
 pub fn finalize(held: &mut LaneGuard, process: &'static Process) {
     progress_thread::stop(held, process);
+    if process.job.have_all_arrived() {
+        leave(held, process);
+    } else {
+        process.block().set_state(RankState::Left);
+    }
+}
+
+/// Completes what is under way and leaves the job.
+fn leave(held: &mut LaneGuard, process: &'static Process) {
     progress::drain(held, process);
     if process.config.diagnosis.counters {
         eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
@@ -117,17 +138,43 @@ pub fn pause(held: &mut LaneGuard, process: &'static Process) {
     process.block().set_state(RankState::Finalized);
 }
 
-/// A process whose sessions are closed has left the job, but may come back until it exits.
-extern "C" fn leave_at_exit() {
-    if let Some(process) = PROCESS.get().filter(|process| process.block().state() == RankState::Finalized) {
-        // What goes to other hosts may have to be sent again.
-        if !is_finalized() && process.job.header().has_other_hosts() {
-            let mut held = lanes::enter();
-            drain_multicasts(&mut held, process);
-            progress::drain(&mut held, process);
-        }
-        process.leave_starter(false);
+/// Leaves the job at the exit of the process, where that was not possible before. A copy of the process, made
+/// by fork, does nothing.
+fn leave_at_exit(status: i32) {
+    let Some(process) = PROCESS.get().filter(|process| process.pid == std::process::id()) else { return };
+    match process.block().state() {
+        // With another status the launcher ends the job.
+        RankState::Left if status == 0 => leave_late(process),
+        RankState::Finalized if !is_finalized() => leave_after_sessions(process),
+        RankState::Finalized => process.leave_starter(false),
+        _ => {}
     }
+}
+
+/// Leaves the job once all ranks have called MPI_Finalize, which they had not when this process returned from
+/// it.
+fn leave_late(process: &'static Process) {
+    // While this process waits its output would be lost with the job.
+    this_process::flush_streams();
+    let mut held = lanes::enter();
+    progress::send_queued(&mut held, process, "the end of the process");
+    process.messages.borrow_mut(&held).state.departures.is_leaving = true;
+    process.block().set_state(RankState::Finalized);
+    leaving::wait(&mut held, process, u64::MAX);
+    leave(&mut held, process);
+}
+
+/// A process whose sessions are closed has left the job, but may come back until it exits.
+fn leave_after_sessions(process: &'static Process) {
+    let mut held = lanes::enter();
+    leaving::arrive(&held, process);
+    // What goes to other hosts may have to be sent again.
+    if process.job.header().has_other_hosts() {
+        drain_multicasts(&mut held, process);
+        progress::drain(&mut held, process);
+    }
+    drop(held);
+    process.leave_starter(false);
 }
 
 /// Until those who hear this process's multicasts have all of them, or for a moment if one of them says

@@ -224,6 +224,15 @@ impl<R: PartialEq, M> Matcher<R, M> {
         Some((Envelope { context: pattern.context, source, tag: arrived.tag }, &arrived.message))
     }
 
+    /// Whether a receive is posted and has got no message yet.
+    pub fn is_posted(&self, pattern: Pattern, receive: &R) -> bool {
+        let place = match pattern.source {
+            Some(source) => self.place(pattern.context, source),
+            None => self.any_source(pattern.context),
+        };
+        place.is_some_and(|place| self.queues[place].posted.iter().any(|posted| posted.receive == *receive))
+    }
+
     /// Withdraws a posted receive; false if it was matched before.
     pub fn cancel(&mut self, pattern: Pattern, receive: &R) -> bool {
         let place = match pattern.source {

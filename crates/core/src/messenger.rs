@@ -52,6 +52,8 @@ pub struct Above {
     pub answer: fn(&LaneGuard, WorldRank, Envelope, Signature),
     /// Before a sleep: looks at one of the processes of other jobs that this one is connected with.
     pub watch_others: fn(&LaneGuard),
+    /// Before a sleep: ends waits for ranks that have left.
+    pub watch_departed: fn(&LaneGuard),
     /// Whether a process has left, of whatever job.
     pub is_gone: fn(&LaneGuard, WorldRank) -> bool,
 }
@@ -197,7 +199,7 @@ fn identity(job: &Job, rank: WorldRank) -> Identity {
     Identity {
         rank: rank.0,
         ranks: header.world_size,
-        job_id: header.job_id,
+        job_id: header.world_id(),
         secret: header.secret,
         interface: header.interface().to_string(),
         is_kept: true,

@@ -522,21 +522,32 @@ pub fn probe_now(
 }
 
 /// MPI_Probe.
+///
+/// # Errors
+/// `Other` when all ranks that could send such a message have left.
 pub fn probe(
     held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Option<Pattern>,
-) -> Status {
-    let Some(wanted) = pattern else { return Status::PROC_NULL };
+) -> Result<Status> {
+    let Some(wanted) = pattern else { return Ok(Status::PROC_NULL) };
     let mut found = None;
     let what = || format!("a probe {}", completion::describe(&lanes::enter(), &wanted));
     engage(comm.lane());
+    inside(held, messenger, comm, |messages| messages.state.departures.begin_probe(wanted));
     crate::progress::wait_until(held, messenger, &what, |held| {
-        found = inside(held, messenger, comm, |messages| messages.probe(wanted));
+        // A probe is given up once: what was found stays.
+        if found.is_none() {
+            found = inside(held, messenger, comm, |messages| {
+                let vain = messages.state.departures.take_vain_probe(wanted);
+                messages.probe(wanted).map(Ok).or(vain.map(Err))
+            });
+        }
         found.is_some()
     });
-    found.unwrap_or(Status::EMPTY)
+    inside(held, messenger, comm, |messages| messages.state.departures.end_probe(wanted));
+    found.unwrap_or(Ok(Status::EMPTY))
 }
 
 /// MPI_Improbe: takes the message that a receive would get now. For who holds the first lane.
@@ -554,16 +565,19 @@ pub fn match_now(
 }
 
 /// MPI_Mprobe. For who holds the first lane.
+///
+/// # Errors
+/// As [`probe`].
 pub fn match_message(
     held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Pattern,
-) -> (Status, Arc<Matched>) {
+) -> Result<(Status, Arc<Matched>)> {
     loop {
-        probe(held, messenger, comm, Some(pattern));
+        probe(held, messenger, comm, Some(pattern))?;
         if let Some(found) = match_now(held, messenger, comm, pattern) {
-            return found;
+            return Ok(found);
         }
     }
 }

@@ -181,6 +181,7 @@ fn look(held: &mut LaneGuard, messenger: &Messenger) -> bool {
 #[cold]
 fn give_turn(held: &mut LaneGuard, messenger: &Messenger, turn: Turn) {
     let (waiting, begun_ns) = (&messenger.waiting, clock::now_ns());
+    (messenger.above.watch_departed)(held);
     if let Turn::Sleep(time) = turn {
         tell_threads(held, messenger);
         held.release_while(|| std::thread::sleep(time));
@@ -292,6 +293,7 @@ fn last_look(
     if lane.is_first() {
         (messenger.above.watch_others)(held);
     }
+    (messenger.above.watch_departed)(held);
     let mut messages = messenger.messages.borrow_mut(held);
     // Another thread may have done it meanwhile.
     let mut found = messages.state.requests.told != heard;

@@ -486,6 +486,15 @@ impl RequestTable {
         awaited
     }
 
+    /// All requests that are not complete. Looks at the whole table.
+    pub fn incomplete(&self) -> impl Iterator<Item = (RequestId, &Request)> {
+        let entries = (0..).zip(&self.slots);
+        entries.filter_map(|(place, slot)| {
+            let request = slot.request.as_ref().filter(|request| !request.complete)?;
+            Some((RequestId { index: self.base | place, generation: slot.generation }, request))
+        })
+    }
+
     /// How many requests there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -57,6 +57,10 @@ pub enum Packet {
     Inquiry { envelope: Envelope, signature: Signature },
     /// The member `envelope.source` takes the operation that it was asked about for this.
     Dissent { envelope: Envelope, signature: Signature },
+    /// The sender waits for the addressee, and asks whether that has left MPI.
+    Presence,
+    /// The sender has left MPI: it sends nothing any more on its own account.
+    Absent,
     /// The sender withholds messages of the envelope's context and source, for lack of room ([`crate::flow`]).
     Withheld { envelope: Envelope },
     /// It withholds none of them any more.
@@ -160,6 +164,8 @@ const MISSING: u64 = 0x31;
 const INQUIRY: u64 = 0x32;
 const DISSENT: u64 = 0x33;
 const MULTICAST: u64 = 0x34;
+const PRESENCE: u64 = 0x35;
+const ABSENT: u64 = 0x36;
 
 impl Packet {
     /// The header that carries this packet.
@@ -197,6 +203,8 @@ impl Packet {
             Packet::Withheld { envelope } => with_envelope(WITHHELD, envelope, 0, 0),
             Packet::Resumed { envelope } => with_envelope(RESUMED, envelope, 0, 0),
             Packet::Starved => Header([STARVED, 0, 0]),
+            Packet::Presence => Header([PRESENCE, 0, 0]),
+            Packet::Absent => Header([ABSENT, 0, 0]),
             Packet::Wants { context, source, tag, by } => {
                 let (kind, number) = by.to_bits();
                 let kind = WANTS | kind << 8 | u64::from(tag.is_none()) << 12;
@@ -255,6 +263,8 @@ impl Packet {
             WITHHELD => Ok(Packet::Withheld { envelope }),
             RESUMED => Ok(Packet::Resumed { envelope }),
             STARVED => Ok(Packet::Starved),
+            PRESENCE => Ok(Packet::Presence),
+            ABSENT => Ok(Packet::Absent),
             WANTS => {
                 let Envelope { context, source, tag } = envelope;
                 let by = Wanted::from_bits(first >> 8 & 0xf, third)?;
@@ -447,6 +457,8 @@ mod tests {
         check(Packet::Withheld { envelope });
         check(Packet::Resumed { envelope });
         check(Packet::Starved);
+        check(Packet::Presence);
+        check(Packet::Absent);
         for by in [Wanted::Receive(id), Wanted::Look(u64::MAX), Wanted::Take(1)] {
             for tag in [None, Some(0), Some(i32::MAX)] {
                 check(Packet::Wants { context: u32::MAX, source: 123_456, tag, by });

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use tutti_base::Placement;
+use tutti_base::{Place, Placement};
 use tutti_sys::directory::{self, DaemonEnd, Ended, RankEnd, Reply, Word};
 use tutti_sys::job::Job;
 
@@ -18,20 +18,22 @@ const MOST_WORDS: usize = 256;
 pub enum Inquired {
     /// It wants to know that of another rank, by its place.
     Ask(Ask),
-    /// It has one.
-    Has(Address),
+    /// The address of the rank in its program of this generation.
+    Has(u32, Address),
     /// It wants another rank to connect to it, by its place.
     Call(Ask),
+    /// All ranks of the host have called MPI_Finalize in their programs of this generation.
+    Arrived(u32),
 }
 
 /// One rank's way.
 #[derive(Debug)]
 struct Inquiry {
     end: Option<DaemonEnd>,
-    /// Answers that found no room.
-    late: VecDeque<Reply>,
-    /// Whether its own address is known, or that it will never have one.
-    is_settled: bool,
+    /// Answers that found no room, with the generation of the program that asked.
+    late: VecDeque<(Reply, u32)>,
+    /// Generations of which its address is known: so many, the first ones.
+    known: u32,
 }
 
 /// Those of all ranks of this host, by local rank.
@@ -49,7 +51,7 @@ impl Inquiries {
     /// What the system reports: too many descriptors.
     pub fn open(&mut self) -> io::Result<RankEnd> {
         let (rank_end, end) = directory::pair()?;
-        self.all.push(Inquiry { end: Some(end), late: VecDeque::new(), is_settled: false });
+        self.all.push(Inquiry { end: Some(end), late: VecDeque::new(), known: 0 });
         Ok(rank_end)
     }
 
@@ -64,27 +66,27 @@ impl Inquiries {
         let Some(inquiry) = self.all.get_mut(local as usize) else { return said };
         while let Some(end) = inquiry.end.as_ref().filter(|_| said.len() < MOST_WORDS) {
             match end.hear() {
-                Ok(Word::Request(rank)) => match placement.place(rank) {
-                    Some(place) => said.push(Inquired::Ask(Ask { host: place.host, local: place.local })),
+                Ok((Word::Request(rank), generation)) => match placement.place(rank) {
+                    Some(place) => said.push(Inquired::Ask(ask(place, generation))),
                     // No such rank: it will never have an address.
                     None => {
-                        inquiry.late.push_back(Reply::Address(rank, Address::new()));
+                        inquiry.late.push_back((Reply::Address(rank, Address::new()), generation));
                         inquiry.flush();
                     }
                 },
-                Ok(Word::Call(rank)) => {
+                Ok((Word::Call(rank), generation)) => {
                     let place = placement.place(rank);
-                    said.extend(
-                        place.map(|place| Inquired::Call(Ask { host: place.host, local: place.local })),
-                    );
+                    said.extend(place.map(|place| Inquired::Call(ask(place, generation))));
                 }
-                Ok(Word::Published) => {
-                    let address = object.block(local).address().filter(|_| !inquiry.is_settled);
+                Ok((Word::Published, generation)) => {
+                    let is_new = generation >= inquiry.known;
+                    let address = address_of(object, local, generation).filter(|_| is_new);
                     if let Some(address) = address {
-                        inquiry.is_settled = true;
-                        said.push(Inquired::Has(address));
+                        inquiry.known = generation + 1;
+                        said.push(Inquired::Has(generation, address));
                     }
                 }
+                Ok((Word::Arrived, generation)) => said.push(Inquired::Arrived(generation)),
                 Err(Ended::NotYet) => break,
                 Err(Ended::Gone) => inquiry.end = None,
             }
@@ -92,23 +94,17 @@ impl Inquiries {
         said
     }
 
-    /// The rank has ended; whether its address was not known.
-    pub fn settle(&mut self, local: u32) -> bool {
-        let inquiry = self.all.get_mut(local as usize);
-        inquiry.is_some_and(|inquiry| !std::mem::replace(&mut inquiry.is_settled, true))
-    }
-
     /// Tells a rank where another is.
     pub fn answer(&mut self, local: u32, ask: Ask, address: Address, placement: &Placement) {
         if let Some(rank) = self.rank_at(ask, placement) {
-            self.say(local, Reply::Address(rank, address));
+            self.say(local, Reply::Address(rank, address), ask.generation);
         }
     }
 
     /// Tells a rank that another one wants it to connect.
     pub fn call(&mut self, local: u32, caller: Ask, placement: &Placement) {
         if let Some(rank) = self.rank_at(caller, placement) {
-            self.say(local, Reply::Call(rank));
+            self.say(local, Reply::Call(rank), caller.generation);
         }
     }
 
@@ -118,9 +114,9 @@ impl Inquiries {
         on_host.get(place.local as usize).copied()
     }
 
-    fn say(&mut self, local: u32, reply: Reply) {
+    fn say(&mut self, local: u32, reply: Reply, generation: u32) {
         if let Some(inquiry) = self.all.get_mut(local as usize) {
-            inquiry.late.push_back(reply);
+            inquiry.late.push_back((reply, generation));
             inquiry.flush();
         }
     }
@@ -142,12 +138,23 @@ impl Inquiry {
             self.late.clear();
             return;
         };
-        while let Some(reply) = self.late.front() {
-            match end.say(reply) {
+        while let Some((reply, generation)) = self.late.front() {
+            match end.say(reply, *generation) {
                 Ok(true) => drop(self.late.pop_front()),
                 Ok(false) => return,
                 Err(_) => self.late.clear(),
             }
         }
     }
+}
+
+/// The question for the rank at a place, by a program of this generation.
+fn ask(place: Place, generation: u32) -> Ask {
+    Ask { host: place.host, local: place.local, generation }
+}
+
+/// The address that a rank of this host has published in its program of this generation.
+fn address_of(object: &Job, local: u32, generation: u32) -> Option<Address> {
+    let later = object.later(generation).ok()?;
+    later.as_ref().unwrap_or(object).block(local).address()
 }

@@ -77,10 +77,12 @@ pub mod tree;
 
 use options::Parsed;
 use outcome::STATUS_USAGE;
-use tutti_sys::refusal;
+use tutti_sys::{refusal, signal};
 
 /// Runs `mpirun` with the arguments of this process; returns its exit status.
 pub fn main() -> u8 {
+    // The parent of this process may ignore SIGCHLD, which its programs inherit.
+    signal::restore_child_signal();
     if std::env::args_os().nth(1).is_some_and(|first| first == "--daemon") {
         return daemon(&std::env::args().skip(2).collect::<Vec<_>>());
     }

@@ -385,6 +385,9 @@ impl Node {
             Action::TakeMachines(machines) => {
                 self.ranks.iter().for_each(|ranks| ranks.object().set_machines(&machines));
             }
+            Action::NoteAllArrived(generation) => {
+                self.ranks.iter().for_each(|ranks| ranks.note_all_arrived(generation));
+            }
             Action::Checkpoint(order) => self.checkpoints.ordered.push_back(order),
             Action::Down(child, down) => self.connections.send_down(child, &down, now),
             Action::Up(up) if self.root.is_some() => self.decide_up(up),

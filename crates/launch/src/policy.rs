@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a rank exits 0 before MPI_Init or after MPI_Finalize | none |
 //! | exits otherwise after MPI_Finalize | its code is the job's status |
+//! | exits otherwise after MPI_Finalize, before all ranks have called it | the others are killed at once |
 //! | exits otherwise before MPI_Init | its code is the status; ranks that still run [`GRACE`] later are killed |
 //! | exits between MPI_Init and MPI_Finalize, is killed by a signal, calls MPI_Abort | the others are killed at once |
 //! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on (at the first SIGINT it is told which ranks have waited for long); ranks may end in any way; those that still run [`PATIENCE`] later are killed |
@@ -86,6 +87,8 @@ pub enum Reported {
     /// Those that have waited for a second and more: who ends a job by hand often does so as nothing
     /// happens in it.
     Stuck,
+    /// Ranks that have waited for some milliseconds and more.
+    Waiting,
 }
 
 /// A message to the user.
@@ -112,6 +115,13 @@ pub enum Notice {
         /// Which.
         rank: u32,
         /// Its exit code.
+        code: i32,
+    },
+    /// A rank ended with a code other than 0 after MPI_Finalize, which other ranks had not called yet.
+    Left {
+        /// The rank.
+        rank: u32,
+        /// The exit code of the rank.
         code: i32,
     },
     /// The time limit is over.
@@ -273,7 +283,13 @@ impl Policy {
                 self.first_status(code);
                 self.kill(now, actions);
             }
-            (RankState::Finalized, Exit::Code(code)) => self.first_status(code),
+            (RankState::Left, Exit::Code(code)) if self.user_signal.is_none() => {
+                self.first_status(code);
+                actions.push(Action::Tell(Notice::Left { rank, code }));
+                actions.push(Action::ReportWaits(Reported::Waiting));
+                self.kill(now, actions);
+            }
+            (RankState::Finalized | RankState::Left, Exit::Code(code)) => self.first_status(code),
             (RankState::Started, Exit::Code(code)) => {
                 let is_first = self.status.is_none();
                 self.first_status(code);
@@ -395,7 +411,7 @@ pub fn precedence(exit: Exit, state: RankState) -> u8 {
     match (state, exit) {
         (RankState::Aborted, _) => 0,
         (_, Exit::Signal { .. }) => 1,
-        (RankState::Running, _) => 2,
+        (RankState::Running | RankState::Left, _) => 2,
         _ => 3,
     }
 }
@@ -451,6 +467,17 @@ mod tests {
         check(2, &[(5, exit(1, 0, Running)), (6, died(0, 9, Running))], &[quit, KILL_ALL], 1);
         let quit = Action::Tell(Notice::NotFinalized { rank: 0, code: 7 });
         check(1, &[(5, exit(0, 7, Running))], &[quit, KILL_ALL], 7);
+    }
+
+    #[test]
+    fn a_rank_that_others_still_need_ends_the_job_with_its_code() {
+        let left = Action::Tell(Notice::Left { rank: 1, code: 9 });
+        let waits = Action::ReportWaits(Reported::Waiting);
+        let ends = [(5, exit(1, 9, Left)), (6, died(0, 9, Running))];
+        check(2, &ends, &[left, waits, KILL_ALL], 9);
+        check(2, &[(5, exit(1, 0, Left)), (6, exit(0, 0, Finalized))], &[], 0);
+        let ended = [(0, Event::Signal(TERMINATE)), (5, exit(1, 9, Left)), (6, exit(0, 0, Finalized))];
+        check(2, &ended, &[Action::SignalAll(TERMINATE)], 9);
     }
 
     #[test]

@@ -290,13 +290,21 @@ impl Ranks {
 
     /// Says to processes of other jobs that are connected with ranks of this one that it is being ended.
     pub fn give_up(&self) {
-        self.object.node().failed.store(1, Ordering::Release);
+        for object in self.objects() {
+            object.as_ref().unwrap_or(&self.object).node().failed.store(1, Ordering::Release);
+        }
+    }
+
+    /// The objects that the ranks of this host use now, one a rank: none for the first one.
+    fn objects(&self) -> impl Iterator<Item = Option<Job>> {
+        (0..self.job.world.len() as u32).map(|local| self.object.object_of(local).unwrap_or(None))
     }
 
     /// Whether a rank that runs is connected with another job.
     pub fn are_tied_to(&self, job: u64) -> bool {
-        let running = (0..).zip(&self.processes).filter(|(_, process)| process.running);
-        running.map(|(local, _)| self.object.block(local)).any(|block| block.is_tied_to(job))
+        let all = (0..).zip(&self.processes).zip(self.objects());
+        let mut running = all.filter(|((_, process), _)| process.running);
+        running.any(|((local, _), later)| later.as_ref().unwrap_or(&self.object).block(local).is_tied_to(job))
     }
 
     /// The ends on which ranks ask, by local rank.
@@ -309,10 +317,19 @@ impl Ranks {
         self.inquiries.hear(local, &self.object, &self.job.placement)
     }
 
-    /// A rank has ended: whoever waits for its address waits in vain. `None` if it had one.
-    pub fn settle(&mut self, rank: u32) -> Option<u32> {
-        let local = self.job.world.binary_search(&rank).ok()? as u32;
-        self.inquiries.settle(local).then_some(local)
+    /// The local number of a rank of this host.
+    pub fn local_of(&self, rank: u32) -> Option<u32> {
+        self.job.world.binary_search(&rank).ok().map(|local| local as u32)
+    }
+
+    /// Tells the ranks of this host that all ranks have called MPI_Finalize in their programs of a
+    /// generation.
+    pub fn note_all_arrived(&self, generation: u32) {
+        // A generation that no rank of this host has reached cannot be that of all.
+        let Ok(later) = self.object.later(generation) else { return };
+        later.as_ref().unwrap_or(&self.object).note_all_arrived();
+        let bells = (0..self.processes.len() as u32).filter_map(|local| self.object.bell(local));
+        bells.for_each(event::strike);
     }
 
     /// Tells a rank where another is.
@@ -394,8 +411,13 @@ impl Ranks {
         for &(pid, exit) in exits {
             let Some(local) = self.by_pid.remove(&pid) else { continue };
             self.processes[local as usize].running = false;
-            let block = self.object.block(local);
+            let later = self.object.object_of(local).unwrap_or(None);
+            let block = later.as_ref().unwrap_or(&self.object).block(local);
             let state = block.state();
+            if state == RankState::Left {
+                // Ranks that wait for it now learn that they do so in vain.
+                block.set_state(RankState::Finalized);
+            }
             ended.push((
                 policy::precedence(exit, state),
                 RankExit {
@@ -423,9 +445,17 @@ impl Ranks {
     pub fn report_waits(&self, which: Reported, outputs: &mut Outputs, now: Duration) {
         for local in 0..self.processes.len() as u32 {
             let running = self.processes[local as usize].running;
-            let block = running.then(|| self.object.block(local));
+            let later = self.object.object_of(local).unwrap_or(None);
+            let object = later.as_ref().unwrap_or(&self.object);
+            let block = running.then(|| object.block(local));
             let is_stuck = block.is_some_and(|block| block.waiting().is_some() && block.waited() >= STUCK);
-            if which == Reported::Stuck && !is_stuck {
+            let is_waiting = block.is_some_and(|block| block.waiting().is_some());
+            let is_wanted = match which {
+                Reported::All => true,
+                Reported::Stuck => is_stuck,
+                Reported::Waiting => is_waiting,
+            };
+            if !is_wanted {
                 continue;
             }
             outputs.say(&report::waits(self.name(local), block), now);

@@ -167,6 +167,15 @@ pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> Str
             let named = name(rank);
             format!("mpirun: {named} exited with code {code}{}{}{end}\n", hidden_signal(code), named.remark)
         }
+        Notice::Left { rank, code } => {
+            let named = name(rank);
+            format!(
+                "mpirun: {named} exited with code {code}{}{} after MPI_Finalize, which other ranks had not called \
+                 yet{end}\n",
+                hidden_signal(code),
+                named.remark
+            )
+        }
         Notice::TimedOut => "mpirun: the time limit (--timeout) is over; the job is ended\n".to_string(),
         // Told host by host: [`unended`].
         Notice::Unended => String::new(),
@@ -210,7 +219,7 @@ pub fn waits(name: Named, block: Option<&RankBlock>) -> String {
             (Some(text), _) => format!("waiting {:.1} s in {text}", block.waited().as_secs_f64()),
             (None, RankState::Started) => "running (has not called MPI_Init)".to_string(),
             (None, RankState::Running) => "running (not waiting in MPI)".to_string(),
-            (None, RankState::Finalized) => "running (has called MPI_Finalize)".to_string(),
+            (None, RankState::Finalized | RankState::Left) => "running (has called MPI_Finalize)".to_string(),
             (None, RankState::Aborted) => "ending (has called MPI_Abort)".to_string(),
         },
     };
@@ -263,6 +272,12 @@ mod tests {
             Notice::Failed { rank: 0, code: 3 },
             true,
             "rank 0 (pid 7, host node0, ./a.out) exited with code 3; the other ranks were ended",
+        );
+        check(
+            Notice::Left { rank: 1, code: 9 },
+            true,
+            "rank 1 (pid 7, host node0, ./a.out) exited with code 9 after MPI_Finalize, which other ranks had \
+             not called yet; the other ranks were ended",
         );
     }
 }

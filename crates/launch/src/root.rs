@@ -97,12 +97,7 @@ impl Root {
             if exit.ending != Ending::Code(0) || exit.state == RankState::Running as u8 {
                 self.failed.insert(exit.rank, (exit.pid, exit.remark.clone()));
             }
-            let state = match exit.state {
-                0 => RankState::Started,
-                1 => RankState::Running,
-                2 => RankState::Finalized,
-                _ => RankState::Aborted,
-            };
+            let state = RankState::from_number(exit.state.into()).unwrap_or(RankState::Aborted);
             if let Some(lines) = &mut self.exit_codes {
                 let how = match exit.ending {
                     Ending::Code(code) => format!("exited with code {code}"),

@@ -2,14 +2,16 @@
 //!
 //! | from | message |
 //! |---|---|
-//! | rank | [`REQUEST`], a rank of the world, four bytes: what is its address? |
-//! | rank | [`PUBLISHED`] and four bytes: my address is in my block now |
-//! | rank | [`CALL`], a rank of the world, four bytes: it has to connect to me, I cannot connect to it |
-//! | daemon | [`REQUEST`], a rank of the world, four bytes, its address: empty if it will never have one |
-//! | daemon | [`CALL`], a rank of the world, four bytes: connect to it |
+//! | rank | [`REQUEST`], a rank of the world: what is its address? |
+//! | rank | [`PUBLISHED`] and 0: my address is in my block now |
+//! | rank | [`CALL`], a rank of the world: it has to connect to me, I cannot connect to it |
+//! | rank | [`ARRIVED`] and 0: all ranks of my host have called MPI_Finalize |
+//! | daemon | [`REQUEST`], a rank of the world, its address: empty if it will never have one |
+//! | daemon | [`CALL`], a rank of the world: connect to it |
 //!
-//! The first of each is a byte. Answers come in any order, some of them late: a rank that has not published
-//! yet is waited for.
+//! The first of each is a byte, a rank has four bytes. Then follows the generation of the rank's program,
+//! four bytes: MPI programs that follow one another in a rank use the same sockets. Answers come in any
+//! order, some of them late: a rank that has not published yet is waited for.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -19,6 +21,9 @@ use crate::job::ADDRESS_BYTES;
 const REQUEST: u8 = 0;
 const PUBLISHED: u8 = 1;
 const CALL: u8 = 2;
+const ARRIVED: u8 = 3;
+/// Bytes of a kind, a rank and a generation.
+const FIXED_BYTES: usize = 9;
 
 /// What a rank says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,8 @@ pub enum Word {
     Request(u32),
     /// It wants this rank of the world to connect to it.
     Call(u32),
+    /// All ranks of its host have called MPI_Finalize.
+    Arrived,
 }
 
 /// What a daemon says.
@@ -51,7 +58,11 @@ pub enum Ended {
 
 /// The rank's end.
 #[derive(Debug)]
-pub struct RankEnd(OwnedFd);
+pub struct RankEnd {
+    socket: OwnedFd,
+    /// Of the program that uses it.
+    generation: u32,
+}
 
 /// The daemon's end.
 #[derive(Debug)]
@@ -70,13 +81,18 @@ pub fn pair() -> io::Result<(RankEnd, DaemonEnd)> {
     }
     // SAFETY: the call has just made them, and nobody else knows them.
     let [rank, daemon] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-    Ok((RankEnd(rank), DaemonEnd(daemon)))
+    Ok((RankEnd::new(rank), DaemonEnd(daemon)))
 }
 
 impl RankEnd {
-    /// Of a descriptor that was inherited.
+    /// Of a descriptor that was inherited, for the first program of a rank.
     pub fn new(fd: OwnedFd) -> RankEnd {
-        RankEnd(fd)
+        RankEnd::of_generation(fd, 0)
+    }
+
+    /// Of a descriptor that was inherited, for a program of this generation.
+    pub fn of_generation(fd: OwnedFd, generation: u32) -> RankEnd {
+        RankEnd { socket: fd, generation }
     }
 
     /// Says something; false when there is no room now.
@@ -88,61 +104,83 @@ impl RankEnd {
             Word::Request(rank) => (REQUEST, rank),
             Word::Published => (PUBLISHED, 0),
             Word::Call(rank) => (CALL, rank),
+            Word::Arrived => (ARRIVED, 0),
         };
-        send(&self.0, &[&[kind][..], &rank.to_le_bytes()].concat())
+        send(&self.socket, &fixed(kind, rank, self.generation))
     }
 
-    /// The next answer or call.
+    /// The next answer or call. Those for an earlier program of the rank are passed over.
     ///
     /// # Errors
     /// [`Ended`] when there is none.
     pub fn hear(&self) -> Result<Reply, Ended> {
-        let mut bytes = [0; 5 + ADDRESS_BYTES];
-        let length = receive(&self.0, &mut bytes)?;
-        let (kind, rest) = bytes[..length].split_first().ok_or(Ended::Gone)?;
-        let (rank, address) = rest.split_first_chunk::<4>().ok_or(Ended::Gone)?;
-        let rank = u32::from_le_bytes(*rank);
-        Ok(if *kind == CALL { Reply::Call(rank) } else { Reply::Address(rank, address.to_vec()) })
+        let mut bytes = [0; FIXED_BYTES + ADDRESS_BYTES];
+        // A bounded loop: each pass takes a message that was there.
+        loop {
+            let length = receive(&self.socket, &mut bytes)?;
+            let (fixed, address) = bytes[..length].split_first_chunk().ok_or(Ended::Gone)?;
+            let (kind, rank, generation) = read_fixed(fixed);
+            if generation == self.generation {
+                let reply = || Reply::Address(rank, address.to_vec());
+                return Ok(if kind == CALL { Reply::Call(rank) } else { reply() });
+            }
+        }
     }
 }
 
 impl DaemonEnd {
-    /// What the rank says next. Who talks nonsense counts as gone.
+    /// Returns the next word of the rank and the generation of its program. A rank that sends nonsense
+    /// counts as gone.
     ///
     /// # Errors
     /// [`Ended`] when it says nothing.
-    pub fn hear(&self) -> Result<Word, Ended> {
-        let mut bytes = [0; 5];
+    pub fn hear(&self) -> Result<(Word, u32), Ended> {
+        let mut bytes = [0; FIXED_BYTES];
         let length = receive(&self.0, &mut bytes)?;
-        let [kind, rank @ ..] = bytes;
-        match (length, kind) {
-            (5, REQUEST) => Ok(Word::Request(u32::from_le_bytes(rank))),
-            (5, PUBLISHED) => Ok(Word::Published),
-            (5, CALL) => Ok(Word::Call(u32::from_le_bytes(rank))),
-            _ => Err(Ended::Gone),
-        }
+        let (kind, rank, generation) = read_fixed(&bytes);
+        let word = match kind {
+            REQUEST => Word::Request(rank),
+            PUBLISHED => Word::Published,
+            CALL => Word::Call(rank),
+            ARRIVED => Word::Arrived,
+            _ => return Err(Ended::Gone),
+        };
+        if length == FIXED_BYTES { Ok((word, generation)) } else { Err(Ended::Gone) }
     }
 
-    /// Answers or calls; false when there is no room now.
+    /// Answers or calls a program of this generation; false when there is no room now.
     ///
     /// # Errors
     /// When the rank is gone.
     ///
     /// # Panics
     /// If the address is longer than [`ADDRESS_BYTES`]: a bug of the caller.
-    pub fn say(&self, reply: &Reply) -> io::Result<bool> {
+    pub fn say(&self, reply: &Reply, generation: u32) -> io::Result<bool> {
         let (kind, rank, address) = match reply {
             Reply::Address(rank, address) => (REQUEST, rank, &address[..]),
             Reply::Call(rank) => (CALL, rank, &[][..]),
         };
         assert!(address.len() <= ADDRESS_BYTES, "an address of {} bytes", address.len());
-        send(&self.0, &[&[kind][..], &rank.to_le_bytes(), address].concat())
+        send(&self.0, &[&fixed(kind, *rank, generation), address].concat())
     }
+}
+
+/// A kind, a rank and a generation, as they lie in a message.
+fn fixed(kind: u8, rank: u32, generation: u32) -> [u8; FIXED_BYTES] {
+    let mut bytes = [kind; FIXED_BYTES];
+    bytes[1..5].copy_from_slice(&rank.to_le_bytes());
+    bytes[5..].copy_from_slice(&generation.to_le_bytes());
+    bytes
+}
+
+fn read_fixed(bytes: &[u8; FIXED_BYTES]) -> (u8, u32, u32) {
+    let [kind, a, b, c, d, generation @ ..] = *bytes;
+    (kind, u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(generation))
 }
 
 impl AsFd for RankEnd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -188,14 +226,20 @@ mod tests {
     fn questions_and_answers_keep_their_bounds() {
         let (rank, daemon) = pair().unwrap();
         assert_eq!((rank.hear().unwrap_err(), daemon.hear().unwrap_err()), (Ended::NotYet, Ended::NotYet));
-        let said = [Word::Request(7), Word::Published, Word::Call(9), Word::Request(0)];
+        let said = [Word::Request(7), Word::Published, Word::Call(9), Word::Arrived, Word::Request(0)];
         assert!(said.iter().all(|word| rank.say(*word).unwrap()));
-        let words: Vec<Word> = std::iter::from_fn(|| daemon.hear().ok()).collect();
-        assert_eq!(words, said);
+        let words: Vec<_> = std::iter::from_fn(|| daemon.hear().ok()).collect();
+        assert_eq!(words, said.map(|word| (word, 0)));
         let said = [Reply::Address(7, b"there".to_vec()), Reply::Call(3), Reply::Address(0, Vec::new())];
-        assert!(said.iter().all(|reply| daemon.say(reply).unwrap()));
+        assert!(said.iter().all(|reply| daemon.say(reply, 0).unwrap()));
         let replies: Vec<Reply> = std::iter::from_fn(|| rank.hear().ok()).collect();
         assert_eq!(replies, said);
+        // The next program of the rank is not told what the one before has asked for.
+        let rank = RankEnd::of_generation(rank.socket, 3);
+        assert!(rank.say(Word::Published).unwrap());
+        assert_eq!(daemon.hear(), Ok((Word::Published, 3)));
+        assert!([0, 3].iter().all(|generation| daemon.say(&said[1], *generation).unwrap()));
+        assert_eq!((rank.hear(), rank.hear()), (Ok(Reply::Call(3)), Err(Ended::NotYet)));
         drop(daemon);
         assert_eq!(rank.hear(), Err(Ended::Gone));
         assert!(rank.say(Word::Published).is_err());

@@ -13,7 +13,10 @@
 //! | the ring area: see the shm transport | transport | transport |
 //! | [`NodeBlock`] | ranks | ranks |
 //! | the table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
-//! | slots for the memory of windows, from 2^47 bytes on, once somebody takes one: see [`Slot`] | ranks | ranks |
+//! | slots, from 2^47 bytes on, once somebody takes one | ranks | ranks |
+//!
+//! Slots have the memory of windows ([`Slot`]), and an object like this one for each further MPI program of
+//! the ranks ([`Job::join`]).
 //!
 //! Pages exist only once touched, so the areas may be generous.
 
@@ -32,10 +35,15 @@ use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
 use crate::{clock, cpu, refusal};
 
+mod arrivals;
+mod generations;
 mod network;
 mod reach;
 mod slots;
 
+use arrivals::Arrivals;
+use generations::Generations;
+pub use generations::MOST_GENERATIONS;
 pub use reach::{Declaration, Reach, Roll, Standing};
 pub use slots::{Slot, Slots};
 
@@ -99,6 +107,9 @@ pub struct Header {
     pub lanes: u32,
     /// Random number that tells this job from others.
     pub job_id: u64,
+    /// Number of MPI programs that the ranks of this object have run before: 0 in the first object of a
+    /// node.
+    pub generation: u32,
     /// Sizes of the banks of collectives; the area is a multiple of [`GRANULE`].
     pub banks: BankSizes,
     /// What members of the job know and nobody else does: proves that a packet or a connection is of this job.
@@ -151,6 +162,18 @@ pub enum RankState {
     Finalized = 2,
     /// Called MPI_Abort: `abort_code` is set; the launcher ends the job.
     Aborted = 3,
+    /// Has returned from MPI_Finalize, which other ranks have not called yet.
+    Left = 4,
+}
+
+impl RankState {
+    /// The state with this number.
+    pub fn from_number(number: u32) -> Option<RankState> {
+        use RankState as S;
+        [S::Started, S::Running, S::Finalized, S::Aborted, S::Left]
+            .into_iter()
+            .find(|state| *state as u32 == number)
+    }
 }
 
 /// Where a rank sleeps and how others wake it. A cache line of its own.
@@ -203,6 +226,8 @@ pub struct NodeBlock {
     pub failed: AtomicU32,
     /// Not 0 once it is known which hosts are one machine: the processors of a machine for which algorithms are chosen.
     machine_processors: AtomicU32,
+    arrivals: Arrivals,
+    generations: Generations,
     /// Which slots for windows are taken.
     pub slots: Slots,
     /// How far the processors are from each other just now.
@@ -234,6 +259,8 @@ pub struct RankBlock {
     state: AtomicU32,
     /// Argument of MPI_Abort.
     pub abort_code: AtomicI32,
+    /// In the first object of a node: the generation of the program that this rank runs.
+    generation: AtomicU32,
     /// Number of the program in a job of several (attribute MPI_APPNUM); written by the launcher.
     pub app_number: AtomicU32,
     standing: Standing,
@@ -316,6 +343,10 @@ pub struct Job {
     header: Header,
     mapping: Mapping,
     fd: OwnedFd,
+    /// Offset of the object in the memory of the descriptor, in bytes.
+    base: u64,
+    /// The first object of the node, if this is a later one.
+    first: Option<Box<Job>>,
     bells: OnceLock<Vec<OwnedFd>>,
 }
 
@@ -353,6 +384,7 @@ impl Job {
             ring_bytes,
             lanes: plan.lanes.clamp(1, MAX_LANES),
             job_id: plan.job_id,
+            generation: 0,
             banks: BankSizes { area_bytes, ..plan.banks },
             secret: plan.secret,
             interface: network::interface_bytes(&plan.interface),
@@ -386,26 +418,38 @@ impl Job {
                 .cast::<u32>()
                 .copy_from_nonoverlapping(std::ptr::NonNull::from(&places[..]).cast(), places.len());
         }
-        Ok(Job { header, mapping, fd, bells: OnceLock::new() })
+        Ok(Job { header, mapping, fd, base: 0, first: None, bells: OnceLock::new() })
     }
 
-    /// Maps the object that the launcher handed down.
+    /// Maps the object that the launcher handed down: the first one of the node.
     ///
     /// # Errors
     /// InvalidData when the descriptor is something else or of another version.
     pub fn attach(fd: OwnedFd) -> io::Result<Job> {
+        Job::attach_at(fd, 0)
+    }
+
+    /// Maps the object that begins at `base`.
+    fn attach_at(fd: OwnedFd, base: u64) -> io::Result<Job> {
         let first =
-            Mapping::range(fd.as_fd(), 0, PAGE as usize).map_err(|error| match refusal::errno(&error) {
-                Some(libc::ENOMEM) => error,
-                _ => io::Error::new(io::ErrorKind::InvalidData, "not a job object"),
+            Mapping::range(fd.as_fd(), base, PAGE as usize).map_err(|error| {
+                match refusal::errno(&error) {
+                    Some(libc::ENOMEM) => error,
+                    _ => io::Error::new(io::ErrorKind::InvalidData, "not a job object"),
+                }
             })?;
         // SAFETY: the mapping is page aligned and long enough; Header is plain numbers.
         let header = unsafe { first.base().cast::<Header>().read() };
         if header.magic != MAGIC || header.version != LAYOUT_VERSION || !header.is_consistent() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a job object of this version"));
         }
-        let mapping = Mapping::range(fd.as_fd(), 0, header.regions_offset as usize)?;
-        Ok(Job { header, mapping, fd, bells: OnceLock::new() })
+        let mapping = Mapping::range(fd.as_fd(), base, header.regions_offset as usize)?;
+        Ok(Job { header, mapping, fd, base, first: None, bells: OnceLock::new() })
+    }
+
+    /// The first object of the node, which has what stays the same from program to program.
+    fn first(&self) -> &Job {
+        self.first.as_deref().unwrap_or(self)
     }
 
     /// What the launcher decided.
@@ -475,9 +519,9 @@ impl Job {
         (base, self.header.banks.area_bytes)
     }
 
-    /// Where in the object the area of the regions begins.
+    /// Returns the offset of the area of the regions in the memory of the descriptor, in bytes.
     pub(crate) fn regions_offset(&self) -> u64 {
-        self.header.regions_offset
+        self.base + self.header.regions_offset
     }
 
     /// First byte of the ring area of `receiver` in `lane`: [`inbox_bytes`] long, page aligned, zero at first.
@@ -540,12 +584,7 @@ impl RankBlock {
 
     /// Where the rank is in its life.
     pub fn state(&self) -> RankState {
-        match self.state.load(Ordering::Acquire) {
-            0 => RankState::Started,
-            1 => RankState::Running,
-            2 => RankState::Finalized,
-            _ => RankState::Aborted,
-        }
+        RankState::from_number(self.state.load(Ordering::Acquire)).unwrap_or(RankState::Aborted)
     }
 
     /// Enters a state; stores made before are visible to who sees it.

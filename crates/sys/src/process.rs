@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use crate::cpu::{self, ProcessorSet};
 use crate::own_thread;
 use crate::refusal;
-use crate::signal::Mask;
+use crate::signal::{self, Mask};
 
 /// Bytes of stack that a child has between clone and exec.
 const CHILD_STACK_BYTES: usize = 64 << 10;
@@ -248,7 +248,9 @@ unsafe fn become_program(start: &Start) -> Step {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 || libc::getppid() != start.parent {
             return Step::Lifeline;
         }
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        // Rust programs ignore SIGPIPE. With SIGCHLD ignored a program cannot wait for its children.
+        signal::restore_default(libc::SIGPIPE);
+        signal::restore_default(libc::SIGCHLD);
         if start.processors.as_ref().is_some_and(|set| cpu::set_affinity(set).is_err()) {
             return Step::Bind;
         }

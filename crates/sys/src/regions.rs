@@ -420,6 +420,11 @@ fn check(status: libc::c_int) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(status)) }
 }
 
+/// Runs `work` while no other process of the node runs something so, or uses the table of `job`.
+pub(crate) fn alone<R>(job: &Job, work: impl FnOnce() -> R) -> io::Result<R> {
+    locked(job, |_| work())
+}
+
 /// Runs `work` on the table of `job`, alone on the node.
 fn locked<R>(job: &Job, work: impl FnOnce(&mut Table<'_>) -> R) -> io::Result<R> {
     let (base, area_bytes) = job.region_table();

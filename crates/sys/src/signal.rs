@@ -141,6 +141,20 @@ pub fn is_ignored(signal: i32) -> bool {
     }
 }
 
+/// Restores the default action of SIGCHLD, so that this process can wait for its children. A program that is
+/// started with SIGCHLD ignored goes on ignoring it: the kernel then removes children that have ended without
+/// telling their parent.
+pub fn restore_child_signal() {
+    restore_default(libc::SIGCHLD);
+}
+
+/// Restores the default action of `signal`, also for the programs that this process starts.
+/// Async-signal-safe.
+pub fn restore_default(signal: i32) {
+    // SAFETY: the default action calls nothing of this process.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 /// Stops this process until somebody continues it.
 pub fn stop_self() {
     // SAFETY: a plain system call.
@@ -196,6 +210,15 @@ mod tests {
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGWINCH) };
         assert_eq!(fd.next(), Some(libc::SIGWINCH));
         before.install();
+    }
+
+    #[test]
+    fn a_signal_is_ignored_until_its_default_is_restored() {
+        // SAFETY: no handler is set, and nothing in this test binary sends this signal.
+        unsafe { libc::signal(libc::SIGURG, libc::SIG_IGN) };
+        assert!(is_ignored(libc::SIGURG));
+        restore_default(libc::SIGURG);
+        assert!(!is_ignored(libc::SIGURG));
     }
 
     #[test]

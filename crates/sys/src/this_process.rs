@@ -105,11 +105,30 @@ pub fn processors() -> Processors {
     Processors { identity, count: cpu::usable_processors() as u32 }
 }
 
-/// Has `run` called when this process exits by returning from main or by exit(3).
-pub fn at_exit(run: extern "C" fn()) {
-    // SAFETY: a function without arguments that lives as long as the library, which is never unloaded once MPI runs. If there is
-    // no room for it nothing can be done.
-    unsafe { libc::atexit(run) };
+unsafe extern "C" {
+    /// A function of the C library (glibc): atexit(3) with the status of the process.
+    fn on_exit(
+        run: extern "C" fn(libc::c_int, *mut libc::c_void),
+        argument: *mut libc::c_void,
+    ) -> libc::c_int;
+}
+
+/// Has `run` called with the exit status when this process exits by returning from main or by exit(3).
+pub fn at_exit(run: fn(i32)) {
+    extern "C" fn call(status: libc::c_int, run: *mut libc::c_void) {
+        // SAFETY: the argument is the function that was given to on_exit below.
+        let run: fn(i32) = unsafe { std::mem::transmute(run) };
+        run(status);
+    }
+    // SAFETY: both functions live as long as the library, which is never unloaded once MPI runs. If there is
+    // no room for one more nothing can be done.
+    unsafe { on_exit(call, run as *mut libc::c_void) };
+}
+
+/// Writes what the streams of the C library hold (stdout and others).
+pub fn flush_streams() {
+    // SAFETY: without a stream the call flushes all of them.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
 /// Asks the kernel to kill this process when its parent dies, so that nothing survives a killed launcher.

@@ -129,6 +129,8 @@ enum Part {
 }
 
 fn main() -> ExitCode {
+    // The parent of this process may ignore SIGCHLD, which its programs inherit.
+    tutti_sys::signal::restore_child_signal();
     let outcome = match Cli::parse().command {
         Command::Info(options) => info::run(&options),
         Command::Sim(options) => sim::run(&options),

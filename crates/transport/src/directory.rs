@@ -65,6 +65,14 @@ pub trait Directory: fmt::Debug + Send {
         None
     }
 
+    /// Whether somebody collects which hosts have called [`Directory::report_arrival`].
+    fn collects_arrivals(&self) -> bool {
+        false
+    }
+
+    /// Reports that all ranks of this host have called MPI_Finalize. May be repeated. Never blocks.
+    fn report_arrival(&mut self) {}
+
     /// What becomes readable when answers or calls may have come, for a sleeper to wait on; `None` when
     /// answers are there at once.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;

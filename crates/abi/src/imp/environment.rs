@@ -3,7 +3,6 @@
 use std::ffi::{c_char, c_double, c_int};
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::collective;
 use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
 use tutti_core::lanes::{FirstLaneCell, LaneGuard};
@@ -89,8 +88,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     let process = process()?;
     process.library.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
     trace_file::collect(&mut call.held, process)?;
-    // Nobody leaves while another process may still talk to it.
-    collective::last_barrier(&mut call.held, process)?;
+    lifecycle::meet(&mut call.held, process)?;
     let sessions = *OPEN_SESSIONS.borrow(&call.held) > 0;
     if process.config.diagnosis.report_leaks {
         report_leaks(call, process);

@@ -223,7 +223,7 @@ pub fn probe(call: &mut Call, source: c_int, tag: c_int, comm: In<Comm>, status:
     let comm = comm.get()?;
     call.go_to_lane_of(comm);
     let pattern = point_to_point::pattern(comm, source, tag)?;
-    status.set(report(point_to_point::probe(&mut call.held, process()?, comm, pattern)));
+    status.set(report(point_to_point::probe(&mut call.held, process()?, comm, pattern)?));
     Ok(())
 }
 
@@ -260,7 +260,7 @@ pub fn mprobe(
     let Some(pattern) = point_to_point::pattern(comm, source, tag)? else {
         return no_process(message, status);
     };
-    let (found, matched) = point_to_point::match_message(&mut call.held, process()?, comm, pattern);
+    let (found, matched) = point_to_point::match_message(&mut call.held, process()?, comm, pattern)?;
     status.set(report(found));
     message.create(matched).map(drop)
 }

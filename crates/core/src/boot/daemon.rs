@@ -30,7 +30,7 @@ impl DaemonDirectory {
     /// Of local rank `local`, over the socket that the daemon handed down.
     pub fn new(fd: OwnedFd, job: Arc<Job>, local: u32) -> DaemonDirectory {
         DaemonDirectory {
-            end: RankEnd::new(fd),
+            end: RankEnd::of_generation(fd, job.header().generation),
             job,
             local,
             unsaid: VecDeque::new(),
@@ -110,6 +110,16 @@ impl Directory for DaemonDirectory {
             self.hear();
         }
         self.calls.pop_front()
+    }
+
+    fn collects_arrivals(&self) -> bool {
+        true
+    }
+
+    fn report_arrival(&mut self) {
+        if !self.unsaid.contains(&Word::Arrived) {
+            self.say(Word::Arrived);
+        }
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

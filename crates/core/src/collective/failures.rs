@@ -19,7 +19,7 @@
 //! that members who do something else instead find that out.
 
 use tutti_base::ids::Plane;
-use tutti_base::{ContextId, Error, Result, WorldRank};
+use tutti_base::{ContextId, Error, ErrorClass, Result, WorldRank};
 use tutti_coll::select::Choice;
 use tutti_coll::{Collective, Shape};
 use tutti_sys::clock;
@@ -111,7 +111,10 @@ fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
 }
 
 /// The same of all communicators, when all operations are over.
-pub(super) fn overdue_anywhere(held: &LaneGuard, process: &Process) -> Result<()> {
+///
+/// # Errors
+/// Of what is left over, the first that was found.
+pub(crate) fn overdue_anywhere(held: &LaneGuard, process: &Process) -> Result<()> {
     let messenger: &Messenger = process;
     if !messenger.activities.borrow(held).is_empty() {
         return Ok(());
@@ -215,6 +218,23 @@ pub(super) fn ask(port: &mut CommPort<'_>) {
         }
     }
     messages.flush_answers();
+}
+
+/// Why the operation of this port can go no further, if it waits for the flag of a member that has left MPI.
+#[cold]
+pub(super) fn departed(port: &mut CommPort<'_>) -> Option<Error> {
+    let member = port.ticket.patience.awaited?;
+    let world = port.comm.process(member)?;
+    let local = port.messenger.local_rank(world).filter(|local| port.messenger.job.has_left(*local))?;
+    // The flag may have been set between the look at it and the look at its owner: it is looked at once more.
+    if port.ticket.patience.suspect.replace(local) != Some(local) {
+        return None;
+    }
+    let reason = format!(
+        "rank {member} has ended and takes no part in this operation (it has called MPI_Finalize); all ranks must call the \
+         same operations"
+    );
+    Some(Error::new(ErrorClass::Other, reason))
 }
 
 /// Why the operation of this port can go no further, if a member has said that it takes it for another one.

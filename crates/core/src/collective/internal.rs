@@ -12,7 +12,7 @@ use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
-use super::{Means, Operation, Side, failures, multicast, run, run_by, start_keeping};
+use super::{Means, Operation, Side, run, run_by, start_keeping};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::collected::{Collected, Gathering, Maxima, Maximum, OfBytes};
@@ -231,17 +231,6 @@ pub fn barrier_by_messages(held: &mut LaneGuard, process: &Process, comm: &Commu
 fn nothing() -> Operation<'static> {
     // SAFETY: no memory.
     unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) }
-}
-
-/// The barrier of MPI_Finalize: nobody leaves while another process may still talk to it.
-///
-/// # Errors
-/// What went wrong with a message; that members have disagreed about an operation, where only what is left over says so.
-pub fn last_barrier(held: &mut LaneGuard, process: &Process) -> Result<()> {
-    // Nor does anybody who is through repair what others lack.
-    multicast::leave(held, &process.library.world);
-    run_by(held, process, &process.library.world, &nothing(), Means::All, "MPI_Finalize: ")?;
-    failures::overdue_anywhere(held, process)
 }
 
 /// What every member gave, one after the other; all give equally many bytes.

@@ -242,7 +242,11 @@ impl NodePort for CommPort<'_> {
             self.ticket.agreement.is_at_odds_with(member);
             return false;
         }
-        self.messenger.is_about_to_sleep() && banks.want(slot, member, flag, value)
+        let came = self.messenger.is_about_to_sleep() && banks.want(slot, member, flag, value);
+        if !came {
+            self.ticket.patience.awaited = Some(peer);
+        }
+        came
     }
 
     #[inline]

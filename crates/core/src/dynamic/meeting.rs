@@ -366,6 +366,8 @@ fn enter(
     let mut others = process.library.other_jobs.borrow_mut(held);
     for &bells in &notice.bells {
         let job = Job::attach(descriptors.next().ok_or_else(damaged)?)?;
+        let member = names(&notice.members).find(|name| name.job == job.header().job_id);
+        let job = job.used_by(member.map_or(u32::MAX, |member| member.rank))?;
         let bells: Vec<OwnedFd> = descriptors.by_ref().take(bells as usize).collect();
         if others.job(job.header().job_id).is_none() {
             if !bells.is_empty() {

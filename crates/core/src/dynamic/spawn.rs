@@ -130,6 +130,10 @@ fn installed_launcher() -> Option<PathBuf> {
 /// `Other` when they cannot be reached.
 pub fn meet_parents(held: &mut LaneGuard, process: &Process) -> Result<()> {
     let Ok(port) = std::env::var(ENV_PARENT) else { return Ok(()) };
+    // The parents have met the first program of this rank.
+    if process.job.header().generation > 0 {
+        return Ok(());
+    }
     let root = Rank(0);
     let line =
         (process.library.world.rank() == root).then(|| ports::reach(held, process, &port, ErrorClass::Other));

@@ -154,6 +154,8 @@ impl Sink for State {
                 self.failed_operations.answered(envelope, signature);
                 self.requests.news = true;
             }
+            Ok(Packet::Presence) => self.asked_for_presence(from),
+            Ok(Packet::Absent) => self.is_told_absent(from),
             Ok(rare) => self.arrived_for_want_of_room(from, rare, payload),
             Err(error) => self.fault = Some(error),
         }

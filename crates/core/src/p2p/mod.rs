@@ -17,10 +17,12 @@
 //!
 //! The receiver decides between reading and stream, so no agreement between processes is needed.
 
+pub mod absent;
 pub mod agreement;
 #[cfg(test)]
 mod bounded_tests;
 mod cancel;
+pub mod departures;
 mod direct;
 mod incoming;
 mod multicast;
@@ -136,6 +138,8 @@ pub struct State {
     calls: Vec<u32>,
     /// What members ask that wait for long in a collective operation.
     inquiries: Vec<Notice>,
+    /// Peers that have left MPI.
+    pub departures: departures::Departures,
 }
 
 /// What progress has found beside messages.
@@ -271,6 +275,7 @@ impl<L: Link> PointToPoint<L> {
             multicast_bytes: 0,
             calls: Vec::new(),
             inquiries: Vec::new(),
+            departures: departures::Departures::default(),
         };
         PointToPoint { link, state }
     }

@@ -216,3 +216,28 @@ fn a_blocking_receive_takes_only_its_own_message_directly() {
     assert!(is_complete(&all[1], first) && is_complete(&all[1], second));
     assert_eq!(buffer.to_vec(), pattern_bytes(3, 20));
 }
+
+#[test]
+fn waits_for_a_peer_that_has_left_end_with_an_error() {
+    let mut all = processes(2, &config());
+    all[0].state.ask_for_presence([Peer(1)].into_iter());
+    settle(&mut all);
+    assert!(!all[0].state.departures.has(Peer(1)), "one that has not left does not answer");
+    let (got, _) = receive(&mut all[0], Some(1), Some(5), 10);
+    let (never, _) = receive(&mut all[0], Some(1), Some(6), 10);
+    let sent = send(&mut all[0], 0, 1, 7, vec![0; 5000], Mode::Standard);
+    send(&mut all[1], 1, 0, 5, vec![1; 10], Mode::Standard);
+    all[1].state.departures.is_leaving = true;
+    all[0].state.ask_for_presence([Peer(1)].into_iter());
+    settle(&mut all);
+    assert!(all[0].state.departures.has(Peer(1)) && is_complete(&all[0], got));
+    let waiting: Vec<RequestId> = all[0].state.waiting_requests().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(waiting.len(), 2);
+    assert!(waiting.contains(&never) && waiting.contains(&sent));
+    for id in waiting {
+        all[0].state.give_up(id, tutti_base::Error::new(ErrorClass::Other, "it has left"));
+        let request = all[0].state.requests.get(id).unwrap();
+        assert!(request.complete && request.error.is_some());
+    }
+    assert!(all[0].state.waiting_requests().is_empty());
+}

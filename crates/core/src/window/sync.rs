@@ -8,12 +8,12 @@ use tutti_transport::window::turnstile::Kind as LockKind;
 use super::polls::Then;
 use super::wire::WindowRequestKind;
 use super::{Lock, Window};
-use crate::collective;
 use crate::group::Group;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress::{poll, progress, wait_for, wait_until};
 use crate::special::PROC_NULL;
+use crate::{collective, departed};
 
 /// Assertions of synchronisation calls (MPI-5 section 12.5.5).
 pub mod assertion {
@@ -104,7 +104,12 @@ impl Window {
             let what = || format!("MPI_Win_start of {}: MPI_Win_post by rank {target}", self.describe());
             if !self.is_posted(held, target) {
                 let counterpart = process.counterpart(self.world(target));
-                wait_for(held, process, counterpart, &what, |held| self.is_posted(held, target));
+                let awaited = || vec![self.world(target)];
+                wait_for(held, process, counterpart, &what, |held| {
+                    let is_over = || self.is_posted(held, target);
+                    departed::check_wait(held, process, &what, awaited, is_over);
+                    is_over()
+                });
             }
             self.take_post(held, target);
         }
@@ -166,7 +171,12 @@ impl Window {
             let what = || format!("MPI_Win_wait of {}: MPI_Win_complete by {origins} ranks", self.describe());
             let only_origin = self.counts.borrow(held).only_origin;
             let counterpart = only_origin.and_then(|origin| process.counterpart(self.world(origin)));
-            wait_for(held, process, counterpart, &what, |held| self.is_completed(held, origins));
+            let awaited = || only_origin.map(|origin| self.world(origin)).into_iter().collect();
+            wait_for(held, process, counterpart, &what, |held| {
+                let is_over = || self.is_completed(held, origins);
+                departed::check_wait(held, process, &what, awaited, is_over);
+                is_over()
+            });
         }
         self.unpost(held, origins);
         Ok(())

@@ -41,6 +41,7 @@ impl Node {
             Up::InputTaken(bytes) => self.input_taken(bytes as usize),
             // These are for neighbours.
             Up::Output(..) | Up::Ask(_) | Up::Table(_) | Up::Call(_) | Up::Processors(_) => {}
+            Up::Arrived(_) => {}
         }
         self.obey(actions);
     }

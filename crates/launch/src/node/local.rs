@@ -102,8 +102,9 @@ impl Node {
         for word in ranks.inquired(local) {
             self.events.push_back(match word {
                 Inquired::Ask(ask) => Event::Ask(local, ask),
-                Inquired::Has(address) => Event::Published(local, address),
+                Inquired::Has(generation, address) => Event::Published(local, generation, address),
                 Inquired::Call(to) => Event::Call(local, to),
+                Inquired::Arrived(generation) => Event::Arrived(generation),
             });
         }
     }
@@ -121,9 +122,7 @@ impl Node {
         if let Some(ranks) = &mut self.ranks {
             let ended = ranks.ended(exits);
             for exit in &ended {
-                if let Some(local) = ranks.settle(exit.rank) {
-                    self.events.push_back(Event::Published(local, Vec::new()));
-                }
+                self.events.extend(ranks.local_of(exit.rank).map(Event::RankEnded));
             }
             if !ended.is_empty() {
                 self.events.push_back(Event::Exits(ended));

@@ -6,6 +6,7 @@
 //! | a child joins | it gets the plan |
 //! | all hosts of the subtree have said what their processors are | told upwards; the root tells all which hosts are one machine |
 //! | ranks end, a host is lost, ranks cannot be started | told upwards; the root decides |
+//! | all ranks of the subtree have called MPI_Finalize | told upwards; the root tells all |
 //! | a rank wants another one to connect to it | told towards that one |
 //! | a signal comes down | to the ranks of this host and on to the children |
 //! | the parent is lost, or the job is over | ranks are killed, children are told, this daemon ends |
@@ -13,7 +14,7 @@
 //! All state is a few words a child: nothing grows with the size of the job but the plan itself and, until it is passed on,
 //! what hosts say of their processors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ use crate::policy::Reported;
 pub const FAREWELL: Duration = Duration::from_secs(3);
 /// Signals remembered for children that have not joined yet.
 const MOST_SIGNALS: usize = 16;
+/// Generations of programs that some ranks have ended and others not, at most.
+const MOST_ARRIVALS: usize = 1024;
 const KILL: i32 = libc::SIGKILL;
 
 /// What a daemon sees happen.
@@ -71,8 +74,12 @@ pub enum Event {
     Ask(u32, Ask),
     /// A rank of this host wants another one to connect to it.
     Call(u32, Ask),
-    /// A rank of this host has an address, or will never have one.
-    Published(u32, Address),
+    /// A rank of this host has an address, in its program of this generation.
+    Published(u32, u32, Address),
+    /// A rank of this host has ended.
+    RankEnded(u32),
+    /// All ranks of this host have called MPI_Finalize in their programs of this generation.
+    Arrived(u32),
     /// Somebody sent a signal to this process.
     Signal(i32),
     /// A rank of this host wants a checkpoint, and whether the job is to end with it.
@@ -122,6 +129,9 @@ pub enum Action {
     Call(u32, Ask),
     /// Tell the ranks of this host which hosts are one machine.
     TakeMachines(Machines),
+    /// Tell the ranks of this host that all ranks have called MPI_Finalize in their programs of this
+    /// generation.
+    NoteAllArrived(u32),
     /// Do this host's part of a phase of a checkpoint.
     Checkpoint(Order),
     /// Tell a child.
@@ -161,6 +171,8 @@ pub struct Daemon {
     directory: Directory,
     machines: Gathered,
     checkpoint: Member,
+    /// By generation: children whose subtrees have arrived in MPI_Finalize; `None` is this host.
+    arrivals: BTreeMap<u32, BTreeSet<Option<u32>>>,
     signals: Vec<i32>,
     /// When the job was over.
     over: Option<Duration>,
@@ -180,6 +192,7 @@ impl Daemon {
             directory: Directory::default(),
             machines: Gathered::default(),
             checkpoint: Member::default(),
+            arrivals: BTreeMap::new(),
             signals: Vec::new(),
             over: None,
             ended: false,
@@ -251,14 +264,21 @@ impl Daemon {
             Event::Ask(local, ask) => self.ask(Asker::Rank(local), ask, actions),
             Event::Call(local, to) => {
                 if let Some(host) = self.host() {
-                    self.call(Call { to, from: Ask { host, local } }, actions);
+                    let from = Ask { host, local, generation: to.generation };
+                    self.call(Call { to, from }, actions);
                 }
             }
-            Event::Published(local, address) => {
+            Event::Published(local, generation, address) => {
                 let mut steps = Vec::new();
-                self.directory.publish(local, address, &mut steps);
+                self.directory.publish(local, generation, address, &mut steps);
                 self.take_steps(steps, actions);
             }
+            Event::RankEnded(local) => {
+                let mut steps = Vec::new();
+                self.directory.end(local, &mut steps);
+                self.take_steps(steps, actions);
+            }
+            Event::Arrived(generation) => self.arrived(None, generation, actions),
             Event::Signal(signal) => actions.push(Action::Up(Up::Signal(signal))),
             Event::Wanted(stops) => actions.push(Action::Up(Up::Wanted(stops))),
             Event::SignalAll(signal) => self.signal(signal, actions),
@@ -346,6 +366,7 @@ impl Daemon {
             }
             Down::Quit => self.quit(now, actions),
             Down::Checkpoint(order) => self.checkpoint(*order, actions),
+            Down::Arrived(generation) => self.tell_all_arrived(generation, actions),
         }
     }
 
@@ -369,6 +390,7 @@ impl Daemon {
                 self.directory.learn(table, &mut steps);
                 self.take_steps(steps, actions);
             }
+            Up::Arrived(generation) => self.arrived(Some(number), generation, actions),
             Up::Processors(said) => {
                 self.machines.hear(number, said);
                 self.pass_processors(actions);
@@ -469,6 +491,33 @@ impl Daemon {
             }
         }
         actions.push(Action::TakeMachines(machines));
+    }
+
+    /// All ranks of this host, or of a child's subtree, have called MPI_Finalize in their programs of a
+    /// generation. It may be said more than once. Once it is so in the whole subtree that goes up; from the
+    /// root it comes down to all.
+    fn arrived(&mut self, child: Option<u32>, generation: u32, actions: &mut Vec<Action>) {
+        if self.arrivals.len() >= MOST_ARRIVALS && !self.arrivals.contains_key(&generation) {
+            return;
+        }
+        let arrived = self.arrivals.entry(generation).or_default();
+        arrived.insert(child);
+        let missing = u32::from(self.host().is_some());
+        if self.arrivals.get(&generation).map_or(0, BTreeSet::len) < missing as usize + self.children.len() {
+            return;
+        }
+        self.arrivals.remove(&generation);
+        if self.number > 0 {
+            actions.push(Action::Up(Up::Arrived(generation)));
+        } else {
+            self.tell_all_arrived(generation, actions);
+        }
+    }
+
+    fn tell_all_arrived(&mut self, generation: u32, actions: &mut Vec<Action>) {
+        let joined = self.children.iter().filter(|(_, child)| child.state == State::Joined);
+        actions.extend(joined.map(|(&number, _)| Action::Down(number, Down::Arrived(generation))));
+        actions.push(Action::NoteAllArrived(generation));
     }
 
     fn signal(&mut self, signal: i32, actions: &mut Vec<Action>) {

@@ -47,8 +47,11 @@ const ENTRIES: usize = 4096;
 pub struct Directory {
     /// The host that this daemon serves, if any.
     own: Option<u32>,
-    tables: BTreeMap<u32, BTreeMap<u32, Address>>,
+    /// By host and generation.
+    tables: BTreeMap<(u32, u32), BTreeMap<u32, Address>>,
     waiting: BTreeMap<Ask, BTreeSet<Asker>>,
+    /// Local ranks of the own host that have ended.
+    ended: BTreeSet<u32>,
 }
 
 impl Directory {
@@ -59,8 +62,10 @@ impl Directory {
 
     /// Somebody asks.
     pub fn ask(&mut self, asker: Asker, ask: Ask, steps: &mut Vec<Step>) {
-        if let Some(address) = self.tables.get(&ask.host).and_then(|table| table.get(&ask.local)) {
-            let address = address.clone();
+        let table = self.tables.get(&(ask.host, ask.generation));
+        let known = table.and_then(|table| table.get(&ask.local)).cloned();
+        let has_ended = self.own == Some(ask.host) && self.ended.contains(&ask.local);
+        if let Some(address) = known.or_else(|| has_ended.then(Address::new)) {
             self.answer(asker, ask, address, steps);
             return;
         }
@@ -72,27 +77,40 @@ impl Directory {
         }
     }
 
-    /// A rank of this host has an address, or, where it is empty, will never have one.
-    pub fn publish(&mut self, local: u32, address: Address, steps: &mut Vec<Step>) {
+    /// A rank of this host has an address in its program of this generation.
+    pub fn publish(&mut self, local: u32, generation: u32, address: Address, steps: &mut Vec<Step>) {
         let Some(host) = self.own else { return };
-        self.learn(Table { host, entries: vec![(local, address)] }, steps);
+        self.learn(Table { host, generation, entries: vec![(local, address)] }, steps);
     }
 
-    /// How many ranks of this host have published.
+    /// A rank of this host has ended: addresses that it has not published by now it will never have.
+    pub fn end(&mut self, local: u32, steps: &mut Vec<Step>) {
+        let Some(host) = self.own else { return };
+        self.ended.insert(local);
+        let asks = self.waiting.keys().filter(|ask| (ask.host, ask.local) == (host, local));
+        let asks: Vec<Ask> = asks.copied().collect();
+        for ask in asks {
+            for asker in self.waiting.remove(&ask).unwrap_or_default() {
+                self.answer(asker, ask, Address::new(), steps);
+            }
+        }
+    }
+
+    /// Returns the number of ranks of this host that have published in their first program.
     pub fn published(&self) -> u32 {
-        let own = self.own.and_then(|own| self.tables.get(&own));
+        let own = self.own.and_then(|own| self.tables.get(&(own, 0)));
         own.map_or(0, |table| table.values().filter(|address| !address.is_empty()).count() as u32)
     }
 
     /// A daemon answers.
     pub fn learn(&mut self, table: Table, steps: &mut Vec<Step>) {
-        let host = table.host;
+        let Table { host, generation, .. } = table;
         for (local, address) in table.entries {
             if address.len() > ADDRESS_BYTES {
                 continue;
             }
-            let ask = Ask { host, local };
-            self.tables.entry(host).or_default().insert(local, address.clone());
+            let ask = Ask { host, local, generation };
+            self.tables.entry((host, generation)).or_default().insert(local, address.clone());
             for asker in self.waiting.remove(&ask).unwrap_or_default() {
                 self.answer(asker, ask, address.clone(), steps);
             }
@@ -104,11 +122,12 @@ impl Directory {
             steps.push(Step::Tell { to, ask, address });
             return;
         }
-        let known = self.tables.get(&ask.host).into_iter().flatten();
+        let Ask { host, generation, .. } = ask;
+        let known = self.tables.get(&(host, generation)).into_iter().flatten();
         let others = known.filter(|(local, _)| **local != ask.local).take(ENTRIES - 1);
         let others = others.map(|(local, address)| (*local, address.clone()));
         let entries = [(ask.local, address)].into_iter().chain(others).collect();
-        steps.push(Step::Send(asker, Table { host: ask.host, entries }));
+        steps.push(Step::Send(asker, Table { host, generation, entries }));
     }
 }
 
@@ -117,7 +136,7 @@ mod tests {
     use super::*;
 
     const fn ask(host: u32, local: u32) -> Ask {
-        Ask { host, local }
+        Ask { host, local, generation: 0 }
     }
 
     fn tell(to: u32, host: u32, local: u32, address: &[u8]) -> Step {
@@ -137,8 +156,9 @@ mod tests {
         check(&mut own, |d, s| d.ask(Asker::Rank(1), ask(3, 7), s), &[Step::Forward(ask(3, 7))]);
         check(&mut own, |d, s| d.ask(Asker::Rank(2), ask(3, 7), s), &[]);
         check(&mut own, |d, s| d.ask(Asker::Child(4), ask(3, 7), s), &[]);
-        let table = Table { host: 3, entries: vec![(7, b"x".to_vec()), (8, b"y".to_vec())] };
-        let sent = Step::Send(Asker::Child(4), Table { host: 3, entries: vec![(7, b"x".to_vec())] });
+        let table = Table { host: 3, generation: 0, entries: vec![(7, b"x".to_vec()), (8, b"y".to_vec())] };
+        let sent =
+            Step::Send(Asker::Child(4), Table { host: 3, generation: 0, entries: vec![(7, b"x".to_vec())] });
         check(&mut own, |d, s| d.learn(table, s), &[tell(1, 3, 7, b"x"), tell(2, 3, 7, b"x"), sent]);
         check(&mut own, |d, s| d.ask(Asker::Rank(1), ask(3, 8), s), &[tell(1, 3, 8, b"y")]);
     }
@@ -147,13 +167,26 @@ mod tests {
     fn the_own_hosts_ranks_answer_when_they_have_published() {
         let mut own = Directory::new(Some(0));
         check(&mut own, |d, s| d.ask(Asker::Parent, ask(0, 1), s), &[]);
-        check(&mut own, |d, s| d.publish(0, b"a".to_vec(), s), &[]);
+        check(&mut own, |d, s| d.publish(0, 0, b"a".to_vec(), s), &[]);
         let entries = vec![(1, b"b".to_vec()), (0, b"a".to_vec())];
-        let sent = Step::Send(Asker::Parent, Table { host: 0, entries });
-        check(&mut own, |d, s| d.publish(1, b"b".to_vec(), s), &[sent]);
+        let sent = Step::Send(Asker::Parent, Table { host: 0, generation: 0, entries });
+        check(&mut own, |d, s| d.publish(1, 0, b"b".to_vec(), s), &[sent]);
         assert_eq!(own.published(), 2);
         check(&mut own, |d, s| d.ask(Asker::Rank(5), ask(0, 2), s), &[]);
-        check(&mut own, |d, s| d.publish(2, Vec::new(), s), &[tell(5, 0, 2, b"")]);
+        check(&mut own, |d, s| d.end(2, s), &[tell(5, 0, 2, b"")]);
         assert_eq!(own.published(), 2);
+        check(&mut own, |d, s| d.ask(Asker::Rank(5), ask(0, 2), s), &[tell(5, 0, 2, b"")]);
+    }
+
+    #[test]
+    fn programs_of_one_generation_do_not_find_those_of_another() {
+        let mut own = Directory::new(Some(0));
+        let later = Ask { generation: 1, ..ask(0, 1) };
+        let told = |address: &[u8]| Step::Tell { to: 0, ask: later, address: address.to_vec() };
+        check(&mut own, |d, s| d.publish(1, 0, b"a".to_vec(), s), &[]);
+        check(&mut own, |d, s| d.ask(Asker::Rank(0), later, s), &[]);
+        check(&mut own, |d, s| d.publish(1, 1, b"b".to_vec(), s), &[told(b"b")]);
+        check(&mut own, |d, s| d.ask(Asker::Rank(0), ask(0, 1), s), &[tell(0, 0, 1, b"a")]);
+        assert_eq!(own.published(), 1);
     }
 }

@@ -84,7 +84,7 @@ mod tests {
         ) {
             let names = (0..daemons).map(|number| number.to_string()).collect();
             let plan = JobInfo { names, radix, runs, daemon_of, ..JobInfo::default() };
-            let words = [Down::Plan(Box::new(plan)), Down::Ask(super::super::message::Ask { host: 3, local: 1 })];
+            let words = [Down::Plan(Box::new(plan)), Down::Ask(super::super::message::Ask { host: 3, local: 1, generation: 0 })];
             let ups = [Up::Reached(Phase::Joined), Up::Reached(Phase::Drained)];
             let mut input = Vec::new();
             for word in words {

@@ -238,6 +238,8 @@ pub enum Down {
     Quit,
     /// A phase of a checkpoint.
     Checkpoint(Box<Order>),
+    /// All ranks have called MPI_Finalize in their programs of this generation.
+    Arrived(u32),
 }
 
 /// What a child tells its parent.
@@ -271,6 +273,8 @@ pub enum Up {
     Checkpoint(Box<Report>),
     /// A rank wants a checkpoint, and whether the job is to end with it.
     Wanted(bool),
+    /// All ranks of its subtree have called MPI_Finalize in their programs of this generation.
+    Arrived(u32),
 }
 
 /// What a host says of the processors that its ranks run on: a [`tutti_base::machines::Processors`].
@@ -291,6 +295,8 @@ pub struct Ask {
     pub host: u32,
     /// Rank on that host.
     pub local: u32,
+    /// Generation of the program that asks, which speaks to programs of its own generation alone.
+    pub generation: u32,
 }
 
 /// A rank cannot connect to another one, and wants it to connect itself.
@@ -307,6 +313,8 @@ pub struct Call {
 pub struct Table {
     /// Host of the placement.
     pub host: u32,
+    /// Generation of the programs that have these addresses.
+    pub generation: u32,
     /// Local rank and its address.
     pub entries: Vec<(u32, Address)>,
 }

@@ -54,6 +54,8 @@ struct Host {
     answers: Vec<(u32, Ask, Address)>,
     calls: Vec<(u32, Ask)>,
     machines: Option<Machines>,
+    /// Generations in which all ranks have called MPI_Finalize.
+    arrived: Vec<u32>,
 }
 
 struct Simulation {
@@ -202,6 +204,7 @@ impl Simulation {
             }
             Action::Call(local, caller) => self.hosts[number as usize].calls.push((local, caller)),
             Action::TakeMachines(machines) => self.hosts[number as usize].machines = Some(machines),
+            Action::NoteAllArrived(generation) => self.hosts[number as usize].arrived.push(generation),
             Action::End => self.die(number, WIRE, Cause::Closed),
             _ => {}
         }
@@ -437,14 +440,14 @@ fn a_host_that_never_starts_is_late() {
 fn a_question_of_all_costs_a_message_an_edge() {
     let hosts = 200;
     let mut simulation = Simulation::new(hosts, 4, 2, Duration::from_secs(2));
-    let asked = Ask { host: 0, local: 1 };
+    let asked = Ask { host: 0, local: 1, generation: 0 };
     for host in 0..hosts {
         for local in 0..2 {
             simulation.at(Duration::from_secs(1), host, Happening::Event(Event::Ask(local, asked)));
         }
     }
     // It has published only after all have asked.
-    let word = Event::Published(1, b"here".to_vec());
+    let word = Event::Published(1, 0, b"here".to_vec());
     simulation.at(Duration::from_millis(1100), 0, Happening::Event(word));
     simulation.run();
     simulation.assert_over();
@@ -462,19 +465,46 @@ fn a_question_of_all_costs_a_message_an_edge() {
 }
 
 #[test]
+fn all_hosts_hear_when_the_last_one_has_arrived() {
+    for radix in [0, 1, 3] {
+        let mut simulation = Simulation::new(20, radix, 2, Duration::from_secs(2));
+        for host in 0..20 {
+            // Some say it twice, some are in the next program already, one never gets there.
+            let mut arrives = |at_ms, generation| {
+                let event = Happening::Event(Event::Arrived(generation));
+                simulation.at(Duration::from_millis(at_ms), host, event);
+            };
+            arrives(1000 + u64::from(host), 0);
+            if host % 3 == 0 {
+                arrives(1001 + u64::from(host), 0);
+            }
+            if host != 7 {
+                arrives(1500, 1);
+            }
+        }
+        simulation.run();
+        simulation.assert_over();
+        for host in &simulation.hosts {
+            assert_eq!(host.arrived, [0], "radix {radix}");
+        }
+    }
+}
+
+#[test]
 fn calls_find_their_rank() {
     for radix in [0, 1, 3] {
         let mut simulation = Simulation::new(20, radix, 2, Duration::from_secs(2));
         let pairs = [(0, 7), (7, 0), (13, 19), (4, 5), (3, 3), (5, 99)];
         for (from, to) in pairs {
-            let call = Event::Call(1, Ask { host: to, local: 0 });
+            let call = Event::Call(1, Ask { host: to, local: 0, generation: 0 });
             simulation.at(Duration::from_secs(1), from, Happening::Event(call));
         }
         simulation.run();
         simulation.assert_over();
         for (host, found) in (0..).zip(&simulation.hosts) {
             let callers = pairs.iter().filter(|(_, to)| *to == host);
-            let expected: Vec<_> = callers.map(|&(host, _)| (0, Ask { host, local: 1 })).collect();
+            let expected: Vec<_> =
+                callers.map(|&(host, _)| (0, Ask { host, local: 1, generation: 0 })).collect();
             assert_eq!(found.calls, expected, "host {host}, radix {radix}");
         }
     }

@@ -109,21 +109,23 @@ impl Job {
     /// Makes known which hosts are one machine, in a job of several, and the same on all hosts. Others than as many as there are
     /// hosts are passed over, and what is said a second time, as ranks may have chosen by the first.
     pub fn set_machines(&self, machines: &Machines) {
-        let is_known = self.node().machine_processors.load(Ordering::Relaxed) > 0;
+        let first = self.first();
+        let is_known = first.node().machine_processors.load(Ordering::Relaxed) > 0;
         if is_known || machines.of_host.len() != self.header.hosts as usize || !self.header.has_other_hosts()
         {
             return;
         }
-        for (word, machine) in self.machine_words().iter().zip(&machines.of_host) {
+        for (word, machine) in first.machine_words().iter().zip(&machines.of_host) {
             word.store(*machine, Ordering::Relaxed);
         }
-        self.node().machine_processors.store(machines.processors.max(1), Ordering::Release);
+        first.node().machine_processors.store(machines.processors.max(1), Ordering::Release);
     }
 
     /// Which hosts are one machine, once that is known. In a job of one host it never is.
     pub fn machines(&self) -> Option<Machines> {
-        let processors = self.node().machine_processors.load(Ordering::Acquire);
-        let of_host = || self.machine_words().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        let first = self.first();
+        let processors = first.node().machine_processors.load(Ordering::Acquire);
+        let of_host = || first.machine_words().iter().map(|word| word.load(Ordering::Relaxed)).collect();
         (processors > 0).then(|| Machines { of_host: of_host(), processors })
     }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Job;
 use crate::memory::{self, Mapping};
 
-const SLOT_SHIFT: u32 = 47;
+pub(super) const SLOT_SHIFT: u32 = 47;
 const OBJECT_BYTES: u64 = 1 << 62;
 /// Words of the bits that say which slots are taken.
 pub(super) const WORDS: usize = 504;
@@ -58,8 +58,7 @@ impl Slot {
     /// # Errors
     /// StorageFull when all are taken; what the system says of so large an object.
     pub fn take(job: &Arc<Job>) -> io::Result<Slot> {
-        memory::grow(job.fd(), OBJECT_BYTES)?;
-        let number = job.node().slots.take().ok_or(io::ErrorKind::StorageFull)?;
+        let number = job.take_slot()?;
         Ok(Slot { job: Arc::clone(job), number })
     }
 
@@ -71,15 +70,25 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let start = u64::from(self.number) << SLOT_SHIFT;
-        // A slot whose pages stay must not be given to somebody who expects zeros.
-        if memory::punch(self.job.fd().as_fd(), start, 1 << SLOT_SHIFT).is_ok() {
-            self.job.node().slots.give_back(self.number);
-        }
+        self.job.give_slot_back(self.number);
     }
 }
 
 impl Job {
+    /// Takes a slot. All generations of a node have theirs from its first object.
+    pub(super) fn take_slot(&self) -> io::Result<u32> {
+        memory::grow(self.fd(), OBJECT_BYTES)?;
+        self.first().node().slots.take().ok_or_else(|| io::ErrorKind::StorageFull.into())
+    }
+
+    /// Gives a slot back, and its pages.
+    pub(super) fn give_slot_back(&self, number: u32) {
+        // A slot whose pages stay must not be given to somebody who expects zeros.
+        if memory::punch(self.fd().as_fd(), u64::from(number) << SLOT_SHIFT, 1 << SLOT_SHIFT).is_ok() {
+            self.first().node().slots.give_back(number);
+        }
+    }
+
     /// Maps the first `bytes` of a slot that is taken.
     ///
     /// # Errors

@@ -505,6 +505,16 @@ impl<C: Carrier> Driver<C> {
         taken
     }
 
+    /// Returns true if the directory collects which hosts have called [`Directory::report_arrival`].
+    pub fn collects_arrivals(&self) -> bool {
+        self.directory.collects_arrivals()
+    }
+
+    /// Reports that all ranks of this host have called MPI_Finalize.
+    pub fn report_arrival(&mut self) {
+        self.directory.report_arrival();
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> FabricCounters {
         let machine = self.machine.counters();

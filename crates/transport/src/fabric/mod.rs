@@ -133,6 +133,16 @@ impl FabricLink {
         Ok(FabricLink { back_end })
     }
 
+    /// Whether somebody collects which hosts have called [`FabricLink::report_arrival`].
+    pub fn collects_arrivals(&self) -> bool {
+        each!(&self.back_end, back_end => back_end.collects_arrivals())
+    }
+
+    /// Reports that all ranks of this host have called MPI_Finalize.
+    pub fn report_arrival(&mut self) {
+        each!(&mut self.back_end, back_end => back_end.report_arrival());
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> FabricCounters {
         each!(&self.back_end, back_end => back_end.counters())

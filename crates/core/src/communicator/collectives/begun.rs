@@ -70,6 +70,10 @@ pub(crate) struct Patience {
     pub(crate) asked: u32,
     /// For a persistent operation: the tag under which it was made, and what that says.
     pub made: Option<(i32, Signature)>,
+    /// The member whose flag was looked at last, in vain.
+    pub awaited: Option<u32>,
+    /// A member that has left, if it is awaited.
+    pub suspect: Option<u32>,
 }
 
 impl Patience {

@@ -1,0 +1,155 @@
+//! Waits for a rank that has left MPI: they would never end, so they end with an error that names the rank.
+//!
+//! A rank has left when its program has called MPI_Finalize and has ended with status 0 (with another status
+//! the launcher ends the job). All it sent is here by then. So a receive that has no message yet, a send that
+//! it has not taken, or a flag that it has not set will stay so. This module looks at all waits now and then,
+//! before a sleep ([`crate::p2p::departures`] has the questions to ranks of other hosts).
+
+use tutti_base::ids::Plane;
+use tutti_base::{ContextId, Error, ErrorClass, Rank, WorldRank};
+use tutti_sys::clock;
+use tutti_transport::Peer;
+
+use crate::host::ThreadLevel;
+use crate::lanes::LaneGuard;
+use crate::matching::Pattern;
+use crate::messenger::Messenger;
+use crate::p2p::absent::Partner;
+use crate::process::{Process, by_context};
+use crate::progress;
+use crate::request::RequestId;
+
+/// Looks at what has arrived, at most, before a wait is given up.
+const MOST_LOOKS: u32 = 10_000;
+
+/// Ends every wait of the lane that is held whose partner has left. Called before a sleep; does something
+/// twice a second.
+pub fn watch(held: &LaneGuard, process: &Process) {
+    if !process.messages.borrow_mut(held).state.departures.is_due(clock::now_ns()) {
+        return;
+    }
+    let (requests, probes) = (vain_requests(held, process), vain_probes(held, process));
+    if requests.is_empty() && probes.is_empty() {
+        return;
+    }
+    take_in_all(held, process);
+    let mut messages = process.messages.borrow_mut(held);
+    requests.into_iter().for_each(|(id, error)| messages.state.give_up(id, error));
+    for (pattern, error) in probes {
+        if messages.state.peek(pattern).is_none() {
+            messages.state.departures.give_up_probe(pattern, error);
+        }
+    }
+}
+
+/// Takes in what those that have left sent before.
+fn take_in_all(held: &LaneGuard, messenger: &Messenger) {
+    let _ = (0..MOST_LOOKS).take_while(|_| progress::take_in(held, messenger)).count();
+}
+
+/// Returns the requests that wait for a rank that has left, and the error of each.
+fn vain_requests(held: &LaneGuard, process: &Process) -> Vec<(RequestId, Error)> {
+    let waiting = process.messages.borrow(held).state.waiting_requests();
+    let vain = waiting.into_iter().filter_map(|(id, partner)| match partner {
+        Partner::Receiver(peer) => {
+            let never = || format!("rank {} of the world has ended without receiving this message", peer.0);
+            have_left(held, process, &[WorldRank(peer.0)]).then(|| (id, error(&never())))
+        }
+        Partner::Sender(pattern) => {
+            let senders = senders(held, process, pattern)?;
+            have_left(held, process, &senders).then(|| (id, error(&never_sent(&pattern, &senders))))
+        }
+    });
+    vain.collect()
+}
+
+/// Returns the blocking probes for a message of a rank that has left, and the error of each.
+fn vain_probes(held: &LaneGuard, process: &Process) -> Vec<(Pattern, Error)> {
+    let probes = process.messages.borrow(held).state.departures.probes().to_vec();
+    let vain = probes.into_iter().filter_map(|pattern| {
+        let senders = senders(held, process, pattern)?;
+        have_left(held, process, &senders).then(|| (pattern, error(&never_sent(&pattern, &senders))))
+    });
+    vain.collect()
+}
+
+fn never_sent(pattern: &Pattern, senders: &[WorldRank]) -> String {
+    match (pattern.source, senders) {
+        (Some(_), [sender]) => format!("rank {sender} of the world has ended without sending such a message"),
+        _ => "all other ranks have ended without sending such a message".to_string(),
+    }
+}
+
+/// The error of a wait for a rank that has left.
+fn error(what: &str) -> Error {
+    Error::new(ErrorClass::Other, format!("{what} (it has called MPI_Finalize)"))
+}
+
+/// Returns the possible senders of the message of a receive, or `None` if they are not known.
+fn senders(held: &LaneGuard, process: &Process, pattern: Pattern) -> Option<Vec<WorldRank>> {
+    let comm = by_context(held, ContextId::of_plane(pattern.context).0)?;
+    let Some(source) = pattern.source else {
+        // Another thread may send to its own process.
+        let alone = process.thread_level != ThreadLevel::Multiple;
+        return alone.then(|| comm.peers().iter().filter(|peer| *peer != process.rank).collect());
+    };
+    let sender = if ContextId::is_of(pattern.context, Plane::PointToPoint) {
+        comm.peers().get(Rank(source))
+    } else {
+        comm.process(source)
+    };
+    sender.map(|sender| vec![sender])
+}
+
+/// Returns true if there are such ranks and all of them have left, as far as that is known. Asks those of
+/// other hosts.
+fn have_left(held: &LaneGuard, process: &Process, ranks: &[WorldRank]) -> bool {
+    let mut messages = process.messages.borrow_mut(held);
+    let is_far = |rank: &WorldRank| !process.is_foreign(*rank) && process.local_rank(*rank).is_none();
+    let unknown: Vec<Peer> = ranks
+        .iter()
+        .filter(|rank| is_far(rank) && !messages.state.departures.has(Peer(rank.0)))
+        .map(|rank| Peer(rank.0))
+        .collect();
+    if !unknown.is_empty() {
+        messages.state.ask_for_presence(unknown.into_iter());
+        messages.flush_answers();
+        return false;
+    }
+    let has_left = |rank: &WorldRank| {
+        let is_near = process.local_rank(*rank).is_some_and(|local| process.job.has_left(local));
+        is_near || is_far(rank)
+    };
+    !ranks.is_empty() && ranks.iter().all(has_left)
+}
+
+/// For a wait that ends with nothing but what is waited for: ends the job if all these ranks have left.
+/// Called each time such a wait looks.
+pub fn check_wait(
+    held: &LaneGuard,
+    process: &Process,
+    what: &dyn Fn() -> String,
+    ranks: impl FnOnce() -> Vec<WorldRank>,
+    is_over: impl FnOnce() -> bool,
+) {
+    if !process.is_about_to_sleep() {
+        return;
+    }
+    let ranks = ranks();
+    if !have_left(held, process, &ranks) {
+        return;
+    }
+    take_in_all(held, process);
+    if is_over() {
+        return;
+    }
+    let names: Vec<String> = ranks.iter().map(WorldRank::to_string).collect();
+    let (rank, what) = (process.rank, what());
+    process.abort(
+        1,
+        &format!(
+            "Tutti: rank {rank}: {what}: rank {} of the world has called MPI_Finalize and has ended",
+            names.join(", ")
+        ),
+    );
+}

@@ -1,0 +1,113 @@
+//! The end of MPI_Finalize: a process waits for the others, as one of them may still need it, but not for
+//! ever.
+//!
+//! Ranks count themselves ([`tutti_sys::job`], `arrivals`); no message of a collective operation takes part,
+//! so that MPI_Finalize of one rank never completes an operation of another. After [`PATIENCE_NS`] a rank
+//! returns from MPI_Finalize without the others:
+//!
+//! - If its program ends with a status other than 0 the launcher ends the job with it. This is an exception
+//!   on one rank of a Python program: the others would wait for that rank, and that rank for them.
+//! - If it ends with status 0 the process stays in an exit handler until all ranks have called MPI_Finalize.
+//!   It still serves the others there. Those that wait for it in an operation end with an error that names it
+//!   ([`crate::departed`]).
+//!
+//! Where another launcher has started a job on several hosts nobody collects what hosts report. Ranks then
+//! meet by messages in a context of their own, and wait for as long as it takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tutti_base::{ContextId, Rank, Result};
+use tutti_sys::clock;
+
+use crate::collective;
+use crate::communicator::Communicator;
+use crate::error_handler::ErrorHandler;
+use crate::group::Group;
+use crate::lanes::LaneGuard;
+use crate::process::Process;
+use crate::progress;
+
+/// Longest wait of a rank in MPI_Finalize for the others, in nanoseconds.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Time between two reports to the daemon, in nanoseconds. A daemon that was made from a checkpoint has
+/// forgotten earlier ones.
+const REPORT_NS: u64 = 1_000_000_000;
+
+/// Most looks for messages before the search for messages that were left over.
+const MOST_LOOKS: u32 = 10_000;
+
+/// Context of the messages by which ranks meet in MPI_Finalize where they cannot count themselves.
+const LAST_CONTEXT: ContextId = ContextId(ContextId::LIMIT - 1);
+
+/// Counts this process as one that has called MPI_Finalize, once.
+pub fn arrive(held: &LaneGuard, process: &Process) {
+    static ARRIVED: AtomicBool = AtomicBool::new(false);
+    if !ARRIVED.swap(true, Ordering::AcqRel) && process.job.arrive() {
+        report(held, process);
+    }
+}
+
+/// Makes known that all ranks of this host have called MPI_Finalize.
+fn report(held: &LaneGuard, process: &Process) {
+    if !process.job.header().has_other_hosts() {
+        return process.job.note_all_arrived();
+    }
+    if let Some(far) = process.messages.borrow_mut(held).link.far() {
+        far.report_arrival();
+    }
+}
+
+/// Waits until all ranks have called MPI_Finalize, at most for a while.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn meet(held: &mut LaneGuard, process: &Process) -> Result<()> {
+    let counts = !process.job.header().has_other_hosts()
+        || process.messages.borrow_mut(held).link.far().is_some_and(|far| far.collects_arrivals());
+    if counts {
+        arrive(held, process);
+        wait(held, process, clock::now_ns() + PATIENCE_NS);
+    } else {
+        meet_by_messages(held, process)?;
+        process.job.note_all_arrived();
+    }
+    if process.job.have_all_arrived() {
+        warn(held, process);
+    }
+    Ok(())
+}
+
+/// Waits until all ranks have called MPI_Finalize, or until this time.
+pub fn wait(held: &mut LaneGuard, process: &Process, until_ns: u64) {
+    let mut next_report_ns = clock::now_ns() + REPORT_NS;
+    let what = || "MPI_Finalize, for other ranks to call it".to_string();
+    progress::wait_until(held, process, &what, |held| {
+        let now_ns = clock::now_ns();
+        if now_ns >= next_report_ns && process.job.have_arrived_here() {
+            next_report_ns = now_ns + REPORT_NS;
+            report(held, process);
+        }
+        process.job.have_all_arrived() || now_ns >= until_ns
+    });
+}
+
+/// Meets all ranks by messages that match no operation of the program.
+fn meet_by_messages(held: &mut LaneGuard, process: &Process) -> Result<()> {
+    // This process cannot leave, so that nothing but its answer shows those that wait for it that they do so
+    // in vain.
+    process.messages.borrow_mut(held).state.departures.is_leaving = true;
+    let group = (Group::world(process.world_size()), Rank(process.rank.0));
+    let comm: Arc<Communicator> =
+        Communicator::predefined(LAST_CONTEXT, "MPI_Finalize", group.0, group.1, ErrorHandler::Fatal);
+    collective::barrier_by_messages(held, process, &comm)
+}
+
+/// Prints a warning about data of collective operations that no rank has asked for.
+fn warn(held: &LaneGuard, process: &Process) {
+    let _ = (0..MOST_LOOKS).take_while(|_| progress::progress(held, process)).count();
+    if let Err(error) = collective::overdue_anywhere(held, process) {
+        eprintln!("Tutti: rank {}: warning in MPI_Finalize: {}", process.rank, error.message);
+    }
+}

@@ -1,0 +1,83 @@
+//! Requests that wait for peers, and the questions whether these have left MPI: see [`super::departures`].
+
+use std::collections::BTreeSet;
+
+use tutti_base::Error;
+use tutti_transport::Peer;
+
+use super::State;
+use crate::matching::Pattern;
+use crate::request::{RequestId, Work};
+use crate::wire::Packet;
+
+/// Most peers of other hosts that are asked at a time.
+const ASKED: usize = 16;
+
+/// The partner that an incomplete request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partner {
+    /// The sender of a message.
+    Sender(Pattern),
+    /// The receiver of a message.
+    Receiver(Peer),
+}
+
+impl State {
+    /// A peer waits for this process.
+    #[cold]
+    pub(super) fn asked_for_presence(&mut self, from: Peer) {
+        if self.departures.is_leaving {
+            self.answer(from, Packet::Absent);
+        }
+    }
+
+    /// A peer has left.
+    #[cold]
+    pub(super) fn is_told_absent(&mut self, from: Peer) {
+        self.departures.absent.insert(from);
+        // Threads that wait for it look again.
+        self.requests.news = true;
+    }
+
+    /// Asks peers of other hosts whether they have left.
+    #[cold]
+    pub fn ask_for_presence(&mut self, peers: impl Iterator<Item = Peer>) {
+        let asked: BTreeSet<Peer> = peers.take(ASKED).collect();
+        asked.into_iter().for_each(|peer| self.answer(peer, Packet::Presence));
+    }
+
+    /// Requests that wait for somebody, with their partners. Receives that have got their message are left
+    /// out.
+    #[cold]
+    pub fn waiting_requests(&self) -> Vec<(RequestId, Partner)> {
+        let incomplete = self.requests.incomplete();
+        let partners = incomplete.filter_map(|(id, request)| {
+            let partner = match &request.work {
+                Work::Receive { pattern, .. } if self.matcher.is_posted(*pattern, &id) => {
+                    Partner::Sender(*pattern)
+                }
+                Work::Send { peer, .. } => Partner::Receiver(Peer(*peer)),
+                _ => return None,
+            };
+            Some((id, partner))
+        });
+        partners.collect()
+    }
+
+    /// Ends a request of [`State::waiting_requests`] with an error, as its partner has left.
+    #[cold]
+    pub fn give_up(&mut self, id: RequestId, error: Error) {
+        let Some(request) = self.requests.get(id) else { return };
+        match &request.work {
+            Work::Receive { pattern, .. } => {
+                let pattern = *pattern;
+                if !self.matcher.cancel(pattern, &id) {
+                    return;
+                }
+            }
+            Work::Send { .. } => self.remote.give_back(id),
+            _ => return,
+        }
+        self.requests.complete(id, Some(error));
+    }
+}

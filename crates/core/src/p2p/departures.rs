@@ -1,0 +1,102 @@
+//! Peers that have left MPI while this process waits for them.
+//!
+//! A peer of this host shows in the job object that it has left. A peer of another host is asked by a packet
+//! of the kind Presence; it answers by one of the kind Absent, only when it has left. The answer follows all
+//! of its messages, so that a receive which has not got its message by then never will.
+
+use std::collections::BTreeSet;
+
+use tutti_base::Error;
+use tutti_transport::Peer;
+
+use crate::matching::Pattern;
+
+/// Time between two looks for peers that have left, in nanoseconds.
+const STEP_NS: u64 = 500_000_000;
+
+/// Peers that are known to have left, and whether this process has.
+#[derive(Debug, Default)]
+pub struct Departures {
+    /// Peers of other hosts that have left.
+    pub(super) absent: BTreeSet<Peer>,
+    /// Whether this process has left MPI, so that it answers questions of its peers.
+    pub is_leaving: bool,
+    /// When to look again.
+    next_ns: u64,
+    /// Patterns of the blocking probes that are under way.
+    probes: Vec<Pattern>,
+    /// Blocking probes that were given up, and why.
+    vain_probes: Vec<(Pattern, Error)>,
+}
+
+impl Departures {
+    /// Returns true if it is time to look.
+    pub fn is_due(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= self.next_ns;
+        if is_due {
+            self.next_ns = now_ns + STEP_NS;
+        }
+        is_due
+    }
+
+    /// Begins a blocking probe.
+    pub fn begin_probe(&mut self, pattern: Pattern) {
+        self.probes.push(pattern);
+    }
+
+    /// Ends a blocking probe.
+    pub fn end_probe(&mut self, pattern: Pattern) {
+        if let Some(place) = self.probes.iter().position(|probe| *probe == pattern) {
+            self.probes.swap_remove(place);
+        }
+    }
+
+    /// Patterns of the blocking probes that are under way.
+    pub fn probes(&self) -> &[Pattern] {
+        &self.probes
+    }
+
+    /// Gives a blocking probe up.
+    pub fn give_up_probe(&mut self, pattern: Pattern, error: Error) {
+        self.vain_probes.push((pattern, error));
+    }
+
+    /// Why the blocking probe with this pattern was given up, if it was.
+    pub fn take_vain_probe(&mut self, pattern: Pattern) -> Option<Error> {
+        let place = self.vain_probes.iter().position(|(probe, _)| *probe == pattern)?;
+        Some(self.vain_probes.swap_remove(place).1)
+    }
+
+    /// Returns true if a peer of another host has said that it has left.
+    pub fn has(&self, peer: Peer) -> bool {
+        self.absent.contains(&peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_base::ErrorClass;
+
+    use super::*;
+
+    #[test]
+    fn looks_are_seldom() {
+        let mut departures = Departures::default();
+        let looks = (0..100).filter(|tenth| departures.is_due(1 + tenth * STEP_NS / 10)).count();
+        assert_eq!(looks, 10);
+    }
+
+    #[test]
+    fn a_probe_that_was_given_up_is_told_once() {
+        let mut departures = Departures::default();
+        let pattern = |source| Pattern { context: 8, source: Some(source), tag: None };
+        departures.begin_probe(pattern(1));
+        departures.begin_probe(pattern(2));
+        departures.give_up_probe(pattern(2), Error::new(ErrorClass::Other, "gone"));
+        assert!(departures.take_vain_probe(pattern(1)).is_none());
+        assert!(departures.take_vain_probe(pattern(2)).is_some());
+        assert!(departures.take_vain_probe(pattern(2)).is_none());
+        departures.end_probe(pattern(1));
+        assert_eq!(departures.probes(), [pattern(2)]);
+    }
+}

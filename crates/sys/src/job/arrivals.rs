@@ -1,0 +1,80 @@
+//! How many ranks have called MPI_Finalize, so that each knows when no other one will need it any more.
+//!
+//! Ranks of a host count themselves in shared memory. Where there are several hosts, the last rank of each
+//! reports to its daemon, and the daemons tell every host when all have. So a rank may end before the others
+//! have called MPI_Finalize: nothing depends on it any more.
+
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use super::{Doorbell, Job, RankState};
+use crate::{event, futex};
+
+/// Ranks that have called MPI_Finalize.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Arrivals {
+    /// Number of ranks of this host.
+    here: AtomicU32,
+    /// Not 0 once all ranks of all hosts have.
+    everywhere: AtomicU32,
+}
+
+impl Job {
+    /// Counts a rank of this host that calls MPI_Finalize; returns true if it is the last one here.
+    pub fn arrive(&self) -> bool {
+        let before = self.node().arrivals.here.fetch_add(1, Ordering::AcqRel);
+        before + 1 == self.header.local_ranks
+    }
+
+    /// Whether all ranks of this host have called MPI_Finalize.
+    pub fn have_arrived_here(&self) -> bool {
+        self.node().arrivals.here.load(Ordering::Acquire) >= self.header.local_ranks
+    }
+
+    /// Notes that all ranks of all hosts have called MPI_Finalize, and wakes those of this host that wait for
+    /// it.
+    pub fn note_all_arrived(&self) {
+        self.node().arrivals.everywhere.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        for local in 0..self.header.local_ranks {
+            let Doorbell { sleeping, futex, polled, .. } = self.block(local).doorbell_of(0);
+            // A rank that begins to sleep later sees the word that was just stored.
+            if sleeping.load(Ordering::SeqCst) & Doorbell::SLEEPERS != 0 {
+                futex.fetch_add(1, Ordering::SeqCst);
+                futex::wake_all(futex);
+            }
+            if polled.load(Ordering::SeqCst) != 0
+                && let Some(bell) = self.bell(local)
+            {
+                event::strike(bell);
+            }
+        }
+    }
+
+    /// Returns true once all ranks of all hosts have called MPI_Finalize.
+    #[inline]
+    pub fn have_all_arrived(&self) -> bool {
+        self.node().arrivals.everywhere.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns true if local rank `local` has left MPI for good: nothing comes of it any more, and all it
+    /// sent is here.
+    pub fn has_left(&self, local: u32) -> bool {
+        self.block(local).state() == RankState::Finalized
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::job::{Job, Plan};
+
+    #[test]
+    fn the_last_rank_of_a_host_is_told_so() {
+        let job = Job::create(&Plan::one_host(3)).unwrap();
+        let other = Job::attach(job.fd().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!([job.arrive(), other.arrive(), job.arrive()], [false, false, true]);
+        assert!(!other.have_all_arrived());
+        job.note_all_arrived();
+        assert!(other.have_all_arrived());
+    }
+}

@@ -1,0 +1,227 @@
+//! MPI programs that follow one another in the same ranks: `mpirun sh -c './a; ./b'`, or an exec after
+//! MPI_Finalize.
+//!
+//! The n-th MPI program of a rank belongs to generation n. Each generation has an object of its own, laid out
+//! like the first one, in a [slot](super::Slot) of the same memory, so that nothing of an earlier program is
+//! in the way of a later one. The first rank of a host to reach a generation makes its object; the others
+//! find it. Ranks need not be in the same generation: one may still run the first program while another one
+//! begins the second.
+//!
+//! An object is given back once every rank of the host has gone beyond its generation. The first object
+//! stays: it has what is the same for all generations, and the word that tells the generation of each rank.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::slots::SLOT_SHIFT;
+use super::{Header, Job, RankState};
+use crate::memory::Mapping;
+use crate::regions;
+
+/// Generations of which objects exist at a time on a node.
+pub const MOST_GENERATIONS: usize = 64;
+
+/// The objects of the generations after the first one: generation and slot of each, or 0.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Generations([AtomicU64; MOST_GENERATIONS]);
+
+impl Generations {
+    /// The slot that has the object of a generation, if there is one now.
+    fn slot_of(&self, generation: u32) -> Option<u32> {
+        let words = self.0.iter().map(|word| word.load(Ordering::Acquire));
+        words.filter(|word| *word != 0).find_map(|word| {
+            let (number, slot) = parts(word);
+            (number == generation).then_some(slot)
+        })
+    }
+}
+
+/// Generation and slot of a word.
+fn parts(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+impl Header {
+    /// A number that no two generations of any jobs have in common.
+    pub fn world_id(&self) -> u64 {
+        // The multiplier is odd, so that different generations give different numbers.
+        self.job_id ^ u64::from(self.generation).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Job {
+    /// The object that the MPI program which now begins in local rank `local` has to use. `self` is the first
+    /// one.
+    ///
+    /// # Errors
+    /// AlreadyExists if another process of this rank has called MPI_Init and not MPI_Finalize; StorageFull if
+    /// the rank is [`MOST_GENERATIONS`] programs ahead of another one of its host; what the system reports.
+    pub fn join(self, local: u32) -> io::Result<Job> {
+        let now = self.generation_of(local);
+        let later = self.later(now)?;
+        let block = later.as_ref().unwrap_or(&self).block(local);
+        match block.state() {
+            RankState::Started => return Ok(self.followed_by(later)),
+            RankState::Running | RankState::Aborted => return Err(io::ErrorKind::AlreadyExists.into()),
+            // A process that became another program had no time to enter this state.
+            RankState::Finalized | RankState::Left => block.set_state(RankState::Finalized),
+        }
+        let next = now.checked_add(1).ok_or(io::ErrorKind::StorageFull)?;
+        regions::alone(&self, || self.begin(local, next))??;
+        let object = self.later(next)?;
+        Ok(self.followed_by(object))
+    }
+
+    /// The later object if there is one, which keeps this one as the first of its node.
+    fn followed_by(self, later: Option<Job>) -> Job {
+        match later {
+            Some(later) => Job { first: Some(Box::new(self)), ..later },
+            None => self,
+        }
+    }
+
+    /// The object that local rank `local` uses now, for other processes. None if that is the first one.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn object_of(&self, local: u32) -> io::Result<Option<Job>> {
+        self.later(self.generation_of(local))
+    }
+
+    /// The object that rank `world`, if it is of this host, uses now. `self` is the first one of the node.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn used_by(self, world: u32) -> io::Result<Job> {
+        let local = (world < self.header.world_size).then(|| self.local_rank(world)).flatten();
+        let later = local.map_or(Ok(None), |local| self.object_of(local))?;
+        Ok(self.followed_by(later))
+    }
+
+    /// The generation of the program that local rank `local` runs.
+    pub fn generation_of(&self, local: u32) -> u32 {
+        self.first().block(local).generation.load(Ordering::Acquire)
+    }
+
+    /// Maps the object of a generation after the first one. None for the first.
+    pub fn later(&self, generation: u32) -> io::Result<Option<Job>> {
+        if generation == 0 {
+            return Ok(None);
+        }
+        let slot = self.first().node().generations.slot_of(generation).ok_or(io::ErrorKind::NotFound)?;
+        let object = Job::attach_at(self.fd().try_clone_to_owned()?, u64::from(slot) << SLOT_SHIFT)?;
+        let is_its = object.header.generation == generation;
+        if is_its { Ok(Some(object)) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    /// Moves local rank `local` to a generation, whose object is made if there is none yet. No other process
+    /// does so meanwhile.
+    fn begin(&self, local: u32, generation: u32) -> io::Result<()> {
+        let generations = &self.node().generations;
+        if generations.slot_of(generation).is_none() {
+            let free = generations.0.iter().find(|word| word.load(Ordering::Relaxed) == 0);
+            let free = free.ok_or(io::ErrorKind::StorageFull)?;
+            let slot = self.take_slot()?;
+            let made = self.make(generation, slot);
+            if made.is_err() {
+                self.give_slot_back(slot);
+                return made;
+            }
+            free.store(u64::from(generation) << 32 | u64::from(slot), Ordering::Release);
+        }
+        self.block(local).generation.store(generation, Ordering::Release);
+        let earliest = (0..self.header.local_ranks).map(|other| self.generation_of(other)).min().unwrap_or(0);
+        for word in &generations.0 {
+            let (number, slot) = parts(word.load(Ordering::Relaxed));
+            if number != 0 && number < earliest {
+                word.store(0, Ordering::Release);
+                self.give_slot_back(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the object of a generation into a slot, which reads as zero.
+    fn make(&self, generation: u32, slot: u32) -> io::Result<()> {
+        let header = Header { generation, ..self.header };
+        let bytes = usize::try_from(header.regions_offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if header.regions_offset + header.banks.area_bytes > 1 << SLOT_SHIFT {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let mapping = Mapping::range(self.fd().as_fd(), u64::from(slot) << SLOT_SHIFT, bytes)?;
+        let texts = header.machine_offset as usize..header.rings_offset as usize;
+        // SAFETY: the object has the layout of this one, and nobody else knows it yet. Texts and tables of
+        // this one are not changed any more; the machines of hosts, which are, are read from the first object
+        // only.
+        unsafe {
+            regions::initialise(mapping.base().add(header.table_offset as usize).as_ptr())?;
+            let (from, to) = (self.mapping.base().add(texts.start), mapping.base().add(texts.start));
+            to.copy_from_nonoverlapping(from, texts.len());
+            mapping.base().cast::<Header>().write(header);
+        }
+        drop(mapping);
+        let object = Job::attach_at(self.fd().try_clone_to_owned()?, u64::from(slot) << SLOT_SHIFT)?;
+        for local in 0..header.local_ranks {
+            let (from, to) = (self.block(local), object.block(local));
+            to.set_places(from.places());
+            to.app_number.store(from.app_number.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Plan;
+
+    fn join(job: &Job, local: u32) -> io::Result<Job> {
+        Job::attach(job.fd().try_clone_to_owned().unwrap()).unwrap().join(local)
+    }
+
+    #[test]
+    fn each_program_has_an_object_of_its_own() {
+        let plan = Plan { machine: b"text".to_vec(), ..Plan::one_host(2) };
+        let job = Job::create(&plan).unwrap();
+        job.block(1).app_number.store(7, Ordering::Relaxed);
+        let one = join(&job, 0).unwrap();
+        assert_eq!((one.header().generation, one.header().world_id()), (0, one.header().job_id));
+        one.block(0).set_state(RankState::Running);
+        assert_eq!(join(&job, 0).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        one.block(0).set_state(RankState::Left);
+        let two = join(&job, 0).unwrap();
+        assert_eq!((two.header().generation, two.machine(), job.generation_of(0)), (1, &b"text"[..], 1));
+        assert_ne!(two.header().world_id(), one.header().world_id());
+        assert_eq!((one.block(0).state(), two.block(0).state()), (RankState::Finalized, RankState::Started));
+        assert_eq!(two.block(1).app_number.load(Ordering::Relaxed), 7);
+        // The other rank still runs the first program, and finds the same second one later.
+        let other = join(&job, 1).unwrap();
+        assert_eq!(other.header().generation, 0);
+        other.block(1).set_state(RankState::Finalized);
+        let other = join(&job, 1).unwrap();
+        two.block(0).set_waiting("here");
+        assert_eq!(other.block(0).waiting().as_deref(), Some("here"));
+        assert_eq!(job.object_of(1).unwrap().map(|object| object.header().generation), Some(1));
+    }
+
+    #[test]
+    fn objects_are_given_back_when_all_ranks_have_gone_on() {
+        let job = Job::create(&Plan::one_host(2)).unwrap();
+        let next = |local: u32| {
+            let object = join(&job, local)?;
+            object.block(local).set_state(RankState::Finalized);
+            io::Result::Ok(object.header().generation)
+        };
+        for generation in 0..3 * MOST_GENERATIONS as u32 {
+            assert_eq!((next(0).unwrap(), next(1).unwrap()), (generation, generation));
+        }
+        // One rank that is far ahead.
+        let ahead = std::iter::from_fn(|| next(0).ok()).count();
+        assert_eq!(ahead, MOST_GENERATIONS - 1);
+        assert_eq!(next(0).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        next(1).unwrap();
+        next(0).unwrap();
+    }
+}
