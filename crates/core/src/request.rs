@@ -31,6 +31,8 @@ pub struct Request {
     pub context: u32,
     /// Freed by the user (or never seen by one): its slot goes with its completion.
     pub detached: bool,
+    /// Whether MPI_Cancel may be called for it: a message between two processes, or a generalised request.
+    pub is_cancellable: bool,
     /// For persistent requests: how to start it again.
     pub persistent: Option<Box<Persistent>>,
 }
@@ -212,6 +214,7 @@ impl Request {
     #[inline]
     pub fn new(work: Work, context: u32) -> Request {
         Request {
+            is_cancellable: !matches!(work, Work::Collective(..)),
             work,
             complete: false,
             status: Status::EMPTY,
@@ -220,6 +223,11 @@ impl Request {
             detached: false,
             persistent: None,
         }
+    }
+
+    /// An operation that has just been started and that MPI_Cancel is not for: of files, windows and collectives.
+    pub fn uncancellable(context: u32) -> Request {
+        Request { is_cancellable: false, ..Request::new(Work::Other, context) }
     }
 
     /// An operation that was over at once.
@@ -502,7 +510,7 @@ impl RequestTable {
     /// `Request` for an id that was freed or never given out.
     #[inline]
     pub fn user(&mut self, id: RequestId) -> Result<&mut Request> {
-        if id == RequestId::DONE {
+        if id.is_done() {
             return Ok(&mut self.done);
         }
         self.get_mut(id).ok_or_else(unknown)

@@ -52,10 +52,20 @@ impl RequestId {
     pub const DONE: RequestId =
         RequestId { index: (1 << 30) - 2 - FIRST_NUMBER, generation: GENERATIONS - 1 };
 
+    /// The same for operations that must not be cancelled (MPI-5 sections 6.12 and 12.3.5).
+    pub const DONE_UNCANCELLABLE: RequestId =
+        RequestId { index: RequestId::DONE.index, generation: GENERATIONS - 2 };
+
+    /// Returns true for an operation that was over when it was started.
+    #[inline]
+    pub fn is_done(self) -> bool {
+        self.index == RequestId::DONE.index
+    }
+
     /// Whose table has it; `None` if any lane will do.
     #[inline]
     pub fn lane(self) -> Option<Lane> {
-        if self == RequestId::DONE { None } else { Lane::new(self.index >> LANE_SHIFT) }
+        if self.is_done() { None } else { Lane::new(self.index >> LANE_SHIFT) }
     }
 
     /// The lane whose table may have a request at this place.
