@@ -459,8 +459,9 @@ impl RequestTable {
 
     /// The request in this slot, if there is one now.
     pub fn id_at(&self, index: u32) -> Option<RequestId> {
-        if index == RequestId::DONE.index {
-            return Some(RequestId::DONE);
+        let done = [RequestId::DONE, RequestId::DONE_UNCANCELLABLE].into_iter().find(|id| id.index == index);
+        if done.is_some() {
+            return done;
         }
         let id = RequestId { index, generation: 0 };
         let slot = self.slots.get(self.place(id)).filter(|slot| slot.request.is_some())?;
@@ -563,7 +564,10 @@ mod tests {
         let mut table = RequestTable::default();
         assert!(table.user(RequestId::DONE).unwrap().complete && table.get(RequestId::DONE).is_none());
         assert!(table.remove(RequestId::DONE).is_none() && table.user(RequestId::DONE).unwrap().complete);
-        assert_eq!(table.id_at(RequestId::DONE.index), Some(RequestId::DONE));
+        for done in [RequestId::DONE, RequestId::DONE_UNCANCELLABLE] {
+            assert_eq!((table.id_at(done.index), done.is_done(), done.lane()), (Some(done), true, None));
+        }
+        assert!(!RequestId::from_bits(u64::MAX).is_done() && !RequestId::from_bits(0).is_done());
         assert!(table.is_empty());
     }
 

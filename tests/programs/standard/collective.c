@@ -152,6 +152,93 @@ static void results(void)
     ALLOWED("6.9.6", "allreduce of nothing", MPI_Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, world));
 }
 
+/* MPI_IN_PLACE where it is allowed and where it is not. */
+static void in_place(void)
+{
+    int a[8], b[8] = {0}, n = check_size, me = check_rank, counts[8], places[8], sum = n * (n - 1) / 2;
+    if (n > 8)
+        return;
+    for (int i = 0; i < n; i++)
+        counts[i] = 1, places[i] = i, a[i] = -1;
+    a[me] = me;
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, a, 1, MPI_INT, world);
+    ROW("6.7", "allgather in place", a[n - 1], n - 1);
+    a[0] = -1, a[me] = me;
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, a, counts, places, MPI_INT, world);
+    ROW("6.7", "allgatherv in place", a[0], 0);
+    a[0] = me == 0 ? 0 : -1;
+    if (me == 0)
+        MPI_Gather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, 1, MPI_INT, 0, world);
+    else
+        MPI_Gather(&me, 1, MPI_INT, NULL, 0, MPI_DATATYPE_NULL, 0, world);
+    HOLDS("6.5", "gather in place at the root", me || (b[0] == 0 && b[n - 1] == n - 1));
+    for (int i = 0; i < n; i++)
+        b[i] = i + 10;
+    a[0] = -1;
+    if (me == 0)
+        MPI_Scatter(b, 1, MPI_INT, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, 0, world);
+    else
+        MPI_Scatter(NULL, 0, MPI_DATATYPE_NULL, a, 1, MPI_INT, 0, world);
+    HOLDS("6.6", "scatter in place at the root", me == 0 || a[0] == me + 10);
+    a[0] = me;
+    if (me == 0)
+        MPI_Reduce(MPI_IN_PLACE, a, 1, MPI_INT, MPI_SUM, 0, world);
+    else
+        MPI_Reduce(a, NULL, 1, MPI_INT, MPI_SUM, 0, world);
+    HOLDS("6.9.1", "reduce in place at the root", me || a[0] == sum);
+    a[0] = me;
+    MPI_Scan(MPI_IN_PLACE, a, 1, MPI_INT, MPI_SUM, world);
+    ROW("6.11.1", "scan in place", a[0], me * (me + 1) / 2);
+    a[0] = me;
+    MPI_Exscan(MPI_IN_PLACE, a, 1, MPI_INT, MPI_SUM, world);
+    ROW("6.11.2", "exscan in place", me ? a[0] : 0, me * (me - 1) / 2);
+    for (int i = 0; i < n; i++)
+        a[i] = i;
+    MPI_Reduce_scatter(MPI_IN_PLACE, a, counts, MPI_INT, MPI_SUM, world);
+    ROW("6.10.2", "reduce_scatter in place", a[0], n * me);
+    for (int i = 0; i < n; i++)
+        a[i] = i;
+    MPI_Reduce_scatter_block(MPI_IN_PLACE, a, 1, MPI_INT, MPI_SUM, world);
+    ROW("6.10.1", "reduce_scatter_block in place", a[0], n * me);
+    REFUSED("6.4", "bcast of MPI_IN_PLACE", MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, self), MPI_ERR_BUFFER);
+    REFUSED("6.5", "gather into MPI_IN_PLACE", MPI_Gather(a, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, 0, self), MPI_ERR_BUFFER);
+    REFUSED("6.9.6", "allreduce into MPI_IN_PLACE", MPI_Allreduce(a, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, self), MPI_ERR_BUFFER);
+    REFUSED("6.6", "scatter of MPI_IN_PLACE", MPI_Scatter(MPI_IN_PLACE, 1, MPI_INT, a, 1, MPI_INT, 0, self), MPI_ERR_BUFFER);
+}
+
+/* Counts that differ between members, and none (6.5 to 6.10). */
+static void lists(void)
+{
+    int a[16], b[64] = {0}, n = check_size, me = check_rank, counts[8], places[8], sum = 0;
+    MPI_Datatype types[8];
+    if (n > 8)
+        return;
+    for (int i = 0; i < n; i++) {
+        counts[i] = i, places[i] = sum, types[i] = MPI_INT;
+        sum += i;
+    }
+    for (int i = 0; i < 16; i++)
+        a[i] = 100 * me + i;
+    MPI_Allgatherv(a, me, MPI_INT, b, counts, places, MPI_INT, world);
+    HOLDS("6.7", "allgatherv", n < 2 || b[sum - 1] == 100 * (n - 1) + n - 2);
+    MPI_Gatherv(a, me, MPI_INT, b, counts, places, MPI_INT, n - 1, world);
+    HOLDS("6.5", "gatherv", me != n - 1 || n < 2 || b[sum - 1] == 100 * (n - 1) + n - 2);
+    for (int i = 0; i < 64; i++)
+        b[i] = i;
+    a[0] = -1;
+    MPI_Scatterv(b, counts, places, MPI_INT, a, me, MPI_INT, 0, world);
+    HOLDS("6.6", "scatterv", me == 0 || a[0] == places[me]);
+    for (int i = 0; i < n; i++)
+        counts[i] = 1, places[i] = 4 * i, a[i] = 10 * me + i;
+    MPI_Alltoallw(a, counts, places, types, b, counts, places, types, world);
+    ROW("6.8", "alltoallw", b[n - 1], 10 * (n - 1) + me);
+    for (int i = 0; i < n; i++)
+        counts[i] = i == 0 ? 2 : 0, a[i] = 1;
+    a[1] = 1;
+    MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, world);
+    HOLDS("6.10.2", "reduce_scatter with no items for some", me || (b[0] == n && b[1] == n));
+}
+
 /* Requests of collective operations (6.12, 6.13). */
 static void requests(void)
 {
@@ -235,6 +322,8 @@ int main(int argc, char **argv)
     operators();
     user_operator();
     results();
+    in_place();
+    lists();
     requests();
     between_groups();
     return rows_end();

@@ -177,6 +177,48 @@ static void intercommunicators(void)
     MPI_Comm_free(&half);
 }
 
+/* Splits by hardware and by process sets; communicators of groups (7.4.2). */
+static void guided(void)
+{
+    MPI_Comm comm, inter;
+    MPI_Info info = info_with("mpi_hw_resource_type", "mpi_shared_memory", NULL, NULL);
+    MPI_Group all, mine, theirs;
+    int n, color = check_rank % 2, ranks[2][64], counts[2] = {0, 0};
+    MPI_Comm_split_type(world, MPI_COMM_TYPE_HW_GUIDED, 0, info, &comm);
+    HOLDS("7.4.2", "split guided by shared memory", comm != MPI_COMM_NULL);
+    if (comm != MPI_COMM_NULL)
+        MPI_Comm_free(&comm);
+    MPI_Info_set(info, "mpi_hw_resource_type", "no such resource");
+    MPI_Comm_split_type(world, MPI_COMM_TYPE_HW_GUIDED, 0, info, &comm);
+    HOLDS("7.4.2", "split guided by a resource that is not known", comm == MPI_COMM_NULL);
+    MPI_Comm_split_type(world, MPI_COMM_TYPE_HW_GUIDED, 0, MPI_INFO_NULL, &comm);
+    HOLDS("7.4.2", "split guided by nothing", comm == MPI_COMM_NULL);
+    MPI_Info_free(&info);
+    info = info_with("mpi_pset_name", "mpi://WORLD", NULL, NULL);
+    MPI_Comm_split_type(world, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, info, &comm);
+    HOLDS("7.4.2", "split guided by a process set", comm != MPI_COMM_NULL);
+    if (comm != MPI_COMM_NULL) {
+        MPI_Comm_size(comm, &n);
+        ROW("7.4.2", "which is the world", n, check_size);
+        MPI_Comm_free(&comm);
+    }
+    MPI_Info_free(&info);
+    if (check_size < 2 || check_size > 64)
+        return;
+    for (int rank = 0; rank < check_size; rank++)
+        ranks[rank % 2][counts[rank % 2]++] = rank;
+    MPI_Comm_group(world, &all);
+    MPI_Group_incl(all, counts[color], ranks[color], &mine);
+    MPI_Group_incl(all, counts[1 - color], ranks[1 - color], &theirs);
+    ALLOWED("7.6.2", "intercomm_create_from_groups", MPI_Intercomm_create_from_groups(mine, 0, theirs, 0, "two", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter));
+    MPI_Comm_remote_size(inter, &n);
+    ROW("7.6.2", "its remote size", n, counts[1 - color]);
+    MPI_Comm_free(&inter);
+    MPI_Group_free(&all);
+    MPI_Group_free(&mine);
+    MPI_Group_free(&theirs);
+}
+
 static void caching(void)
 {
     int key, other, flag, number, type_key, zero = 0;
@@ -378,6 +420,7 @@ int main(int argc, char **argv)
     groups();
     constructors();
     intercommunicators();
+    guided();
     caching();
     names();
     hints();

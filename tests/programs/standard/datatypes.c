@@ -236,6 +236,87 @@ static void packing(void)
     MPI_Type_free(&pair);
 }
 
+/* Duplicates and what they keep (5.1.10), types of no size, attributes. */
+static void duplicates(void)
+{
+    MPI_Datatype type, copy, empty;
+    int x[2] = {1, 2}, y[2] = {0}, size, key, flag;
+    MPI_Aint lb, extent;
+    void *value;
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Type_dup(type, &copy);
+    REFUSED("5.1.10", "a duplicate of a type that is not committed", MPI_Sendrecv(x, 1, copy, 0, 1, y, 1, copy, 0, 1, self, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
+    MPI_Type_free(&copy);
+    MPI_Type_commit(&type);
+    ALLOWED("5.1.9", "commit twice", MPI_Type_commit(&type));
+    MPI_Type_create_keyval(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
+    MPI_Type_set_attr(type, key, x);
+    MPI_Type_dup(type, &copy);
+    ALLOWED("5.1.10", "a duplicate of a committed type", MPI_Sendrecv(x, 1, copy, 0, 1, y, 1, copy, 0, 1, self, MPI_STATUS_IGNORE));
+    ROW("5.1.10", "sends the same", y[1], 2);
+    MPI_Type_get_attr(copy, key, &value, &flag);
+    HOLDS("7.7.4", "and has the attributes", flag && value == x);
+    MPI_Type_free(&copy);
+    MPI_Type_free(&type);
+    MPI_Type_free_keyval(&key);
+    MPI_Type_create_struct(0, NULL, NULL, NULL, &empty);
+    MPI_Type_commit(&empty);
+    MPI_Type_size(empty, &size);
+    ROW("5.1.2", "size of a struct of nothing", size, 0);
+    ALLOWED("3.2", "messages of it", MPI_Sendrecv(x, 1, empty, 0, 1, y, 1, empty, 0, 1, self, MPI_STATUS_IGNORE));
+    MPI_Type_free(&empty);
+    MPI_Type_create_struct(2, (int[]){1, 0}, (MPI_Aint[]){0, 100}, (MPI_Datatype[]){MPI_INT, MPI_INT}, &empty);
+    MPI_Type_get_extent(empty, &lb, &extent);
+    ROW("5.1.2", "a block of no items has no place", extent, 4);
+    MPI_Type_free(&empty);
+    MPI_Type_indexed(0, NULL, NULL, MPI_INT, &empty);
+    MPI_Type_get_extent(empty, &lb, &extent);
+    HOLDS("5.1.2", "an indexed type of no blocks", lb == 0 && extent == 0);
+    MPI_Type_free(&empty);
+    MPI_Type_create_resized(MPI_INT, -8, 4, &type);
+    MPI_Type_contiguous(3, type, &copy);
+    MPI_Type_get_extent(copy, &lb, &extent);
+    HOLDS("5.1.7", "items of a resized type", lb == -8 && extent == 12);
+    MPI_Type_free(&copy);
+    MPI_Type_free(&type);
+    MPI_Type_create_f90_real(MPI_UNDEFINED, 300, &type);
+    MPI_Type_size(type, &size);
+    ROW("19.1.9", "real by its range alone", size, 8);
+    MPI_Type_create_f90_complex(6, MPI_UNDEFINED, &type);
+    MPI_Type_size(type, &size);
+    ROW("19.1.9", "complex by its precision alone", size, 8);
+    REFUSED("19.1.9", "real by nothing", MPI_Type_create_f90_real(MPI_UNDEFINED, MPI_UNDEFINED, &type), MPI_ERR_ARG);
+}
+
+/* Pairs for all values and indices that MPI_MINLOC can have (6.9.4). */
+static void pairs(void)
+{
+    const MPI_Datatype values[] = {MPI_INT8_T, MPI_UINT16_T, MPI_INT, MPI_UINT64_T, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_AINT, MPI_COUNT};
+    const MPI_Datatype indices[] = {MPI_INT8_T, MPI_SHORT, MPI_UNSIGNED, MPI_LONG, MPI_OFFSET};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        for (size_t j = 0; j < sizeof indices / sizeof *indices; j++) {
+            MPI_Datatype pair = MPI_DATATYPE_NULL, types[2];
+            char in[64] = {0}, out[64] = {0};
+            int numbers[4], sizes[3];
+            MPI_Type_get_value_index(values[i], indices[j], &pair);
+            HOLDS("6.9.4", "a pair of numbers", pair != MPI_DATATYPE_NULL);
+            if (pair == MPI_DATATYPE_NULL)
+                continue;
+            MPI_Type_size(pair, &sizes[0]);
+            MPI_Type_size(values[i], &sizes[1]);
+            MPI_Type_size(indices[j], &sizes[2]);
+            ROW("6.9.4", "its size", sizes[0], sizes[1] + sizes[2]);
+            ALLOWED("6.9.4", "a reduction of it", MPI_Allreduce(in, out, 1, pair, MPI_MAXLOC, self));
+            REFUSED("6.9.4", "a sum of it", MPI_Allreduce(in, out, 1, pair, MPI_SUM, self), MPI_ERR_OP);
+            MPI_Type_get_envelope(pair, &numbers[0], &numbers[1], &numbers[2], &numbers[3]);
+            if (numbers[3] != MPI_COMBINER_VALUE_INDEX)
+                continue;
+            HOLDS("5.1.13", "its envelope", numbers[0] == 0 && numbers[1] == 0 && numbers[2] == 2);
+            MPI_Type_get_contents(pair, 0, 0, 2, numbers, (MPI_Aint[1]){0}, types);
+            HOLDS("5.1.13", "its contents", types[0] == values[i] && types[1] == indices[j]);
+        }
+}
+
 static void addresses(void)
 {
     int numbers[4];
@@ -305,6 +386,8 @@ int main(int argc, char **argv)
     refused();
     decoding();
     packing();
+    duplicates();
+    pairs();
     addresses();
     found();
     return rows_end();

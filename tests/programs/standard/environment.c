@@ -125,6 +125,39 @@ static void handlers(void)
     REFUSED("9.3.1", "MPI_ERRHANDLER_NULL for a communicator", MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
 }
 
+/* Errors of calls without an object are those of MPI_COMM_SELF (9.3). */
+static void without_object(void)
+{
+    MPI_Errhandler handler, got;
+    MPI_Group group = MPI_GROUP_NULL;
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int n, before;
+    MPI_Comm_create_errhandler(note_comm, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+    MPI_Errhandler_free(&handler);
+    before = seen_calls;
+    MPI_Group_size(group, &n);
+    ROW("9.3", "an error of a group", seen_calls - before, 1);
+    MPI_Info_set(info, "a", "b");
+    ROW("9.3", "an error of an info object", seen_calls - before, 2);
+    MPI_Type_size(type, &n);
+    ROW("9.3", "an error of a datatype", seen_calls - before, 3);
+    MPI_Request_free(&request);
+    ROW("9.3", "an error of a request", seen_calls - before, 4);
+    MPI_Comm_size(MPI_COMM_NULL, &n);
+    ROW("9.3", "an error of MPI_COMM_NULL", seen_calls - before, 5);
+    MPI_Error_class(1 << 30, &n);
+    ROW("9.3", "an error of a code", seen_calls - before, 6);
+    HOLDS("9.3", "all with MPI_COMM_SELF", seen_comm == MPI_COMM_SELF);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_get_errhandler(MPI_COMM_SELF, &got);
+    ALLOWED("9.3.4", "free of a predefined handler that was got", MPI_Errhandler_free(&got));
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    REFUSED("9.3", "MPI_ERRORS_RETURN is still there", MPI_Send(NULL, -1, MPI_INT, 0, 0, MPI_COMM_SELF), MPI_ERR_COUNT);
+}
+
 static void codes(void)
 {
     int class, code, other, length, flag, *last;
@@ -169,6 +202,7 @@ int main(int argc, char **argv)
     library();
     memory();
     handlers();
+    without_object();
     codes();
     return rows_end();
 }

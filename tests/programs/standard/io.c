@@ -239,6 +239,57 @@ static void hints(void)
     MPI_Info_free(&info);
 }
 
+/* Arguments that all members must give alike, and pointers (14.2, 14.4). */
+static void agreement(void)
+{
+    MPI_File file = MPI_FILE_NULL;
+    MPI_Offset at, size;
+    MPI_Datatype etype, filetype;
+    MPI_Errhandler handler;
+    MPI_Status status;
+    char datarep[MPI_MAX_DATAREP_STRING];
+    int x = 5, n, is_other = check_rank == check_size - 1 && check_size > 1;
+    if (check_size > 1)
+        REFUSED("14.2.1", "open with access modes that differ", MPI_File_open(world, path, (is_other ? MPI_MODE_WRONLY : MPI_MODE_RDWR) | MPI_MODE_CREATE, MPI_INFO_NULL, &file), MPI_ERR_NOT_SAME);
+    file = opened(world, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL);
+    MPI_File_get_errhandler(file, &handler);
+    HOLDS("14.7", "errors of files return by default", handler == MPI_ERRORS_RETURN);
+    if (check_size > 1) {
+        REFUSED("14.2.4", "sizes that differ", MPI_File_set_size(file, is_other ? 8 : 16), MPI_ERR_NOT_SAME);
+        REFUSED("14.3", "representations that differ", MPI_File_set_view(file, 0, MPI_INT, MPI_INT, is_other ? "external32" : "native", MPI_INFO_NULL), MPI_ERR_NOT_SAME);
+        REFUSED("14.3", "extents of etypes that differ", MPI_File_set_view(file, 0, is_other ? MPI_INT : MPI_DOUBLE, is_other ? MPI_INT : MPI_DOUBLE, "native", MPI_INFO_NULL), MPI_ERR_NOT_SAME);
+        REFUSED("14.4.4", "offsets of seek_shared that differ", MPI_File_seek_shared(file, is_other ? 1 : 2, MPI_SEEK_SET), MPI_ERR_NOT_SAME);
+        REFUSED("14.6.1", "atomicity that differs", MPI_File_set_atomicity(file, is_other), MPI_ERR_NOT_SAME);
+    }
+    MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "internal", MPI_INFO_NULL);
+    MPI_File_get_view(file, &at, &etype, &filetype, datarep);
+    TEXT("14.5", "internal", datarep, "internal");
+    MPI_File_write_at_all(file, check_rank, &x, 1, MPI_INT, &status);
+    MPI_File_sync(file);
+    MPI_Barrier(world);
+    MPI_File_get_size(file, &size);
+    ROW("14.2.6", "size behind a write", size, 4 * check_size);
+    MPI_File_close(&file);
+    file = opened(world, MPI_MODE_WRONLY | MPI_MODE_APPEND, MPI_INFO_NULL);
+    MPI_File_get_position(file, &at);
+    ROW("14.2.1", "MPI_MODE_APPEND: the pointer is at the end", at, 4 * check_size);
+    MPI_File_get_position_shared(file, &at);
+    ROW("14.2.1", "and the shared one", at, 4 * check_size);
+    MPI_File_close(&file);
+    file = opened(world, MPI_MODE_RDONLY | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL);
+    MPI_File_read_at(file, 4 * check_size, &x, 1, MPI_INT, &status);
+    MPI_Get_count(&status, MPI_INT, &n);
+    ROW("14.4", "a read at the end", n, 0);
+    MPI_File_read_at(file, 4 * check_size - 2, &x, 1, MPI_INT, &status);
+    MPI_Get_count(&status, MPI_INT, &n);
+    ROW("14.4", "a part of an item", n, MPI_UNDEFINED);
+    MPI_Get_count(&status, MPI_BYTE, &n);
+    ROW("14.4", "in bytes", n, 2);
+    MPI_File_close(&file);
+    HOLDS("14.2.1", "open of a folder for writing is refused", MPI_File_open(self, "/", MPI_MODE_RDWR, MPI_INFO_NULL, &file) != MPI_SUCCESS);
+    HOLDS("14.2.1", "open of no name is refused", MPI_File_open(self, "", MPI_MODE_RDWR, MPI_INFO_NULL, &file) != MPI_SUCCESS);
+}
+
 static void together(void)
 {
     MPI_File file = opened(world, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL);
@@ -284,6 +335,7 @@ int main(int argc, char **argv)
     sequential();
     representations();
     hints();
+    agreement();
     together();
     return rows_end();
 }

@@ -283,6 +283,90 @@ static void transfers(void)
     MPI_Comm_free(&node);
 }
 
+/* Assertions, empty groups, units, operators and types of accumulates. */
+static void further(void)
+{
+    int *base, x[4] = {1, 2, 3, 4}, y[4] = {0}, key, flag;
+    void *value;
+    char *bytes;
+    MPI_Win win;
+    MPI_Datatype gaps;
+    MPI_Win_allocate(check_rank % 2 ? 64 : 128, check_rank % 2 ? 4 : 8, MPI_INFO_NULL, world, &base, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    memset(base, 0, 64);
+    ALLOWED("12.5.1", "fence with MPI_MODE_NOPRECEDE", MPI_Win_fence(MPI_MODE_NOPRECEDE, win));
+    int right = (check_rank + 1) % check_size;
+    MPI_Put(x, 1, MPI_INT, right, 2, 1, MPI_INT, win);
+    ALLOWED("12.5.1", "fence with assertions", MPI_Win_fence(MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOSUCCEED, win));
+    ROW("12.3.1", "displacements count units of the target", base[check_rank % 2 ? 2 : 4], 1);
+    ALLOWED("12.5.2", "start to nobody", MPI_Win_start(MPI_GROUP_EMPTY, 0, win));
+    ALLOWED("12.5.2", "and complete", MPI_Win_complete(win));
+    ALLOWED("12.5.2", "post to nobody", MPI_Win_post(MPI_GROUP_EMPTY, 0, win));
+    ALLOWED("12.5.2", "and wait", MPI_Win_wait(win));
+    MPI_Barrier(world);
+    MPI_Type_vector(2, 1, 2, MPI_INT, &gaps);
+    MPI_Type_commit(&gaps);
+    MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
+    MPI_Accumulate(x, 2, MPI_INT, right, 4, 1, gaps, MPI_SUM, win);
+    MPI_Win_flush_all(win);
+    MPI_Get_accumulate(NULL, 0, MPI_DATATYPE_NULL, y, 2, MPI_INT, right, 4, 1, gaps, MPI_NO_OP, win);
+    MPI_Win_flush_local_all(win);
+    HOLDS("12.3.4", "accumulate into a type with gaps", y[0] == 1 && y[1] == 2);
+    REFUSED("12.3.4", "accumulate of a type that the operator is not for", MPI_Accumulate(x, 1, MPI_DOUBLE, right, 0, 1, MPI_DOUBLE, MPI_BAND, win), MPI_ERR_OP);
+    ALLOWED("12.5.4", "MPI_Win_sync", MPI_Win_sync(win));
+    REFUSED("12.5.3", "unlock of one of lock_all", MPI_Win_unlock(right, win), MPI_ERR_RMA_SYNC);
+    MPI_Win_unlock_all(win);
+    REFUSED("12.5.3", "unlock_all without lock_all", MPI_Win_unlock_all(win), MPI_ERR_RMA_SYNC);
+    MPI_Type_free(&gaps);
+    MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &key, NULL);
+    MPI_Win_set_attr(win, key, x);
+    MPI_Win_get_attr(win, key, &value, &flag);
+    HOLDS("7.7.3", "an attribute of a window", flag && value == x);
+    ALLOWED("7.7.3", "is deleted", MPI_Win_delete_attr(win, key));
+    MPI_Win_get_attr(win, key, &value, &flag);
+    ROW("7.7.3", "and gone", flag, 0);
+    MPI_Win_free_keyval(&key);
+    MPI_Win_free(&win);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, self, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    bytes = (char *)memory;
+    MPI_Aint at;
+    MPI_Get_address(bytes, &at);
+    MPI_Win_attach(win, bytes, 64);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    ALLOWED("12.2.4", "access to memory that is attached", MPI_Put(x + 1, 1, MPI_INT, 0, MPI_Aint_add(at, 8), 1, MPI_INT, win));
+    MPI_Win_unlock(0, win);
+    ROW("12.2.4", "writes it", memory[2], 2);
+    MPI_Win_detach(win, bytes);
+    MPI_Win_free(&win);
+}
+
+/* Memory that several processes load and store (12.2.3). */
+static void shared(void)
+{
+    MPI_Comm node;
+    MPI_Win win;
+    int *base, *other, rank, size, unit;
+    MPI_Aint bytes;
+    MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &rank);
+    MPI_Comm_size(node, &size);
+    MPI_Win_allocate_shared(sizeof(int) * 3, 4, MPI_INFO_NULL, node, &base, &win);
+    MPI_Win_shared_query(win, 0, &bytes, &unit, &other);
+    ROW("12.2.3", "memory is contiguous in the order of ranks", base - other, 3 * rank);
+    HOLDS("12.2.3", "length and unit of another member", bytes == 12 && unit == 4);
+    MPI_Win_lock_all(0, win);
+    base[0] = 50 + rank;
+    MPI_Win_sync(win);
+    MPI_Barrier(node);
+    MPI_Win_sync(win);
+    MPI_Win_shared_query(win, (rank + 1) % size, &bytes, &unit, &other);
+    ROW("12.2.3", "a store of another member is seen", other[0], 50 + (rank + 1) % size);
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&win);
+    MPI_Comm_free(&node);
+}
+
 int main(int argc, char **argv)
 {
     rows_begin(&argc, &argv);
@@ -292,5 +376,7 @@ int main(int argc, char **argv)
     arguments();
     requests();
     transfers();
+    further();
+    shared();
     return rows_end();
 }

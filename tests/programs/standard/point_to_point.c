@@ -299,6 +299,80 @@ static void messages(void)
     HOLDS("3.6", "is what detach gives", detached == MPI_BUFFER_AUTOMATIC && n == 0);
 }
 
+/* Buffers of communicators and of the process, flushed in both ways (3.6). */
+static void buffers(void)
+{
+    char buffer[2048], other[2048];
+    int x = 4, y = 0, n;
+    MPI_Count large;
+    void *detached;
+    MPI_Request request;
+    MPI_Comm comm;
+    MPI_Comm_dup(self, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    REFUSED("3.6", "buffered send without a buffer", MPI_Bsend(&x, 1, MPI_INT, 0, 1, comm), MPI_ERR_BUFFER);
+    ALLOWED("3.6", "a buffer of the communicator", MPI_Comm_attach_buffer(comm, buffer, sizeof buffer));
+    REFUSED("3.6", "a second one for it", MPI_Comm_attach_buffer(comm, other, sizeof other), MPI_ERR_BUFFER);
+    ALLOWED("3.6", "one of the process beside it", MPI_Buffer_attach_c(other, sizeof other));
+    MPI_Bsend(&x, 1, MPI_INT, 0, 1, comm);
+    MPI_Recv(&y, 1, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
+    ROW("3.6", "sent by it", y, 4);
+    ALLOWED("3.6", "iflush of the communicator's buffer", MPI_Comm_iflush_buffer(comm, &request));
+    ALLOWED("3.6", "which ends", MPI_Wait(&request, MPI_STATUS_IGNORE));
+    ALLOWED("3.6", "iflush of the process's buffer", MPI_Buffer_iflush(&request));
+    ALLOWED("3.6", "which ends too", MPI_Wait(&request, MPI_STATUS_IGNORE));
+    ALLOWED("3.6", "flush of the communicator's buffer", MPI_Comm_flush_buffer(comm));
+    MPI_Comm_detach_buffer_c(comm, &detached, &large);
+    HOLDS("3.6", "detach with a large count", detached == buffer && large == sizeof buffer);
+    MPI_Buffer_detach(&detached, &n);
+    HOLDS("3.6", "the process's is its own", detached == other && n == (int)sizeof other);
+    ALLOWED("3.6", "MPI_BUFFER_AUTOMATIC for a communicator", MPI_Comm_attach_buffer(comm, MPI_BUFFER_AUTOMATIC, 0));
+    ALLOWED("3.4", "buffered send by it", MPI_Bsend(&x, 1, MPI_INT, 0, 1, comm));
+    MPI_Recv(&y, 1, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
+    MPI_Comm_detach_buffer(comm, &detached, &n);
+    HOLDS("3.6", "is what detach gives", detached == MPI_BUFFER_AUTOMATIC && n == 0);
+    MPI_Comm_attach_buffer(comm, buffer, sizeof buffer);
+    MPI_Bsend_init(&x, 1, MPI_INT, 0, 2, comm, &request);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Recv(&y, 1, MPI_INT, 0, 2, comm, MPI_STATUS_IGNORE);
+    ROW("3.9", "persistent buffered send", y, 4);
+    MPI_Request_free(&request);
+    MPI_Comm_detach_buffer(comm, &detached, &n);
+    MPI_Comm_free(&comm);
+}
+
+/* Absolute addresses, types with gaps, no bytes (3.2, 5.1.5). */
+static void places(void)
+{
+    int out[6] = {1, 2, 3, 4, 5, 6}, in[6] = {0}, n;
+    MPI_Aint at[2];
+    MPI_Datatype absolute, gaps;
+    MPI_Status status;
+    MPI_Request request;
+    MPI_Get_address(&out[1], &at[0]);
+    MPI_Get_address(&out[4], &at[1]);
+    MPI_Type_create_hindexed_block(2, 1, at, MPI_INT, &absolute);
+    MPI_Type_commit(&absolute);
+    MPI_Type_vector(2, 1, 3, MPI_INT, &gaps);
+    MPI_Type_commit(&gaps);
+    MPI_Isend(MPI_BOTTOM, 1, absolute, 0, 1, self, &request);
+    MPI_Recv(in, 1, gaps, 0, 1, self, &status);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    HOLDS("5.1.5", "from MPI_BOTTOM into a type with gaps", in[0] == 2 && in[3] == 5 && in[1] == 0);
+    MPI_Get_count(&status, gaps, &n);
+    ROW("3.2.5", "count of it", n, 1);
+    MPI_Get_count(&status, MPI_INT, &n);
+    ROW("3.2.5", "count of its parts", n, 2);
+    MPI_Isend(out, 0, MPI_INT, 0, 1, self, &request);
+    MPI_Recv(in, 6, MPI_INT, 0, 1, self, &status);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Get_count(&status, gaps, &n);
+    ROW("3.2.5", "count of an empty message", n, 0);
+    MPI_Type_free(&absolute);
+    MPI_Type_free(&gaps);
+}
+
 /* Messages round the ring of all ranks. */
 static void ring(void)
 {
@@ -339,6 +413,8 @@ int main(int argc, char **argv)
     nobody();
     empty_requests();
     messages();
+    buffers();
+    places();
     ring();
     return rows_end();
 }

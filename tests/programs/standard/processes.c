@@ -254,9 +254,60 @@ static void start(void)
     HOLDS("11.2.1", "a second MPI_Init is refused", MPI_Init_thread(NULL, NULL, MPI_THREAD_SINGLE, &again) != MPI_SUCCESS);
 }
 
+static int order[2], deleted, was_finalized = 1;
+
+static int note_delete(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)extra;
+    order[deleted++ % 2] = *(int *)value;
+    MPI_Finalized(&was_finalized);
+    return MPI_SUCCESS;
+}
+
+static void no_handler(MPI_Session *session, int *code, ...)
+{
+    (void)session, (void)code;
+}
+
+/* Functions that may be called at any time (11.4.1). */
+static void at_any_time(const char *when)
+{
+    int version, subversion, length, class, code, flag;
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    MPI_Info info, copy;
+    MPI_Errhandler handler;
+    ROW("11.4.1", when, MPI_Get_version(&version, &subversion), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Get_library_version(text, &length), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Abi_get_version(&version, &subversion), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Info_create(&info), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Info_set(info, "key", "value"), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Info_dup(info, &copy), MPI_SUCCESS);
+    TEXT("11.4.1", when, value_of(copy, "key"), "value");
+    ROW("11.4.1", when, MPI_Info_delete(info, "key"), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Info_free(&info), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Info_free(&copy), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Info_create_env(0, NULL, &info), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Info_free(&info), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Session_create_errhandler(no_handler, &handler), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Errhandler_free(&handler), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Add_error_class(&class), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Add_error_code(class, &code), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Add_error_string(code, "text"), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Error_class(code, &flag), MPI_SUCCESS);
+    ROW("11.4.1", when, flag, class);
+    ROW("11.4.1", when, MPI_Error_string(code, text, &length), MPI_SUCCESS);
+    TEXT("11.4.1", when, text, "text");
+    ROW("11.4.1", when, MPI_Remove_error_string(code), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Remove_error_code(code), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Remove_error_class(class), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Initialized(&flag), MPI_SUCCESS);
+    ROW("11.4.1", when, MPI_Finalized(&flag), MPI_SUCCESS);
+    HOLDS("11.4.1", when, MPI_Wtime() > 0 && MPI_Wtick() > 0);
+}
+
 int main(int argc, char **argv)
 {
-    int flag = 1, failed;
+    int flag = 1, failed, keys[2], values[2] = {1, 2};
     if (argc > 1 && !strcmp(argv[1], "child")) {
         rows_begin(&argc, &argv);
         return child();
@@ -265,8 +316,13 @@ int main(int argc, char **argv)
     HOLDS("11.4.1", "MPI_Initialized before MPI_Init", !flag);
     MPI_Finalized(&flag);
     HOLDS("11.4.1", "MPI_Finalized before MPI_Init", !flag);
+    at_any_time("before MPI_Init");
     rows_begin(&argc, &argv);
     start();
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, note_delete, &keys[i], NULL);
+        MPI_Comm_set_attr(MPI_COMM_SELF, keys[i], &values[i]);
+    }
     sessions();
     ports();
     if (argc > 1 && !strcmp(argv[1], "spawn")) {
@@ -276,6 +332,13 @@ int main(int argc, char **argv)
     if (argc > 2)
         HOLDS("11.5", "kinds of memory that mpirun was given", has_entry(comm_hint(MPI_COMM_WORLD, "mpi_memory_alloc_kinds"), argv[2]));
     failed = rows_end();
+    check_failures = 0;
     MPI_Finalized(&flag);
-    return failed || !flag;
+    ROW("11.4.1", "MPI_Finalized after MPI_Finalize", flag, 1);
+    MPI_Initialized(&flag);
+    ROW("11.4.1", "MPI_Initialized after MPI_Finalize", flag, 1);
+    HOLDS("11.2.4", "attributes of MPI_COMM_SELF are deleted, the last first", deleted == 2 && order[0] == 2 && order[1] == 1);
+    ROW("11.2.4", "before MPI is finalised", was_finalized, 0);
+    at_any_time("after MPI_Finalize");
+    return failed || check_failures;
 }
