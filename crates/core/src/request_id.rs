@@ -77,7 +77,7 @@ impl RequestId {
 
     /// As one number: what packets and handles carry. Never below 2^32.
     #[inline]
-    pub const fn to_bits(self) -> u64 {
+    pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
