@@ -72,7 +72,9 @@ const COMPILERS: &[(&str, &str)] =
 
 /// Returns a program that takes the address of every function under both names, and ends well if none is null.
 fn address_of_every_function() -> String {
-    let mut text = String::from("#include <mpi.h>\ntypedef void (*function)(void);\nstatic function const functions[] = {\n");
+    let mut text = String::from(
+        "#include <mpi.h>\ntypedef void (*function)(void);\nstatic function const functions[] = {\n",
+    );
     for row in table("functions.tsv") {
         text.push_str(&format!("    (function)&{name}, (function)&P{name},\n", name = row[0]));
     }

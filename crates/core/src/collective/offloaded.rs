@@ -232,7 +232,8 @@ fn seat(
         header.interface().parse().map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
     let tag = Key::new(&header.secret.0, Use::Derived).tag(&[b"netd"]);
     let mut kernel = process.kernel.borrow_mut(held);
-    let seat = kernel.seat(|| Seat::take(header.world_id() as u32, tag, address, patience(&process.config)))?;
+    let seat =
+        kernel.seat(|| Seat::take(header.world_id() as u32, tag, address, patience(&process.config)))?;
     Ok((seat, address))
 }
 

@@ -57,7 +57,8 @@ impl Wishes {
     /// Returns the wishes that an info object names. A key with a value that means nothing is ignored.
     pub fn from_info(info: &Info) -> Wishes {
         let tune = info.text(TUNE).and_then(Tune::of_name);
-        let algorithms = info.text(ALGORITHM).filter(|text| text.is_empty() || algorithms::check_list(text).is_ok());
+        let algorithms =
+            info.text(ALGORITHM).filter(|text| text.is_empty() || algorithms::check_list(text).is_ok());
         Wishes { tune, algorithms: algorithms.map(Into::into) }
     }
 
