@@ -52,7 +52,7 @@ def test_compilers_and_second_names(environment, tmp_path):
     (tmp_path / "a.c").write_text('#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) { MPI_Init(&c, &v); puts("ok"); return MPI_Finalize(); }\n')
     run(prefix, prefix / "bin" / "mpicc", tmp_path / "a.c", "-o", tmp_path / "a")
     assert run(prefix, prefix / "bin" / "mpiexec", "-n", 2, tmp_path / "a").split() == ["ok", "ok"]
-    for library in ("tutti/mpich/libmpich.so.12", "tutti/openmpi/libmpi_cxx.so.40", "tutti/mpich/libmpifort.so.12", "tutti/openmpi/libmpi_mpifh.so.40"):
+    for library in ("tutti/mpich/libmpich.so.12", "tutti/mpich/libmpi.so", "tutti/openmpi/libmpi.so", "tutti/openmpi/libmpi_cxx.so.40", "tutti/mpich/libmpifort.so.12", "tutti/openmpi/libmpi_mpifh.so.40"):
         run(prefix, prefix / "bin" / "python", "-c", f"import ctypes; ctypes.CDLL('{prefix}/lib/{library}').MPI_Send")
     assert "TUTTI_EAGER_BYTES" in run(prefix, prefix / "bin" / "tutti", "info")
 
