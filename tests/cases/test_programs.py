@@ -392,8 +392,8 @@ def test_bench_delivers_what_was_sent(mpi, tmp_path):
     program = mpi.compile(ROOT / "crates" / "tools" / "bench" / "tutti-bench.c", "-O3")
     blocking = ["barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "gatherv", "scatter", "scatterv", "allgather",
                 "allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block", "reduce_scatter"]
-    ops = ["latency", "bandwidth", "bibandwidth", "line", "copy_bcast", "copy_allgather"]
-    ops += ["put", "get", "accumulate", "fetch_and_op"]
+    ops = ["latency", "pingpong", "bandwidth", "bibandwidth", "ring", "line", "copy_bcast", "copy_allgather"]
+    ops += ["put", "put_ring", "get", "accumulate", "fetch_and_op", "bcast_rotating", "ibcast_rotating"]
     ops += [form + op for form in ("", "i", "p") for op in blocking]
     outcome = mpi.run(4, program, "--op", ",".join(ops), "--sizes", "8,65536", "--ms", "5", "--changing")
     assert outcome.status == 0, str(outcome)

@@ -1,4 +1,5 @@
-/* One-sided operations of tutti-bench.c: even ranks access the memory of the odd ones, which wait in a collective meanwhile. */
+/* One-sided operations of tutti-bench.c: even ranks access the memory of the odd ones, which wait in a
+ * collective meanwhile; in a ring every rank accesses the memory of the next one. */
 #ifndef TUTTI_BENCH_ONE_SIDED_H
 #define TUTTI_BENCH_ONE_SIDED_H
 
@@ -14,7 +15,7 @@ static void expose(struct cell *c, size_t bytes)
 {
     MPI_Win_allocate((MPI_Aint)(bytes < sizeof(long) ? sizeof(long) : bytes), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &c->exposed, &c->win);
     memset(c->exposed, 0, bytes);
-    if (c->rank % 2 && c->kind == PUT)
+    if (c->kind == PUT_RING || (c->rank % 2 && c->kind == PUT))
         c->in = c->exposed;
     if (c->rank % 2 && c->kind == GET)
         c->out = c->exposed;
@@ -39,11 +40,11 @@ static void one_sided(struct cell *c)
 {
     const MPI_Datatype t = MPI_FLOAT;
     long one = 1, old;
-    int n = c->count, to = c->partner;
-    if (to == MPI_PROC_NULL || c->rank % 2)
+    int n = c->count, to = c->kind == PUT_RING ? neighbour(c, 1) : c->partner;
+    if (to == MPI_PROC_NULL || (c->rank % 2 && c->kind != PUT_RING))
         return;
     switch (c->kind) {
-    case PUT: MPI_Put(c->out, n, t, to, 0, n, t, c->win); break;
+    case PUT: case PUT_RING: MPI_Put(c->out, n, t, to, 0, n, t, c->win); break;
     case GET: MPI_Get(c->in, n, t, to, 0, n, t, c->win); break;
     case ACCUMULATE: MPI_Accumulate(c->out, n, t, to, 0, n, t, MPI_SUM, c->win); break;
     default: MPI_Fetch_and_op(&one, &old, MPI_LONG, to, 0, MPI_SUM, c->win); break;

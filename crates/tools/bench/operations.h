@@ -7,23 +7,25 @@
 #include <string.h>
 
 enum kind {
-    LATENCY, BANDWIDTH, BIBANDWIDTH,
+    LATENCY, PINGPONG, BANDWIDTH, BIBANDWIDTH,
+    /* To the next rank from the previous one, all at once. */
+    RING,
     /* In threads, see threads.h. */
     RATE,
     /* References without MPI, see reference.h. */
     LINE, COPY_BCAST, COPY_ALLGATHER,
     /* One-sided, see one_sided.h. */
-    PUT, GET, ACCUMULATE, FETCH_AND_OP,
+    PUT, PUT_RING, GET, ACCUMULATE, FETCH_AND_OP,
     /* Collectives. */
     BARRIER, BCAST, REDUCE, ALLREDUCE, SCAN, EXSCAN, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGATHERV,
-    ALLTOALL, ALLTOALLV, ALLTOALLW, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, KINDS
+    ALLTOALL, ALLTOALLV, ALLTOALLW, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, BCAST_ROTATING, KINDS
 };
 enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 
 static const char *const NAMES[KINDS] = {
-    "latency", "bandwidth", "bibandwidth", "rate", "line", "copy_bcast", "copy_allgather", "put", "get", "accumulate",
+    "latency", "pingpong", "bandwidth", "bibandwidth", "ring", "rate", "line", "copy_bcast", "copy_allgather", "put", "put_ring", "get", "accumulate",
     "fetch_and_op", "barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv",
-    "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block", "reduce_scatter"};
+    "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block", "reduce_scatter", "bcast_rotating"};
 
 /* The blocks of floats that a rank gives or gets. */
 struct layout {
@@ -40,6 +42,7 @@ struct cell {
     enum kind kind;
     enum form form;
     int rank, ranks, partner; /* partner is MPI_PROC_NULL for the odd one out */
+    int root, source;         /* of the next broadcast; the rank whose data a broadcast delivers */
     int window;
     size_t bytes;
     int count; /* floats in one message, vector or (mean) block */
@@ -78,7 +81,7 @@ static int given_blocks(const struct cell *c)
 {
     int root = c->rank == 0, paired = c->partner != MPI_PROC_NULL;
     switch (c->kind) {
-    case LATENCY: case BIBANDWIDTH: return paired;
+    case LATENCY: case PINGPONG: case BIBANDWIDTH: return paired;
     case BANDWIDTH: case PUT: case ACCUMULATE: case FETCH_AND_OP: return paired && c->rank % 2 == 0;
     case GET: return paired && c->rank % 2 == 1;
     case BARRIER: case LINE: case RATE: return 0;
@@ -93,7 +96,7 @@ static int gotten_blocks(const struct cell *c)
 {
     int root = c->rank == 0, paired = c->partner != MPI_PROC_NULL;
     switch (c->kind) {
-    case LATENCY: case BIBANDWIDTH: return paired;
+    case LATENCY: case PINGPONG: case BIBANDWIDTH: return paired;
     case BANDWIDTH: case PUT: return paired && c->rank % 2 == 1;
     case GET: return paired && c->rank % 2 == 0;
     case BARRIER: case LINE: case RATE: case ACCUMULATE: case FETCH_AND_OP: return 0;
@@ -142,6 +145,18 @@ static void release(struct layout *l)
     free(l->types);
 }
 
+/* Whether the data lie in one buffer, at the root as at the others. */
+static int is_bcast(const struct cell *c)
+{
+    return c->kind == BCAST || c->kind == BCAST_ROTATING;
+}
+
+/* The neighbour `distance` ranks further around the ring. */
+static int neighbour(const struct cell *c, int distance)
+{
+    return (c->rank + distance + c->ranks) % c->ranks;
+}
+
 static void write_data(struct cell *c)
 {
     for (int block = 0; block < c->given.blocks; block++) {
@@ -154,7 +169,7 @@ static void write_data(struct cell *c)
 
 static void read_data(struct cell *c)
 {
-    const float *from = c->kind == BCAST ? c->out : c->in;
+    const float *from = is_bcast(c) ? c->out : c->in;
     float sums[8] = {0};
     for (size_t i = 0; i + 8 <= c->gotten.floats; i += 8)
         for (size_t lane = 0; lane < 8; lane++)
@@ -169,8 +184,10 @@ static float expected(const struct cell *c, size_t block, size_t i)
     float sum = 0;
     int last = c->kind == SCAN ? c->rank + 1 : c->kind == EXSCAN ? c->rank : c->ranks;
     switch (c->kind) {
-    case LATENCY: case BANDWIDTH: case BIBANDWIDTH: case PUT: case GET: return value(c->seed, c->partner, 0, i);
-    case BCAST: case COPY_BCAST: return value(c->seed, 0, 0, i);
+    case LATENCY: case PINGPONG: case BANDWIDTH: case BIBANDWIDTH: case PUT: case GET:
+        return value(c->seed, c->partner, 0, i);
+    case RING: case PUT_RING: return value(c->seed, neighbour(c, -1), 0, i);
+    case BCAST: case BCAST_ROTATING: case COPY_BCAST: return value(c->seed, c->source, 0, i);
     case ALLGATHER: case ALLGATHERV: case COPY_ALLGATHER: case GATHER: case GATHERV:
         return value(c->seed, (int)block, 0, i);
     case ALLTOALL: case ALLTOALLV: case ALLTOALLW: return value(c->seed, (int)block, (size_t)c->rank, i);
@@ -185,7 +202,7 @@ static float expected(const struct cell *c, size_t block, size_t i)
 /* Compares floats of each block: first, last, and those between in `steps` steps. */
 static void check_data(struct cell *c, size_t steps)
 {
-    const float *from = c->kind == BCAST ? c->out : c->in;
+    const float *from = is_bcast(c) ? c->out : c->in;
     for (int block = 0; block < c->gotten.blocks; block++) {
         size_t last = (size_t)c->gotten.counts[block] - 1, n = last < steps ? last : steps;
         for (size_t at = 0; at <= n; at++) {
@@ -209,7 +226,7 @@ static inline void collective(struct cell *c, MPI_Request *r)
     int n = c->count;
     switch (c->kind) {
     case BARRIER: CALL(Barrier, Ibarrier, w); break;
-    case BCAST: CALL(Bcast, Ibcast, c->out, n, t, 0, w); break;
+    case BCAST: case BCAST_ROTATING: CALL(Bcast, Ibcast, c->out, n, t, c->root, w); break;
     case REDUCE: CALL(Reduce, Ireduce, c->out, c->in, n, t, MPI_SUM, 0, w); break;
     case ALLREDUCE: CALL(Allreduce, Iallreduce, c->out, c->in, n, t, MPI_SUM, w); break;
     case SCAN: CALL(Scan, Iscan, c->out, c->in, n, t, MPI_SUM, w); break;

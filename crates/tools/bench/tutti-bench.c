@@ -5,9 +5,12 @@
  *
  *   --op        latency bandwidth bibandwidth barrier bcast reduce allreduce scan exscan gather(v) scatter(v)
  *               allgather(v) alltoall(v,w) reduce_scatter(_block); a collective with `i` before its name is the
- *               non-blocking one, started and waited for; with `p` the persistent one. put, get, accumulate and
- *               fetch_and_op (of 8 bytes) of a rank with the memory of its partner, each with a flush, under
- *               MPI_Win_lock_all; their data stay the same in both modes. Without MPI: line (a cache
+ *               non-blocking one, started and waited for; with `p` the persistent one.
+ *               pingpong: a message from the first rank to the last and back; ring: every rank sends to the next
+ *               one and receives from the previous one; bcast_rotating: the root is another rank each time.
+ *               put, get, accumulate and fetch_and_op (of 8 bytes) of a rank with the memory of its partner,
+ *               each with a flush, under MPI_Win_lock_all; put_ring: every rank puts into the memory of the next
+ *               one. Their data stay the same in both modes. Without MPI: line (a cache
  *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory).
  *               Two blocking ones with their bytes, reduce@64+bcast@64, are one after the other
  *               rate is the share of a message when eight threads of each rank send windows at once (rate-bench.c)
@@ -76,13 +79,13 @@ static void ping_pong(struct cell *c, int changing)
 {
     if (c->partner == MPI_PROC_NULL)
         return;
-    if (c->rank % 2 == 0) {
+    if (c->rank < c->partner) {
         touch_out(c, changing);
         MPI_Send(c->out, c->count, MPI_FLOAT, c->partner, 1, MPI_COMM_WORLD);
     }
     MPI_Recv(c->in, c->count, MPI_FLOAT, c->partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     touch_in(c, changing);
-    if (c->rank % 2 == 1) {
+    if (c->rank > c->partner) {
         touch_out(c, changing);
         MPI_Send(c->out, c->count, MPI_FLOAT, c->partner, 1, MPI_COMM_WORLD);
     }
@@ -111,6 +114,22 @@ static void windows(struct cell *c, int changing)
         MPI_Recv(&acknowledged, 1, MPI_FLOAT, c->partner, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+static void around_the_ring(struct cell *c, int changing)
+{
+    touch_out(c, changing);
+    MPI_Sendrecv(c->out, c->count, MPI_FLOAT, neighbour(c, 1), 5, c->in, c->count, MPI_FLOAT, neighbour(c, -1), 5, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    touch_in(c, changing);
+}
+
+/* Before a broadcast whose data change: what the others read must have come from its root. */
+static void new_broadcast(struct cell *c)
+{
+    c->source = c->root;
+    if (c->rank != c->root)
+        c->out[0] = -1;
+}
+
 static void iterate(struct cell *c, int changing, long iterations)
 {
     for (long i = 0; i < iterations; i++) {
@@ -123,14 +142,16 @@ static void iterate(struct cell *c, int changing, long iterations)
             continue;
         }
         c->seed += (unsigned)changing;
-        if (c->kind == LATENCY) {
+        if (c->kind == LATENCY || c->kind == PINGPONG) {
             ping_pong(c, changing);
+        } else if (c->kind == RING) {
+            around_the_ring(c, changing);
         } else if (c->kind == BANDWIDTH || c->kind == BIBANDWIDTH) {
             windows(c, changing);
         } else {
             touch_out(c, changing);
-            if (c->kind == BCAST && changing && c->rank != 0)
-                c->out[0] = -1; /* what is read must have come from the root */
+            if (is_bcast(c) && changing)
+                new_broadcast(c);
             if (c->kind < BARRIER) {
                 reference_turn(&reference, c);
             } else if (c->form == BLOCKING) {
@@ -146,6 +167,8 @@ static void iterate(struct cell *c, int changing, long iterations)
                 MPI_Wait(&request, MPI_STATUS_IGNORE);
             }
             touch_in(c, changing);
+            if (c->kind == BCAST_ROTATING)
+                c->root = (c->root + 1) % c->ranks;
         }
     }
 }
@@ -165,7 +188,7 @@ static double measure(struct cell *c, int changing, long iterations, double *who
     times[0] = spent;
     /* A ping-pong waits for both; in a window both sides of bibandwidth work at the same time. */
     times[1] = spent - (c->kind == BIBANDWIDTH ? (c->touching_s + other) / 2 : c->touching_s + other);
-    if (c->kind == LATENCY || c->kind == LINE)
+    if (c->kind == LATENCY || c->kind == PINGPONG || c->kind == LINE)
         times[1] /= 2;
     if (c->kind == BANDWIDTH || c->kind == BIBANDWIDTH)
         times[1] /= c->window;
@@ -245,6 +268,8 @@ static void new_cell(struct cell *c, const char *name, enum kind kind, enum form
     c->bytes = bytes;
     c->count = (int)(bytes / sizeof(float));
     c->partner = (c->rank ^ 1) < c->ranks ? c->rank ^ 1 : MPI_PROC_NULL;
+    if (kind == PINGPONG && c->ranks > 1) /* between the two ends */
+        c->partner = c->rank % (c->ranks - 1) == 0 ? c->ranks - 1 - c->rank : MPI_PROC_NULL;
     c->window = bytes > (4 << 20) ? WINDOW / 4 : WINDOW;
     c->persistent = MPI_REQUEST_NULL;
     lay_out(c, 0, &c->given);
@@ -380,7 +405,7 @@ static int find(const char *name, enum kind *kind, enum form *form)
                             : name[0] == " ip"[prefix] && i >= BARRIER && !strcmp(name + 1, NAMES[i])) {
                 *kind = (enum kind)i;
                 *form = (enum form)prefix;
-                return 1;
+                return *kind != BCAST_ROTATING || *form != PERSISTENT; /* whose root is fixed */
             }
     return 0;
 }
