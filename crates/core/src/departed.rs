@@ -14,7 +14,7 @@ use crate::host::ThreadLevel;
 use crate::lanes::LaneGuard;
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
-use crate::p2p::absent::Partner;
+use crate::p2p::absent::{MOST_ASKED, Partner};
 use crate::process::{Process, by_context};
 use crate::progress;
 use crate::request::RequestId;
@@ -28,7 +28,8 @@ pub fn watch(held: &LaneGuard, process: &Process) {
     if !process.messages.borrow_mut(held).state.departures.is_due(clock::now_ns()) {
         return;
     }
-    let (requests, probes) = (vain_requests(held, process), vain_probes(held, process));
+    let asks = process.messages.borrow_mut(held).state.departures.may_ask(clock::now_ns());
+    let (requests, probes) = (vain_requests(held, process, asks), vain_probes(held, process, asks));
     if requests.is_empty() && probes.is_empty() {
         return;
     }
@@ -48,41 +49,48 @@ fn take_in_all(held: &LaneGuard, messenger: &Messenger) {
 }
 
 /// Returns the requests that wait for a rank that has left, and the error of each.
-fn vain_requests(held: &LaneGuard, process: &Process) -> Vec<(RequestId, Error)> {
+fn vain_requests(held: &LaneGuard, process: &Process, asks: bool) -> Vec<(RequestId, Error)> {
     let waiting = process.messages.borrow(held).state.waiting_requests();
     let vain = waiting.into_iter().filter_map(|(id, partner)| match partner {
         Partner::Receiver(peer) => {
-            let never = || format!("rank {} of the world has ended without receiving this message", peer.0);
-            have_left(held, process, &[WorldRank(peer.0)]).then(|| (id, error(&never())))
+            let never = || {
+                format!(
+                    "rank {} of the world has called MPI_Finalize and does not receive this message",
+                    peer.0
+                )
+            };
+            have_left(held, process, &[WorldRank(peer.0)], asks).then(|| (id, error(&never())))
         }
         Partner::Sender(pattern) => {
             let senders = senders(held, process, pattern)?;
-            have_left(held, process, &senders).then(|| (id, error(&never_sent(&pattern, &senders))))
+            have_left(held, process, &senders, asks).then(|| (id, error(&never_sent(&pattern, &senders))))
         }
     });
     vain.collect()
 }
 
 /// Returns the blocking probes for a message of a rank that has left, and the error of each.
-fn vain_probes(held: &LaneGuard, process: &Process) -> Vec<(Pattern, Error)> {
+fn vain_probes(held: &LaneGuard, process: &Process, asks: bool) -> Vec<(Pattern, Error)> {
     let probes = process.messages.borrow(held).state.departures.probes().to_vec();
     let vain = probes.into_iter().filter_map(|pattern| {
         let senders = senders(held, process, pattern)?;
-        have_left(held, process, &senders).then(|| (pattern, error(&never_sent(&pattern, &senders))))
+        have_left(held, process, &senders, asks).then(|| (pattern, error(&never_sent(&pattern, &senders))))
     });
     vain.collect()
 }
 
 fn never_sent(pattern: &Pattern, senders: &[WorldRank]) -> String {
     match (pattern.source, senders) {
-        (Some(_), [sender]) => format!("rank {sender} of the world has ended without sending such a message"),
-        _ => "all other ranks have ended without sending such a message".to_string(),
+        (Some(_), [sender]) => {
+            format!("rank {sender} of the world has called MPI_Finalize and sends no such message")
+        }
+        _ => "all other ranks have called MPI_Finalize and send no such message".to_string(),
     }
 }
 
 /// The error of a wait for a rank that has left.
 fn error(what: &str) -> Error {
-    Error::new(ErrorClass::Other, format!("{what} (it has called MPI_Finalize)"))
+    Error::new(ErrorClass::Other, what.to_string())
 }
 
 /// Returns the possible senders of the message of a receive, or `None` if they are not known.
@@ -101,9 +109,9 @@ fn senders(held: &LaneGuard, process: &Process, pattern: Pattern) -> Option<Vec<
     sender.map(|sender| vec![sender])
 }
 
-/// Returns true if there are such ranks and all of them have left, as far as that is known. Asks those of
-/// other hosts.
-fn have_left(held: &LaneGuard, process: &Process, ranks: &[WorldRank]) -> bool {
+/// Returns true if there are such ranks and all of them have left, as far as that is known. With
+/// `asks` those of other hosts are asked.
+fn have_left(held: &LaneGuard, process: &Process, ranks: &[WorldRank], asks: bool) -> bool {
     let mut messages = process.messages.borrow_mut(held);
     let is_far = |rank: &WorldRank| !process.is_foreign(*rank) && process.local_rank(*rank).is_none();
     let unknown: Vec<Peer> = ranks
@@ -112,8 +120,10 @@ fn have_left(held: &LaneGuard, process: &Process, ranks: &[WorldRank]) -> bool {
         .map(|rank| Peer(rank.0))
         .collect();
     if !unknown.is_empty() {
-        messages.state.ask_for_presence(unknown.into_iter());
-        messages.flush_answers();
+        if asks && unknown.len() <= MOST_ASKED {
+            messages.state.ask_for_presence(unknown.into_iter());
+            messages.flush_answers();
+        }
         return false;
     }
     let has_left = |rank: &WorldRank| {
@@ -136,7 +146,8 @@ pub fn check_wait(
         return;
     }
     let ranks = ranks();
-    if !have_left(held, process, &ranks) {
+    let asks = process.messages.borrow_mut(held).state.departures.may_ask(clock::now_ns());
+    if !have_left(held, process, &ranks, asks) {
         return;
     }
     take_in_all(held, process);
@@ -148,7 +159,7 @@ pub fn check_wait(
     process.abort(
         1,
         &format!(
-            "Tutti: rank {rank}: {what}: rank {} of the world has called MPI_Finalize and has ended",
+            "Tutti: rank {rank}: {what}: rank {} of the world has called MPI_Finalize",
             names.join(", ")
         ),
     );

@@ -231,8 +231,8 @@ pub(super) fn departed(port: &mut CommPort<'_>) -> Option<Error> {
         return None;
     }
     let reason = format!(
-        "rank {member} has ended and takes no part in this operation (it has called MPI_Finalize); all ranks must call the \
-         same operations"
+        "rank {member} has called MPI_Finalize and takes no part in this operation; all ranks must call the same \
+         operations"
     );
     Some(Error::new(ErrorClass::Other, reason))
 }

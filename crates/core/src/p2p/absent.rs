@@ -10,8 +10,8 @@ use crate::matching::Pattern;
 use crate::request::{RequestId, Work};
 use crate::wire::Packet;
 
-/// Most peers of other hosts that are asked at a time.
-const ASKED: usize = 16;
+/// Most peers of other hosts that one wait may be for, if they are asked.
+pub const MOST_ASKED: usize = 16;
 
 /// The partner that an incomplete request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl State {
     /// Asks peers of other hosts whether they have left.
     #[cold]
     pub fn ask_for_presence(&mut self, peers: impl Iterator<Item = Peer>) {
-        let asked: BTreeSet<Peer> = peers.take(ASKED).collect();
+        let asked: BTreeSet<Peer> = peers.take(MOST_ASKED).collect();
         asked.into_iter().for_each(|peer| self.answer(peer, Packet::Presence));
     }
 

@@ -14,6 +14,9 @@ use crate::matching::Pattern;
 /// Time between two looks for peers that have left, in nanoseconds.
 const STEP_NS: u64 = 500_000_000;
 
+/// Shortest and longest time between two questions to peers of other hosts, in nanoseconds.
+const ASK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=8_000_000_000;
+
 /// Peers that are known to have left, and whether this process has.
 #[derive(Debug, Default)]
 pub struct Departures {
@@ -23,6 +26,9 @@ pub struct Departures {
     pub is_leaving: bool,
     /// When to look again.
     next_ns: u64,
+    /// When to ask again, and how long after that once more.
+    next_ask_ns: u64,
+    ask_step_ns: u64,
     /// Patterns of the blocking probes that are under way.
     probes: Vec<Pattern>,
     /// Blocking probes that were given up, and why.
@@ -35,6 +41,16 @@ impl Departures {
         let is_due = now_ns >= self.next_ns;
         if is_due {
             self.next_ns = now_ns + STEP_NS;
+        }
+        is_due
+    }
+
+    /// Returns true if it is time to ask peers of other hosts. Questions become rarer.
+    pub fn may_ask(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= self.next_ask_ns;
+        if is_due {
+            self.ask_step_ns = (2 * self.ask_step_ns).clamp(*ASK_NS.start(), *ASK_NS.end());
+            self.next_ask_ns = now_ns + self.ask_step_ns;
         }
         is_due
     }
@@ -84,6 +100,8 @@ mod tests {
         let mut departures = Departures::default();
         let looks = (0..100).filter(|tenth| departures.is_due(1 + tenth * STEP_NS / 10)).count();
         assert_eq!(looks, 10);
+        let asks: Vec<u64> = (1..80).filter(|half| departures.may_ask(half * STEP_NS)).collect();
+        assert_eq!(asks, [1, 2, 4, 8, 16, 32, 48, 64]);
     }
 
     #[test]
