@@ -30,7 +30,7 @@ use tutti_base::{BankSizes, Placement};
 
 use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
-use crate::{clock, cpu, refusal};
+use crate::{clock, cpu, kept, refusal, remap};
 
 mod network;
 mod reach;
@@ -316,6 +316,8 @@ pub struct Job {
     header: Header,
     mapping: Mapping,
     fd: OwnedFd,
+    /// What the descriptor stands for.
+    identity: (u64, (u32, u32)),
     bells: OnceLock<Vec<OwnedFd>>,
 }
 
@@ -386,7 +388,8 @@ impl Job {
                 .cast::<u32>()
                 .copy_from_nonoverlapping(std::ptr::NonNull::from(&places[..]).cast(), places.len());
         }
-        Ok(Job { header, mapping, fd, bells: OnceLock::new() })
+        let identity = remap::identity(fd.as_fd())?;
+        Ok(Job { header, mapping, fd, identity, bells: OnceLock::new() })
     }
 
     /// Maps the object that the launcher handed down.
@@ -405,7 +408,8 @@ impl Job {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a job object of this version"));
         }
         let mapping = Mapping::range(fd.as_fd(), 0, header.regions_offset as usize)?;
-        Ok(Job { header, mapping, fd, bells: OnceLock::new() })
+        let identity = remap::identity(fd.as_fd())?;
+        Ok(Job { header, mapping, fd, identity, bells: OnceLock::new() })
     }
 
     /// What the launcher decided.
@@ -416,6 +420,21 @@ impl Job {
     /// The descriptor, to hand to a child.
     pub fn raw_fd(&self) -> RawFd {
         std::os::fd::AsRawFd::as_raw_fd(&self.fd)
+    }
+
+    /// Returns the descriptor, to map or change what it stands for.
+    ///
+    /// # Errors
+    /// The program has closed it, or put a file of its own in its place, which is left alone.
+    pub fn object(&self) -> io::Result<BorrowedFd<'_>> {
+        let is_it = |identity| identity == self.identity || kept::has_restarted();
+        if remap::identity(self.fd.as_fd()).is_ok_and(is_it) {
+            return Ok(self.fd.as_fd());
+        }
+        Err(io::Error::other(
+            "the descriptor of the job's shared memory does not stand for it any more: the program has closed it, or put \
+             another file in its place; a program may do so only with descriptors that it has opened",
+        ))
     }
 
     /// The descriptor, to lend to a child that is started.

@@ -18,16 +18,19 @@
 //! reach each other), `guardian` (a process that watches others and outlives its maker), `refusal` (errors
 //! with the name of the call, and what to do about them), `files` (files that users name, read and written
 //! where others can write too), `cgroup` (limits, and who was killed for lack of memory), `maps` and
-//! `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that changes). Absent:
-//! policy.
+//! `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that changes), `interpose`
+//! and `calls` (functions in the place of the C library's, for calls of the program that concern exposed
+//! memory), `device` (whether an address is memory of a device). Absent: policy.
 
 pub mod cache;
+pub mod calls;
 pub mod cgroup;
 pub mod clock;
 pub mod cma;
 pub mod cpu;
 pub mod crash;
 pub mod debugger;
+pub mod device;
 pub mod directory;
 pub mod event;
 pub mod fabric;
@@ -38,6 +41,7 @@ pub mod guardian;
 pub mod host_memory;
 pub mod hwloc;
 pub mod interface;
+pub mod interpose;
 pub mod job;
 pub mod kept;
 pub mod kept_socket;
@@ -48,6 +52,7 @@ pub mod maps;
 pub mod memory;
 pub mod multicast;
 pub mod namespaces;
+pub mod own_calls;
 pub mod pagemap;
 pub mod pmix;
 pub mod process;

@@ -14,7 +14,6 @@
 
 use std::cell::UnsafeCell;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::job::Job;
@@ -289,8 +288,9 @@ impl Region {
             }
         };
         let offset = job.regions_offset() + u64::from(room) * GRANULE;
-        memory::reserve(job.fd(), offset, bytes)?;
-        let mapping = Mapping::range(job.fd(), offset, bytes as usize)?;
+        let object = job.object()?;
+        memory::reserve(object, offset, bytes)?;
+        let mapping = Mapping::range(object, offset, bytes as usize)?;
         Ok(Some(Region { job: Arc::clone(job), key, mapping: Some(mapping) }))
     }
 
@@ -311,7 +311,8 @@ impl Drop for Region {
         // A lock that cannot be had, or pages that cannot be given back, leave the room taken: no harm to others.
         let Ok(Some((room, granules))) = locked(&self.job, |table| table.close(self.key)) else { return };
         let offset = self.job.regions_offset() + u64::from(room) * GRANULE;
-        if memory::punch(self.job.fd().as_fd(), offset, u64::from(granules) * GRANULE).is_ok() {
+        let punch = |object| memory::punch(object, offset, u64::from(granules) * GRANULE);
+        if self.job.object().and_then(punch).is_ok() {
             let _ = locked(&self.job, |table| table.mark(room, granules));
         }
     }

@@ -42,7 +42,7 @@
 //! counted, `exposure::pages`, and everything where a provider holds no pages; other memory is registered
 //! for one message). What cannot be lent (many short runs) core streams. `fabric::select` says which and
 //! why; all conform to the suite of `Link`; `examples/fabric` measures them). `ring`, `bell`,
-//! `banks::turns`, `window::{mutex, turnstile}`, `exposure::count` hold the lock-free algorithms, over
+//! `banks::turns`, `window::{mutex, turnstile}`, `exposure::{count, loans}` hold the lock-free algorithms, over
 //! atomics of `tutti_base::sync`, model-checked by loom: `RUSTFLAGS="--cfg loom" cargo test -p
 //! tutti-transport --release loom_`. Invariants: nothing blocks; nothing is allocated or touched for a pair
 //! that does not talk (both sides' counters live in the ring's control page); a sender pays one load when
@@ -112,6 +112,8 @@ pub mod window;
 mod conformance;
 #[cfg(all(test, loom))]
 mod loom_banks;
+#[cfg(all(test, loom))]
+mod loom_gate;
 #[cfg(all(test, loom))]
 mod loom_known;
 #[cfg(all(test, loom))]

@@ -5,7 +5,6 @@
 //! that are to map it; when nobody uses it any more, the one that took it drops it, which gives its pages back.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,7 +57,7 @@ impl Slot {
     /// # Errors
     /// StorageFull when all are taken; what the system says of so large an object.
     pub fn take(job: &Arc<Job>) -> io::Result<Slot> {
-        memory::grow(job.fd(), OBJECT_BYTES)?;
+        memory::grow(job.object()?, OBJECT_BYTES)?;
         let number = job.node().slots.take().ok_or(io::ErrorKind::StorageFull)?;
         Ok(Slot { job: Arc::clone(job), number })
     }
@@ -73,7 +72,8 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let start = u64::from(self.number) << SLOT_SHIFT;
         // A slot whose pages stay must not be given to somebody who expects zeros.
-        if memory::punch(self.job.fd().as_fd(), start, 1 << SLOT_SHIFT).is_ok() {
+        let punch = |object| memory::punch(object, start, 1 << SLOT_SHIFT);
+        if self.job.object().and_then(punch).is_ok() {
             self.job.node().slots.give_back(self.number);
         }
     }
@@ -91,8 +91,9 @@ impl Job {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let start = u64::from(number) << SLOT_SHIFT;
-        memory::reserve(self.fd(), start, bytes)?;
-        Mapping::range(self.fd(), start, length)
+        let object = self.object()?;
+        memory::reserve(object, start, bytes)?;
+        Mapping::range(object, start, length)
     }
 }
 
