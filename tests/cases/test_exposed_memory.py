@@ -24,7 +24,8 @@ def is_possible():
 
 
 def environment(way):
-    return {**WAYS[way], **({"EXPOSED": "1"} if is_possible() and way != "never" else {})}
+    # Memory that is often lost is exposed ever more seldom in the usual way.
+    return {**WAYS[way], **({"EXPOSED": "1"} if is_possible() and way in ("always", "asked") else {})}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -35,6 +36,10 @@ def test_exposed_memory_keeps_the_promises_of_private_memory(tutti, name, way):
 
 def test_children_beside_a_window_see_a_copy(tutti):
     check(tutti.run(2, tutti.compile("exposed/children.c"), "window", env=environment("always")))
+
+
+def test_memory_is_not_exposed_where_system_calls_pass_by_the_library(tutti):
+    check(tutti.run(2, tutti.compile("exposed/own_calls.c"), env=WAYS["always"]))
 
 
 def test_forks_beside_collectives(tutti):
@@ -68,10 +73,10 @@ def test_memory_of_a_device_is_refused_by_name(tutti, flags, reach):
 def test_files_that_a_program_puts_in_the_place_of_descriptors_stay_as_they_are(tutti, tmp_path, way):
     outcome = tutti.run(2, tutti.compile("replaced.c"), tmp_path / "file", env=WAYS[way], seconds=60)
     assert not outcome.timed_out and not outcome.left, str(outcome)
-    for rank in range(2):
-        assert (tmp_path / f"file.{rank}").read_bytes() == b"mine", str(outcome)
-    if outcome.status != 0:
-        assert "descriptor" in outcome.err and outcome.err.count("descriptor of") <= 2, str(outcome)
+    # A rank may have been ended before it had a file.
+    files = list(tmp_path.iterdir())
+    assert files and all(file.read_bytes() == b"mine" for file in files), str(outcome)
+    assert outcome.status != 0 and outcome.err.count("put another file in its place") in (1, 2), str(outcome)
 
 
 @pytest.mark.parametrize("way", ["usual", "always"])

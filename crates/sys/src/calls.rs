@@ -25,22 +25,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::interpose::{self, Replacement};
 use crate::{device, own_calls, remap};
 
-/// What is done around calls.
+/// Actions around the calls of the program.
 #[derive(Debug)]
 pub struct Hooks {
-    /// Before a fork; after it in the parent; after it in the child.
+    /// Handlers before a fork, after it in the parent, and after it in the child.
     pub fork: (unsafe extern "C" fn(), unsafe extern "C" fn(), unsafe extern "C" fn()),
-    /// In the place of madvise: of an address, so many bytes, that advice.
+    /// Replacement of madvise: address, bytes, advice.
     pub advise: unsafe fn(u64, u64, i32) -> io::Result<()>,
-    /// Before so many bytes at an address are moved, grown or shrunk.
+    /// Prepares bytes at an address for being moved, grown or shrunk.
     pub moves: unsafe fn(u64, u64) -> io::Result<()>,
-    /// Before so many bytes at an address get an attribute that only memory of the program can have.
+    /// Prepares bytes at an address for an attribute that shared memory cannot have.
     pub changes: unsafe fn(u64, u64) -> io::Result<()>,
-    /// In the place of munlock.
+    /// Replacement of munlock: address, bytes.
     pub unlock: unsafe fn(u64, u64) -> io::Result<()>,
-    /// After munlockall.
+    /// Restores locks after munlockall.
     pub lock_all: fn(),
-    /// Whether any of so many bytes at an address is memory that this library has changed.
+    /// Returns true if any of the bytes at an address is exposed, or was.
     pub holds: fn(u64, u64) -> bool,
 }
 
@@ -61,6 +61,18 @@ static REAL_FORK: AtomicUsize = AtomicUsize::new(0);
 static REAL_CLONE: AtomicUsize = AtomicUsize::new(0);
 
 const SYS_MSEAL: i64 = 462;
+/// Calls that code is searched for: those that programs are known to make by themselves.
+#[cfg(target_arch = "x86_64")]
+const SEARCHED: [i64; 6] = [
+    libc::SYS_fork,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_madvise,
+    libc::SYS_process_madvise,
+    libc::SYS_mremap,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const SEARCHED: [i64; 0] = [];
 #[cfg(target_arch = "x86_64")]
 const WATCHED: [i64; 13] = [
     libc::SYS_fork,
@@ -138,14 +150,14 @@ pub fn install(hooks: Option<&'static Hooks>) {
 
 /// Whether code of this process makes such calls by itself, so that they are not led here.
 pub fn are_made_past_this() -> bool {
-    cfg!(target_arch = "x86_64") && own_calls::are_there(&WATCHED)
+    !SEARCHED.is_empty() && own_calls::are_there(&SEARCHED)
 }
 
 fn hooks() -> &'static Hooks {
     HOOKS.get().expect("calls are led here once there are hooks")
 }
 
-/// What a function of the C library returns for this result, whose error it leaves in errno.
+/// Returns a result as a function of the C library does: an error goes to errno.
 fn returned(result: io::Result<i64>) -> i64 {
     result.unwrap_or_else(|error| {
         // SAFETY: the calling thread's errno.
@@ -178,7 +190,11 @@ unsafe fn around_fork(fork: impl FnOnce() -> i64) -> i64 {
         before();
         let made = fork();
         let errno = *libc::__errno_location();
-        if made == 0 { child() } else { parent() }
+        if made == 0 {
+            child()
+        } else {
+            parent()
+        }
         *libc::__errno_location() = errno;
         made
     }
@@ -195,7 +211,7 @@ extern "C" fn make_child() -> c_int {
     unsafe { around_fork(|| i64::from(fork())) as c_int }
 }
 
-/// What a child of `clone` begins with: it lies in the parent's stack, of which the child has a copy.
+/// Arguments of a child of `clone`. They lie in the parent's stack, of which the child has a copy.
 struct Beginning {
     start: Start,
     argument: *mut c_void,
@@ -262,9 +278,8 @@ unsafe fn advise_process(
 ) -> io::Result<i64> {
     const MOST: usize = 1024;
     let number = libc::SYS_process_madvise;
-    let arguments = |count: usize| {
-        [process as u64, ranges.addr() as u64, count as u64, advice as u64, flags, 0]
-    };
+    let arguments =
+        |count: usize| [process as u64, ranges.addr() as u64, count as u64, advice as u64, flags, 0];
     let has_effect = remap::effect_of(advice) != remap::Effect::None;
     // SAFETY: the program's arguments; without ranges nothing is done but to look at the others.
     if !has_effect || count == 0 || count > MOST || unsafe { kernel(number, arguments(0)) }.is_err() {

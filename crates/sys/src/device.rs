@@ -37,10 +37,10 @@ const DEVICE: c_uint = 2;
 const ARRAY: c_uint = 3;
 const LIBRARIES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// What the driver says of an address.
+/// Kind of memory at an address, as the driver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// There is no driver, or it does not know the address.
+    /// Memory that no driver knows.
     Unknown,
     /// Memory of the host that a device has access to: its pages must stay where they are.
     Registered,
@@ -102,7 +102,7 @@ fn find() {
     }
 }
 
-/// What the driver says of an address.
+/// Asks the driver about an address.
 pub fn kind(address: u64) -> Kind {
     let (mut memory_type, mut is_managed): (c_uint, c_uint) = (0, 0);
     let (many, one) = (ASK_MANY.load(Ordering::Acquire), ASK_ONE.load(Ordering::Acquire));

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 /// A function of the C library and the one that is called in its place.
 #[derive(Debug)]
 pub struct Replacement {
-    /// Its name.
+    /// Name of both functions.
     pub name: &'static CStr,
     /// Address of the replacement.
     pub by: fn() -> usize,
@@ -66,19 +66,19 @@ pub fn renew() -> bool {
     installed.loads != before
 }
 
-/// Calls `work` with the code of every object whose calls are led elsewhere.
-pub fn each_object(mut work: impl FnMut(&[u8])) {
+/// Calls `work` with the name of the file and the code of every object whose calls are led elsewhere.
+pub fn each_object(mut work: impl FnMut(&[u8], &[u8])) {
     let table = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner).table;
     let mut visit: Visit<'_> = &mut |object| {
         if !object.is_left_alone(table) {
-            object.code().for_each(&mut work);
+            object.code().for_each(|code| work(object.file(), code));
         }
     };
     // SAFETY: the callback is given what `visit` is.
     unsafe { libc::dl_iterate_phdr(Some(visit_code), (&raw mut visit).cast()) };
 }
 
-/// What is done with an object.
+/// Action on an object.
 type Visit<'a> = &'a mut dyn FnMut(&Object<'_>);
 
 unsafe extern "C" fn visit_code(info: *mut libc::dl_phdr_info, _: libc::size_t, data: *mut c_void) -> c_int {
@@ -91,10 +91,10 @@ unsafe extern "C" fn visit_code(info: *mut libc::dl_phdr_info, _: libc::size_t, 
     0
 }
 
-/// What a walk over the loaded objects needs.
+/// Input and result of a walk over the loaded objects.
 struct Walk {
     table: Table,
-    /// As many loads as were seen before; no others: nothing to do.
+    /// Number of loads seen before. Nothing is done if it has not grown.
     seen: u64,
     loads: u64,
 }
@@ -180,12 +180,17 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// The last part of its name; empty for the program.
+    fn file(&self) -> &[u8] {
+        self.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+
     fn segments(&self, kind: u32) -> impl Iterator<Item = (usize, usize)> + '_ {
         let wanted = self.headers.iter().filter(move |header| header.p_type == kind);
         wanted.map(|header| (self.base + header.p_vaddr as usize, header.p_memsz as usize))
     }
 
-    /// Its code, which is mapped as long as the object is loaded.
+    /// Returns the code, which is mapped as long as the object is loaded.
     fn code(&self) -> impl Iterator<Item = &[u8]> {
         let is_code = |header: &&libc::Elf64_Phdr| {
             let rights = libc::PF_R | libc::PF_X;
@@ -202,15 +207,14 @@ impl<'a> Object<'a> {
         self.segments(libc::PT_LOAD).any(|(start, bytes)| (start..start + bytes).contains(&address))
     }
 
-    /// Whether its calls are its own: the C library and its parts, and this library, which knows what it does.
+    /// Returns true for the C library, its parts and this library: their calls are not led elsewhere.
     fn is_left_alone(&self, table: Table) -> bool {
         const PARTS: [&[u8]; 5] = [b"ld-linux", b"libpthread.so", b"libdl.so", b"librt.so", b"linux-vdso"];
-        let file = self.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         let is_real = |one: &Replacement| match one.real.load(Ordering::Relaxed) {
             0 => false,
             real => self.holds(real),
         };
-        PARTS.iter().any(|part| file.starts_with(part))
+        PARTS.iter().any(|part| self.file().starts_with(part))
             || self.holds(install as fn(Table) as *const () as usize)
             || table.iter().copied().flatten().any(is_real)
     }
@@ -294,13 +298,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Whether the page of `word` reaches behind what the loader protects.
+    /// Returns true if the loader protects the page of `word` only in part, which means not at all.
     fn is_writable_beside(&self, word: usize) -> bool {
         // The loader protects whole pages only.
         let page = word / PAGE * PAGE;
-        !self.segments(libc::PT_GNU_RELRO).any(|(start, bytes)| {
-            start / PAGE * PAGE <= page && page + PAGE <= (start + bytes) / PAGE * PAGE
-        })
+        !self
+            .segments(libc::PT_GNU_RELRO)
+            .any(|(start, bytes)| start / PAGE * PAGE <= page && page + PAGE <= (start + bytes) / PAGE * PAGE)
     }
 }
 
@@ -369,7 +373,7 @@ pub fn jump_of_calls() -> *const () {
     jumps::syscall as *const ()
 }
 
-/// Where the C library's `syscall` is noted.
+/// Returns the place that holds the address of the C library's `syscall`.
 pub const fn real_of_calls() -> &'static AtomicUsize {
     &SYSCALL
 }
@@ -562,7 +566,7 @@ mod tests {
         let call: CallHandler = unsafe { std::mem::transmute(jump) };
         assert_eq!(call(number, 1, 2, 3, 4, 5, 6), number + 21);
         assert_eq!(call(libc::SYS_getpid, 0, 0, 0, 0, 0, 0), i64::from(std::process::id()));
-        assert_eq!(call(1 << 40, 0, 0, 0, 0, 0, 0), -1);
+        assert_eq!(call(600, 0, 0, 0, 0, 0, 0), -1);
     }
 
     #[test]

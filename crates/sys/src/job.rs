@@ -316,7 +316,7 @@ pub struct Job {
     header: Header,
     mapping: Mapping,
     fd: OwnedFd,
-    /// What the descriptor stands for.
+    /// Inode and device of the object.
     identity: (u64, (u32, u32)),
     bells: OnceLock<Vec<OwnedFd>>,
 }
@@ -422,7 +422,7 @@ impl Job {
         std::os::fd::AsRawFd::as_raw_fd(&self.fd)
     }
 
-    /// Returns the descriptor, to map or change what it stands for.
+    /// Returns the descriptor for mapping or changing the object.
     ///
     /// # Errors
     /// The program has closed it, or put a file of its own in its place, which is left alone.

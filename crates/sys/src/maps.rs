@@ -152,9 +152,8 @@ impl Maps {
     }
 }
 
-/// Areas of this process's memory with an attribute that a mapping of another kind in their place would not have: not given to
-/// children, wiped there, left out of core files, sealed, guarded by a key. Reads all of the kernel's account: some
-/// milliseconds a GiB of small pages.
+/// Returns the private areas of this process that have an attribute of their own: not inherited, wiped in children, left out of
+/// core files, sealed, guarded by a key. Reads the whole account of the kernel: some milliseconds a GiB of small pages.
 ///
 /// # Errors
 /// There is no account.
@@ -162,7 +161,7 @@ pub fn special_areas() -> io::Result<Vec<(u64, u64)>> {
     Ok(special_in(&std::fs::read_to_string("/proc/self/smaps")?))
 }
 
-/// As [`special_areas`], of an account (proc_pid_smaps(5)). Memory of files and devices does not count.
+/// Finds the areas in an account (proc_pid_smaps(5)). Memory of files and devices does not count.
 fn special_in(account: &str) -> Vec<(u64, u64)> {
     const SPECIAL: [&str; 4] = ["dc", "wf", "dd", "sl"];
     let (mut found, mut area) = (Vec::new(), None);
@@ -211,7 +210,10 @@ VmFlags: rd wr sh dc
 ProtectionKey:         3
 VmFlags: rd wr dd
 ";
-        assert_eq!(special_in(account), [(0x7f00_0000_1000, 0x7f00_0000_2000), (0x7f00_0000_5000, 0x7f00_0000_6000)]);
+        assert_eq!(
+            special_in(account),
+            [(0x7f00_0000_1000, 0x7f00_0000_2000), (0x7f00_0000_5000, 0x7f00_0000_6000)]
+        );
         assert!(special_areas().is_ok());
     }
 
@@ -230,7 +232,10 @@ VmFlags: rd wr dd
         let (area, name) = maps.named_at(&raw const here as u64).unwrap().unwrap();
         assert!(!area.shared && area.inode == 0 && area.writable, "{area:?} {name}");
         let name = b"/memfd:test (deleted)";
-        assert_eq!(maps.file_from(base + 4096, name).unwrap().unwrap(), (maps.at(base).unwrap().unwrap(), true));
+        assert_eq!(
+            maps.file_from(base + 4096, name).unwrap().unwrap(),
+            (maps.at(base).unwrap().unwrap(), true)
+        );
         assert!(!maps.file_from(base, b"/memfd:tes").unwrap().unwrap().1);
         let (_, name) = maps.named_at(mappings_are_described as fn() as usize as u64).unwrap().unwrap();
         assert!(name.is_empty() || name.starts_with('/'), "{name}");

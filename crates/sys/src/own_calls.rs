@@ -13,24 +13,29 @@ use crate::interpose;
 
 /// Objects with more code are not looked through: it would have to be read from files that the program may never touch.
 const MOST_BYTES: usize = 64 << 20;
-/// How far before the instruction its number is put into the register, at most.
+/// Most bytes between the instruction that sets the number and the system call.
 const DISTANCE: usize = 64;
 const PAGE: usize = 4096;
+/// Beginnings of the names of sanitizers. Their calls concern memory of their own, and children that become another program.
+const SANITIZERS: [&[u8]; 4] = [b"libasan", b"libtsan", b"liblsan", b"libubsan"];
 
-/// What was looked through so far.
+/// Code that was looked through so far.
 struct Seen {
-    /// Where code begins, sorted.
+    /// Addresses of the first bytes, sorted.
     starts: Vec<usize>,
     has_any: bool,
 }
 
 static SEEN: Mutex<Seen> = Mutex::new(Seen { starts: Vec::new(), has_any: false });
 
-/// Whether code of this process that is not the C library's makes any of these system calls by itself. Looks through what was
-/// loaded since the last time.
+/// Returns true if code of this process outside the C library makes any of these system calls by itself. Looks through the
+/// objects that were loaded since the last call.
 pub fn are_there(numbers: &[i64]) -> bool {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    interpose::each_object(|code| {
+    interpose::each_object(|file, code| {
+        if SANITIZERS.iter().any(|name| file.starts_with(name)) {
+            return;
+        }
         let start = code.as_ptr().addr();
         if let Err(place) = seen.starts.binary_search(&start) {
             seen.starts.insert(place, start);

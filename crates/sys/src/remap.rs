@@ -92,24 +92,26 @@ pub unsafe fn map_over(object: BorrowedFd<'_>, offset: u64, to: *mut u8, bytes: 
     }
 }
 
-/// What may be done with pages.
+/// Access rights of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// May be read.
+    /// The pages may be read.
     pub read: bool,
-    /// May be written.
+    /// The pages may be written.
     pub write: bool,
-    /// May be executed.
+    /// The pages may be executed.
     pub execute: bool,
 }
 
 impl Rights {
-    /// Reading and writing.
+    /// Rights of ordinary memory: reading and writing.
     pub const BOTH: Rights = Rights { read: true, write: true, execute: false };
 
     fn bits(self) -> i32 {
         let one = |wanted: bool, bit: i32| if wanted { bit } else { 0 };
-        one(self.read, libc::PROT_READ) | one(self.write, libc::PROT_WRITE) | one(self.execute, libc::PROT_EXEC)
+        one(self.read, libc::PROT_READ)
+            | one(self.write, libc::PROT_WRITE)
+            | one(self.execute, libc::PROT_EXEC)
     }
 }
 
@@ -130,8 +132,7 @@ pub unsafe fn map_private_over(
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
     // SAFETY: the caller's promise.
-    let base =
-        unsafe { libc::mmap(to.cast(), bytes, rights.bits(), flags, object.as_raw_fd(), offset) };
+    let base = unsafe { libc::mmap(to.cast(), bytes, rights.bits(), flags, object.as_raw_fd(), offset) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -177,7 +178,7 @@ pub unsafe fn discard_mapped(from: *mut u8, bytes: usize, is_locked: bool) -> io
 pub struct OwnMemory(File);
 
 impl OwnMemory {
-    /// Opens it.
+    /// Opens the memory of this process.
     ///
     /// # Errors
     /// There is no /proc.
@@ -456,7 +457,7 @@ pub fn lost_descriptor() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
 }
 
-/// munlock.
+/// Unlocks pages, past the function that the program calls.
 ///
 /// # Errors
 /// What the kernel reports.
@@ -484,16 +485,16 @@ pub unsafe fn advise(address: u64, bytes: u64, advice: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// What an advice of madvise does to private memory.
+/// Effect of an advice of madvise on private memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing that a program can tell.
     None,
-    /// It reads as zero afterwards, at once or later.
+    /// The memory reads as zero afterwards, at once or later.
     Discard,
     /// The kernel refuses it, as there is no file.
     Refused,
-    /// It is given to children in another way, or not at all; or is left out of core files; or faults from then on.
+    /// Children get the memory in another way or not at all, core files leave it out, or access faults.
     Special,
     /// A special effect ends.
     Ordinary,
@@ -504,7 +505,7 @@ pub fn is_for_unlocked(advice: i32) -> bool {
     advice == libc::MADV_COLD || advice == libc::MADV_PAGEOUT
 }
 
-/// What an advice does to private memory. What is not known is taken to be special.
+/// Returns the effect of an advice on private memory. An unknown advice is taken to be special.
 pub fn effect_of(advice: i32) -> Effect {
     const DONTNEED_LOCKED: i32 = 24;
     const GUARD_REMOVE: i32 = 103;
@@ -512,7 +513,9 @@ pub fn effect_of(advice: i32) -> Effect {
         libc::MADV_DONTNEED | libc::MADV_FREE | DONTNEED_LOCKED => Effect::Discard,
         libc::MADV_REMOVE => Effect::Refused,
         libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_WILLNEED => Effect::None,
-        libc::MADV_COLD | libc::MADV_PAGEOUT | libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => Effect::None,
+        libc::MADV_COLD | libc::MADV_PAGEOUT | libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
+            Effect::None
+        }
         libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | libc::MADV_COLLAPSE => Effect::None,
         libc::MADV_MERGEABLE | libc::MADV_UNMERGEABLE => Effect::None,
         libc::MADV_DOFORK | libc::MADV_KEEPONFORK | libc::MADV_DODUMP | GUARD_REMOVE => Effect::Ordinary,

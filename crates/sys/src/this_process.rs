@@ -146,7 +146,7 @@ pub struct Held {
     pub locked: u64,
 }
 
-/// How much memory has to stay where it is; `None` where the system does not say. Allocates nothing.
+/// Returns the memory that has to stay where it is, or `None` if the system does not say. Allocates nothing.
 pub fn held_memory() -> Option<Held> {
     let mut text = [0u8; 4096];
     let length = {

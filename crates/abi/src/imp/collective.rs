@@ -283,7 +283,9 @@ fn replay_call_with<const N: usize>(
     }
     let (process, addresses) = (process().ok()?, [send.pointer(), recv.pointer()]);
     // What is refused is refused where the arguments are looked at.
-    if device::is_checked(usize::MAX) && buffers.iter().any(|buffer| refuse_device(*buffer, String::new).is_err()) {
+    if device::is_checked(usize::MAX)
+        && buffers.iter().any(|buffer| refuse_device(*buffer, String::new).is_err())
+    {
         return None;
     }
     match form {

@@ -167,7 +167,7 @@ pub fn check_address(address: Address, name: &str, count: u64, datatype: &Dataty
     if device::is_checked(address.bits()) { look_at(address, name, count, datatype) } else { Ok(()) }
 }
 
-/// As [`check_address`], of an address that may be wrong; from MPI_BOTTOM on absolute addresses count.
+/// Looks at an address that [`check_address`] suspects. Absolute addresses count from MPI_BOTTOM.
 #[cold]
 fn look_at(address: Address, name: &str, count: u64, datatype: &Datatype) -> Result<()> {
     if count == 0 || datatype.size() == 0 {

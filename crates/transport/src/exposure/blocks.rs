@@ -89,7 +89,7 @@ impl Blocks {
         self.used.iter().any(|block| (block.start..block.start + block.bytes).contains(&address))
     }
 
-    /// Where a buffer is in the current object, if it is part of a block.
+    /// Finds the place of a buffer in the current object, if it is part of a block.
     #[inline]
     pub(super) fn find(&self, object: &Object, address: u64, bytes: u64) -> Option<Place> {
         let inside = |block: &&Block| address >= block.start && address + bytes <= block.start + block.bytes;

@@ -29,7 +29,7 @@ const RANGES: usize = 256;
 struct Special {
     ranges: [(u64, u64); RANGES],
     count: usize,
-    /// There were more.
+    /// Set once there were more ranges than room.
     is_all: bool,
 }
 
@@ -110,7 +110,11 @@ fn note(start: u64, end: u64, has_attribute: bool) {
                 continue;
             }
         };
-        if has_attribute { special.add(start, end) } else { special.remove(start, end) }
+        if has_attribute {
+            special.add(start, end)
+        } else {
+            special.remove(start, end)
+        }
         return;
     }
 }
@@ -152,12 +156,17 @@ pub unsafe fn advise(start: u64, bytes: u64, advice: i32) -> io::Result<()> {
 unsafe fn moves(start: u64, bytes: u64) -> io::Result<()> {
     let Some((start, end)) = private::pages_of(start, bytes) else { return Ok(()) };
     // SAFETY: a program that moves memory does not use it meanwhile, nor has it lent it.
-    if private::holds(start, end) { unsafe { private::make_plain(start, end, Meanwhile::Untouched) } } else { Ok(()) }
+    if private::holds(start, end) {
+        unsafe { private::make_plain(start, end, Meanwhile::Untouched) }
+    } else {
+        Ok(())
+    }
 }
 
 /// Before memory gets an attribute.
 unsafe fn changes(start: u64, bytes: u64) -> io::Result<()> {
-    let Some((start, end)) = private::pages_of(start, bytes).or_else(|| (bytes == u64::MAX).then_some((0, bytes)))
+    let Some((start, end)) =
+        private::pages_of(start, bytes).or_else(|| (bytes == u64::MAX).then_some((0, bytes)))
     else {
         return Ok(());
     };

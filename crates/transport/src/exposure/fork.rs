@@ -139,7 +139,7 @@ fn complain() {
     );
 }
 
-/// What may be done with the pages of an area.
+/// Access rights of an area.
 pub(super) fn rights(area: &Area) -> Rights {
     Rights { read: area.readable, write: area.writable, execute: area.executable }
 }

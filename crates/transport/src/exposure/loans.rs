@@ -27,13 +27,13 @@ const CLOSED: u64 = 1;
 const ONE: u64 = 2;
 
 impl Gate {
-    /// Open, without loans.
+    /// Creates an open gate without loans.
     #[cfg(not(loom))]
     pub const fn new() -> Gate {
         Gate(AtomicU64::new(0))
     }
 
-    /// Open, without loans.
+    /// Creates an open gate without loans.
     #[cfg(loom)]
     pub fn new() -> Gate {
         Gate(AtomicU64::new(0))
@@ -47,7 +47,7 @@ impl Gate {
         self.0.fetch_add(ONE, Ordering::AcqRel) & CLOSED == 0
     }
 
-    /// Ends a loan.
+    /// Ends a loan that [`Gate::begin`] has counted.
     #[inline]
     pub fn end(&self) {
         let before = self.0.fetch_sub(ONE, Ordering::Release);

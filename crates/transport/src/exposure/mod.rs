@@ -474,7 +474,8 @@ impl Exposures {
         unsafe { place.publish(object, record, access, edges) }
     }
 
-    /// Where a buffer is in the object, for a loan. What peers may write stays there until the loan ends: the gate is passed.
+    /// Finds the place of a buffer in the object, for a loan. Memory that peers may write stays there until the loan ends, because
+    /// the gate was passed.
     ///
     /// # Safety
     /// As [`Exposures::expose`].

@@ -49,7 +49,7 @@ const WALKS_APART: Duration = Duration::from_millis(20);
 
 /// Name of the mappings of all objects of this kind, as the kernel has it.
 pub(super) const MAPPING_NAME: &[u8] = b"/memfd:tutti-mapped (deleted)";
-/// How long a call of the program waits for the account at most, in steps of this length.
+/// Most steps that a call of the program waits for the account, and their length.
 const PATIENCE: u32 = 1000;
 const STEP: Duration = Duration::from_millis(1);
 
@@ -72,7 +72,7 @@ pub(super) struct Block {
     pub(super) start: u64,
     pub(super) bytes: u64,
     pub(super) offset: u64,
-    /// Which object of this process it is in ([`Object::key`]).
+    /// Key of the object that holds the block ([`Object::key`]).
     pub(super) object: usize,
 }
 
@@ -285,7 +285,7 @@ impl Object {
         Ok(object)
     }
 
-    /// What tells it from all other objects that this process has had, also after a restart.
+    /// Returns a key that no other object of this process has had, also after a restart.
     pub(super) fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -305,13 +305,13 @@ impl Object {
         std::ptr::eq(OBJECT.load(Ordering::Relaxed), self)
     }
 
-    /// Its descriptor: of the current object, under the lock of the account.
+    /// Returns the descriptor. The object is current, and the caller holds the lock of the account.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: it is closed only under the lock, when the object is retired.
         unsafe { BorrowedFd::borrow_raw(self.number()) }
     }
 
-    /// The number of its descriptor, for peers, who look at what they find by it.
+    /// Returns the number of the descriptor, for peers. They check the object that they find by it.
     pub(super) fn number(&self) -> i32 {
         self.fd.load(Ordering::Relaxed)
     }

@@ -31,14 +31,14 @@ const EARLIER: usize = 16;
 #[derive(Debug, Default)]
 pub struct Peers(Vec<Option<Box<OfPeer>>>);
 
-/// What is mapped of one peer: of its latest object, and of earlier ones.
+/// Mappings of one peer's memory: of its latest object, and of earlier ones.
 #[derive(Debug)]
 struct OfPeer {
     latest: Opened,
     earlier: Vec<Opened>,
 }
 
-/// What is mapped of one object.
+/// Mappings of one object.
 #[derive(Debug)]
 struct Opened {
     pid: Pid,

@@ -24,7 +24,7 @@ use super::fork;
 use super::object::{self, MAPPING_NAME};
 use super::record::PAGE_BYTES;
 
-/// How a part of the memory is mapped.
+/// State of a part of the memory; see the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Shared,
@@ -43,9 +43,9 @@ struct Part {
 /// Whether other threads may use memory while it is made plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meanwhile {
-    /// They may read it.
+    /// The memory may be read by other threads.
     Read,
-    /// It is being moved, so they may not. It becomes one mapping with what is beside it.
+    /// The memory is being moved, and no thread uses it. It becomes one mapping with its surroundings.
     Untouched,
 }
 
@@ -63,7 +63,8 @@ fn each_part(start: u64, end: u64, mut work: impl FnMut(Part) -> io::Result<()>)
     };
     let mut at = start;
     // Ends: each area lies above the one before.
-    while let Some((area, is_named)) = maps.file_from(at, MAPPING_NAME)?.filter(|(area, _)| area.start < end) {
+    while let Some((area, is_named)) = maps.file_from(at, MAPPING_NAME)?.filter(|(area, _)| area.start < end)
+    {
         at = area.end;
         if !is_named {
             continue;

@@ -91,7 +91,7 @@ pub struct Record {
     pub(super) object: i32,
     /// Whether peers may write.
     pub(super) writable: u32,
-    /// How many objects the owner has had before this one.
+    /// Number of the object among those that the owner has had.
     pub(super) sequence: u32,
     /// [`SETTLED`] and [`GATED`].
     pub(super) flags: u32,
@@ -125,7 +125,9 @@ impl Record {
             self.inode,
             u64::from(self.device.0) << 32 | u64::from(self.device.1),
             u64::from(self.object.cast_unsigned()),
-            u64::from(self.sequence) << 32 | u64::from(self.flags & SETTLED) << 1 | u64::from(self.writable & 1),
+            u64::from(self.sequence) << 32
+                | u64::from(self.flags & SETTLED) << 1
+                | u64::from(self.writable & 1),
         ]
     }
 
