@@ -1,7 +1,7 @@
-/* A program that puts a file of its own in the place of every descriptor that it has not opened, after MPI_Init; its file must keep
- * its content, also if the job ends for it.
+/* A program that puts a file of its own in the place of every descriptor that it has not opened, after
+ * MPI_Init; its file must keep its content, also if the job ends for it.
  *
- * usage: replaced FILE [limit]      limit: nothing is replaced; files may not become longer than a few bytes from then on
+ * usage: replaced FILE [limit]     limit: nothing is replaced; files may have a few bytes only from then on
  */
 #define _GNU_SOURCE
 #include "check.h"

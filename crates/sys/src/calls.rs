@@ -1,7 +1,9 @@
-//! Functions that stand in the place of the C library's for calls that create, share or discard memory ([`crate::interpose`]).
+//! Functions that stand in the place of the C library's for calls that create, share or discard memory
+//! ([`crate::interpose`]).
 //!
-//! They translate: the numbers and structures of the calls are known here, what they mean for memory of this library is
-//! known to the [`Hooks`]. A call that does not concern such memory goes on to the C library, or to the kernel, as it was.
+//! They translate: the numbers and structures of the calls are known here, what they mean for memory of this
+//! library is known to the [`Hooks`]. A call that does not concern such memory goes on to the C library, or
+//! to the kernel, as it was.
 //!
 //! | function | system call | hook |
 //! |---|---|---|
@@ -15,7 +17,8 @@
 //! | | userfaultfd | `changes`, of all memory |
 //!
 //! # Safety
-//! Arguments are what the program has given; they go to the kernel, which checks them. What hooks do is theirs to argue.
+//! Arguments are what the program has given; they go to the kernel, which checks them. What hooks do is
+//! theirs to argue.
 
 use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::io;
@@ -134,7 +137,8 @@ static FUNCTIONS: [Replacement; 13] = [
 static ALL: [&[Replacement]; 2] = [&interpose::LOADING, &FUNCTIONS];
 static LOADING: [&[Replacement]; 1] = [&interpose::LOADING];
 
-/// Leads calls of the program to these functions; without hooks, only those that load objects. The first call counts.
+/// Leads calls of the program to these functions; without hooks, only those that load objects. The first call
+/// counts.
 pub fn install(hooks: Option<&'static Hooks>) {
     match hooks {
         Some(hooks) => {
@@ -150,7 +154,7 @@ pub fn install(hooks: Option<&'static Hooks>) {
 
 /// Whether code of this process makes such calls by itself, so that they are not led here.
 pub fn are_made_past_this() -> bool {
-    !SEARCHED.is_empty() && own_calls::are_there(&SEARCHED)
+    cfg!(target_arch = "x86_64") && own_calls::are_there(&SEARCHED)
 }
 
 fn hooks() -> &'static Hooks {

@@ -1,9 +1,10 @@
 //! Whether an address is memory of a device, as the device's driver knows it.
 //!
-//! The driver (libcuda) is asked about a buffer before it is used, because memory of a device may fault, or be reachable and
-//! still be none that MPI can use here. A program without the driver pays one comparison a buffer: addresses above
-//! [`CHECKED_UP_TO`] are not looked at. The replacement of dlopen ([`crate::interpose`]) raises it, so that a driver which the
-//! program loads later is noticed at the next call of MPI.
+//! The driver (libcuda) is asked about a buffer before it is used, because memory of a device may fault, or
+//! be reachable and still be none that MPI can use here. A program without the driver pays one comparison a
+//! buffer: addresses above [`CHECKED_UP_TO`] are not looked at. The replacement of dlopen
+//! ([`crate::interpose`]) raises it, so that a driver which the program loads later is noticed at the next
+//! call of MPI.
 //!
 //! # Safety
 //! The driver's functions have the types of its documentation; it stays loaded once it is there.
@@ -17,7 +18,8 @@ use crate::{host_memory, interpose};
 pub static CHECKED_UP_TO: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// The lowest value of [`CHECKED_UP_TO`].
 const SENTINELS: usize = 1;
-/// Looks for a driver after which none is expected any more: what the program had asked to be loaded may take a while.
+/// Looks for a driver after which none is expected any more: what the program had asked to be loaded may take
+/// a while.
 const PATIENCE: u32 = 1000;
 
 /// cuPointerGetAttributes and cuPointerGetAttribute; 0: not there.
@@ -37,9 +39,9 @@ const DEVICE: c_uint = 2;
 const ARRAY: c_uint = 3;
 const LIBRARIES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// Kind of memory at an address, as the driver knows it.
+/// MemoryKind of memory at an address, as the driver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemoryKind {
     /// Memory that no driver knows.
     Unknown,
     /// Memory of the host that a device has access to: its pages must stay where they are.
@@ -57,7 +59,7 @@ pub fn is_checked(address: usize) -> bool {
 /// Returns why memory at `address` cannot be used, if it is that of a device.
 #[cold]
 pub fn complaint(address: u64) -> Option<String> {
-    let is_refused = has_driver() && address > SENTINELS as u64 && kind(address) == Kind::Device;
+    let is_refused = has_driver() && address > SENTINELS as u64 && kind(address) == MemoryKind::Device;
     is_refused.then(|| format!("{address:#x} is memory of a CUDA device; {}", host_memory::ADVICE))
 }
 
@@ -103,7 +105,7 @@ fn find() {
 }
 
 /// Asks the driver about an address.
-pub fn kind(address: u64) -> Kind {
+pub fn kind(address: u64) -> MemoryKind {
     let (mut memory_type, mut is_managed): (c_uint, c_uint) = (0, 0);
     let (many, one) = (ASK_MANY.load(Ordering::Acquire), ASK_ONE.load(Ordering::Acquire));
     if many != 0 {
@@ -112,23 +114,23 @@ pub fn kind(address: u64) -> Kind {
         // SAFETY: the module's Safety section; both places have room for a word.
         let ask: AskMany = unsafe { std::mem::transmute(function) };
         if ask(2, [MEMORY_TYPE, IS_MANAGED].as_ptr(), places.as_ptr(), address) != 0 {
-            return Kind::Unknown;
+            return MemoryKind::Unknown;
         }
     } else if one != 0 {
         let function: *const () = std::ptr::with_exposed_provenance(one);
         // SAFETY: as above.
         let ask: AskOne = unsafe { std::mem::transmute(function) };
         if ask((&raw mut memory_type).cast(), MEMORY_TYPE, address) != 0 {
-            return Kind::Unknown;
+            return MemoryKind::Unknown;
         }
         ask((&raw mut is_managed).cast(), IS_MANAGED, address);
     }
     match memory_type {
         // Managed memory is the processor's too; its driver moves its pages.
-        DEVICE | HOST if is_managed & 0xff != 0 => Kind::Registered,
-        DEVICE | ARRAY => Kind::Device,
-        HOST => Kind::Registered,
-        _ => Kind::Unknown,
+        DEVICE | HOST if is_managed & 0xff != 0 => MemoryKind::Registered,
+        DEVICE | ARRAY => MemoryKind::Device,
+        HOST => MemoryKind::Registered,
+        _ => MemoryKind::Unknown,
     }
 }
 
@@ -144,6 +146,6 @@ mod tests {
         }
         assert!(is_checked(0) && is_checked(1));
         assert!(!is_checked(&raw const here as usize) && !has_driver());
-        assert_eq!(kind(&raw const here as u64), Kind::Unknown);
+        assert_eq!(kind(&raw const here as u64), MemoryKind::Unknown);
     }
 }

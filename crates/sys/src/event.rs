@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use crate::{refusal, this_process};
+use crate::refusal;
 
 /// What to be told about a descriptor. Errors and hang-up are always told: to hear nothing for a
 /// while, remove the descriptor.
@@ -221,8 +221,8 @@ pub fn poll_instance() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Whether a descriptor stands for something that is no file, pipe or socket, as a bell is: a program may have put a file of its
-/// own in its place.
+/// Whether a descriptor stands for something that is no file, pipe or socket, as a bell is: a program may
+/// have put a file of its own in its place.
 fn is_bell(bell: BorrowedFd<'_>) -> bool {
     // SAFETY: an all-zero stat is a valid value of that plain C structure, and writable.
     let mode = unsafe {
@@ -232,34 +232,26 @@ fn is_bell(bell: BorrowedFd<'_>) -> bool {
     mode.is_some_and(|mode| mode & libc::S_IFMT == 0)
 }
 
-/// Ends the process, whose bells are lost: it could not wake others, or be woken, and would wait for ever.
-#[cold]
-fn bell_is_lost() -> ! {
-    this_process::say(
-        "Tutti: a descriptor that ranks are woken by does not stand for it any more: the program has closed it, or put another \
-         file in its place; a program may do so only with descriptors that it has opened\n",
-    );
-    this_process::exit_now(1)
-}
-
-/// Makes a bell readable.
-pub fn strike(bell: BorrowedFd<'_>) {
+/// Makes a bell readable. Does nothing and returns false if the descriptor stands for something else.
+pub fn strike(bell: BorrowedFd<'_>) -> bool {
     if !is_bell(bell) {
-        bell_is_lost();
+        return false;
     }
     let one = 1u64.to_ne_bytes();
     // SAFETY: eight readable bytes. A counter that is full is readable already.
     unsafe { libc::write(bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    true
 }
 
-/// Makes a bell silent again.
-pub fn damp(bell: BorrowedFd<'_>) {
+/// Makes a bell silent again. Does nothing and returns false if the descriptor stands for something else.
+pub fn damp(bell: BorrowedFd<'_>) -> bool {
     if !is_bell(bell) {
-        bell_is_lost();
+        return false;
     }
     let mut count = [0u8; 8];
     // SAFETY: eight writable bytes. A bell that is silent stays so.
     unsafe { libc::read(bell.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    true
 }
 
 /// Waits until one of the descriptors is readable or the time is over. A number that is no open descriptor ends the wait.

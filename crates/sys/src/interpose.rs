@@ -1,17 +1,19 @@
 //! Calls that the program makes of functions of the C library, led to functions of this library.
 //!
-//! A library that is loaded at run time (mpi4py, a plug-in) cannot replace functions by exporting their names: the names were
-//! bound before. So the tables through which the objects of this process call other objects (their global offset tables) are
-//! changed: an entry that leads, or would lead, to the C library's function leads to the replacement from then on. Code is not
-//! changed, and neither are entries that lead elsewhere (another library replaces the same function).
+//! A library that is loaded at run time (mpi4py, a plug-in) cannot replace functions by exporting their
+//! names: the names were bound before. So the tables through which the objects of this process call other
+//! objects (their global offset tables) are changed: an entry that leads, or would lead, to the C library's
+//! function leads to the replacement from then on. Code is not changed, and neither are entries that lead
+//! elsewhere (another library replaces the same function).
 //!
-//! Objects that are loaded later are found by [`renew`]. The replacements of dlopen and dlmopen only note that there may be
-//! some ([`crate::device`]) and jump on, because the loader looks at its caller. The replacement of dlsym returns
-//! replacements too. System calls that the program makes by `syscall` reach [`watch`]'s handler if they are watched.
+//! Objects that are loaded later are found by [`renew`]. The replacements of dlopen and dlmopen only note
+//! that there may be some ([`crate::device`]) and jump on, because the loader looks at its caller. The
+//! replacement of dlsym returns replacements too. System calls that the program makes by `syscall` reach
+//! [`watch`]'s handler if they are watched.
 //!
 //! # Safety
-//! The replacements have the types of the functions that they replace. Entries are words that the loader has written; they are
-//! replaced by one store, so that other threads call the one function or the other.
+//! The replacements have the types of the functions that they replace. Entries are words that the loader has
+//! written; they are replaced by one store, so that other threads call the one function or the other.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -39,7 +41,8 @@ struct Installed {
 type Table = &'static [&'static [Replacement]];
 
 static INSTALLED: Mutex<Installed> = Mutex::new(Installed { table: &[], loads: 0 });
-/// Leads calls of these functions to their replacements, in all objects that are loaded. The first call counts.
+/// Leads calls of these functions to their replacements, in all objects that are loaded. The first call
+/// counts.
 pub fn install(table: Table) {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if !installed.table.is_empty() {
@@ -82,7 +85,8 @@ pub fn each_object(mut work: impl FnMut(&[u8], &[u8])) {
 type Visit<'a> = &'a mut dyn FnMut(&Object<'_>);
 
 unsafe extern "C" fn visit_code(info: *mut libc::dl_phdr_info, _: libc::size_t, data: *mut c_void) -> c_int {
-    // SAFETY: the loader describes an object that stays loaded while this runs; the data are those of `each_object`.
+    // SAFETY: the loader describes an object that stays loaded while this runs; the data are those of
+    // `each_object`.
     let (info, visit) = unsafe { (&*info, &mut *data.cast::<Visit<'_>>()) };
     // SAFETY: as above.
     if let Some(object) = unsafe { Object::new(info) } {
@@ -157,7 +161,8 @@ const DT_PLTRELSZ: i64 = 2;
 const DT_JMPREL: i64 = 23;
 const PAGE: usize = 4096;
 
-/// Relocations whose word is the address of a symbol: of a table of functions, of a variable, of a word of data.
+/// Relocations whose word is the address of a symbol: of a table of functions, of a variable, of a word of
+/// data.
 #[cfg(target_arch = "x86_64")]
 const ADDRESSES: [u32; 3] = [7, 6, 1];
 #[cfg(target_arch = "aarch64")]
@@ -320,7 +325,8 @@ impl Dynamic {
         unsafe {
             let symbol = symbols.add(number).read();
             let name = strings.add(symbol.st_name as usize);
-            // Large programs have a hundred thousand symbols, of which nearly all differ in their first two bytes.
+            // Large programs have a hundred thousand symbols, of which nearly all differ in their first two
+            // bytes.
             let is_like = |one: &&Replacement| {
                 let wanted = one.name.as_ptr();
                 *name == *wanted && *name != 0 && *name.add(1) == *wanted.add(1)
@@ -350,7 +356,8 @@ fn find(table: Table, name: &CStr) -> Option<&'static Replacement> {
     table.iter().copied().flatten().find(|one| one.name == name)
 }
 
-/// A function that is called in the place of `syscall` for calls that are watched: the number and six arguments.
+/// A function that is called in the place of `syscall` for calls that are watched: the number and six
+/// arguments.
 pub type CallHandler = extern "C" fn(i64, u64, u64, u64, u64, u64, u64) -> i64;
 
 static DLOPEN: AtomicUsize = AtomicUsize::new(0);
@@ -378,7 +385,8 @@ pub const fn real_of_calls() -> &'static AtomicUsize {
     &SYSCALL
 }
 
-/// Has these system calls, if made by `syscall`, go to `handler`. To be called before the replacement is installed.
+/// Has these system calls, if made by `syscall`, go to `handler`. To be called before the replacement is
+/// installed.
 pub fn watch(numbers: &[i64], handler: CallHandler) {
     HANDLER.store(handler as *const () as usize, Ordering::Release);
     for &number in numbers {
@@ -388,7 +396,8 @@ pub fn watch(numbers: &[i64], handler: CallHandler) {
     }
 }
 
-/// Functions that jump on with all arguments as they were, so that what is jumped to sees the program as its caller.
+/// Functions that jump on with all arguments as they were, so that what is jumped to sees the program as its
+/// caller.
 #[cfg(target_arch = "x86_64")]
 mod jumps {
     use std::arch::naked_asm;

@@ -104,8 +104,8 @@ impl Maps {
         Ok(area.map(|area| (area, String::from_utf8_lossy(&name[..end]).into_owned())))
     }
 
-    /// Returns the area of a file or an object that holds `address`, or the next one above it, and whether its name is `name`.
-    /// Allocates nothing: may be called in the place of a system call of the program.
+    /// Returns the area of a file or an object that holds `address`, or the next one above it, and whether
+    /// its name is `name`. Allocates nothing: may be called in the place of a system call of the program.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -152,8 +152,9 @@ impl Maps {
     }
 }
 
-/// Returns the private areas of this process that have an attribute of their own: not inherited, wiped in children, left out of
-/// core files, sealed, guarded by a key. Reads the whole account of the kernel: some milliseconds a GiB of small pages.
+/// Returns the private areas of this process that have an attribute of their own: not inherited, wiped in
+/// children, left out of core files, sealed, guarded by a key. Reads the whole account of the kernel: some
+/// milliseconds a GiB of small pages.
 ///
 /// # Errors
 /// There is no account.

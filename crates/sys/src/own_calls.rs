@@ -1,8 +1,8 @@
 //! Code that makes system calls by an instruction of its own, which no table of functions leads anywhere else
 //! ([`crate::interpose`]): run-time systems of languages, some allocators.
 //!
-//! Looks through the code of loaded objects for the instruction, behind one that puts a number into its register. Code that
-//! computes the number, or is made while the program runs, is not found.
+//! Looks through the code of loaded objects for the instruction, behind one that puts a number into its
+//! register. Code that computes the number, or is made while the program runs, is not found.
 //!
 //! # Safety
 //! The code of an object is read while the loader holds on to it ([`interpose::each_object`]).
@@ -11,12 +11,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::interpose;
 
-/// Objects with more code are not looked through: it would have to be read from files that the program may never touch.
+/// Objects with more code are not looked through: it would have to be read from files that the program may
+/// never touch.
 const MOST_BYTES: usize = 64 << 20;
 /// Most bytes between the instruction that sets the number and the system call.
 const DISTANCE: usize = 64;
 const PAGE: usize = 4096;
-/// Beginnings of the names of sanitizers. Their calls concern memory of their own, and children that become another program.
+/// Beginnings of the names of sanitizers. Their calls concern memory of their own, and children that become
+/// another program.
 const SANITIZERS: [&[u8]; 4] = [b"libasan", b"libtsan", b"liblsan", b"libubsan"];
 
 /// Code that was looked through so far.
@@ -28,8 +30,8 @@ struct Seen {
 
 static SEEN: Mutex<Seen> = Mutex::new(Seen { starts: Vec::new(), has_any: false });
 
-/// Returns true if code of this process outside the C library makes any of these system calls by itself. Looks through the
-/// objects that were loaded since the last call.
+/// Returns true if code of this process outside the C library makes any of these system calls by itself.
+/// Looks through the objects that were loaded since the last call.
 pub fn are_there(numbers: &[i64]) -> bool {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     interpose::each_object(|file, code| {

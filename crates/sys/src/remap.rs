@@ -94,7 +94,7 @@ pub unsafe fn map_over(object: BorrowedFd<'_>, offset: u64, to: *mut u8, bytes: 
 
 /// Access rights of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rights {
+pub struct PageRights {
     /// The pages may be read.
     pub read: bool,
     /// The pages may be written.
@@ -103,9 +103,9 @@ pub struct Rights {
     pub execute: bool,
 }
 
-impl Rights {
-    /// Rights of ordinary memory: reading and writing.
-    pub const BOTH: Rights = Rights { read: true, write: true, execute: false };
+impl PageRights {
+    /// PageRights of ordinary memory: reading and writing.
+    pub const BOTH: PageRights = PageRights { read: true, write: true, execute: false };
 
     fn bits(self) -> i32 {
         let one = |wanted: bool, bit: i32| if wanted { bit } else { 0 };
@@ -115,8 +115,9 @@ impl Rights {
     }
 }
 
-/// Maps `bytes` of an object over `to`, private: what was stored in the object so far is there, what is stored from now on
-/// stays in this process. No store of another thread is lost meanwhile. A child of fork gets the mapping.
+/// Maps `bytes` of an object over `to`, private: what was stored in the object so far is there, what is
+/// stored from now on stays in this process. No store of another thread is lost meanwhile. A child of fork
+/// gets the mapping.
 ///
 /// # Errors
 /// What mmap reports.
@@ -127,7 +128,7 @@ pub unsafe fn map_private_over(
     object: BorrowedFd<'_>,
     offset: u64,
     (to, bytes): (*mut u8, usize),
-    rights: Rights,
+    rights: PageRights,
 ) -> io::Result<()> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -143,15 +144,16 @@ pub unsafe fn map_private_over(
 ///
 /// # Safety
 /// Nobody needs what is there.
-pub unsafe fn map_zeros_over(to: *mut u8, bytes: usize, rights: Rights) -> io::Result<()> {
+pub unsafe fn map_zeros_over(to: *mut u8, bytes: usize, rights: PageRights) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
     // SAFETY: the caller's promise.
     let base = unsafe { libc::mmap(to.cast(), bytes, rights.bits(), flags, -1, 0) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Gives back the pages that a shared mapping shows, which is locked ([`lock`]) and stays so; they read as zero afterwards, in
-/// all mappings. Works on the addresses: what is mapped there by now is meant, whatever descriptors stand for.
+/// Gives back the pages that a shared mapping shows, which is locked ([`lock`]) and stays so; they read as
+/// zero afterwards, in all mappings. Works on the addresses: what is mapped there by now is meant, whatever
+/// descriptors stand for.
 ///
 /// # Errors
 /// EACCES if the mapping is not shared any more, or not writable.
@@ -206,7 +208,7 @@ impl OwnMemory {
 ///
 /// # Safety
 /// Nobody relies on access that is taken away.
-pub unsafe fn protect(base: *mut u8, bytes: usize, rights: Rights) -> io::Result<()> {
+pub unsafe fn protect(base: *mut u8, bytes: usize, rights: PageRights) -> io::Result<()> {
     // SAFETY: the caller's promise.
     if unsafe { libc::mprotect(base.cast(), bytes, rights.bits()) } < 0 {
         return Err(io::Error::last_os_error());
@@ -469,8 +471,8 @@ pub fn unlock(address: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// madvise by its number, past the function of that name that this library exports, which is for the program; as the C
-/// library's, but for errno.
+/// madvise by its number, past the function of that name that this library exports, which is for the program;
+/// as the C library's, but for errno.
 ///
 /// # Errors
 /// What the kernel reports.

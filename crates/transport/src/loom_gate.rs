@@ -1,6 +1,8 @@
-//! Model checking of the gate between loans and forks: `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport --release loom_`
+//! Model checking of the gate between loans and forks: `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport
+//! --release loom_`
 //!
-//! A fork closes the gate, makes memory private and opens the gate. A loan that finds memory shared may rely on it until it ends.
+//! A fork closes the gate, makes memory private and opens the gate. A loan that finds memory shared may rely
+//! on it until it ends.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};

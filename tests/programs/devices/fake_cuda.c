@@ -1,5 +1,6 @@
-/* What programs and libraries use of CUDA's driver to tell whose memory an address is. Memory of the "device" is memory without
- * access, or, as on some machines, memory that the processor can reach. -DONE: the older function only. */
+/* What programs and libraries use of CUDA's driver to tell whose memory an address is. Memory of the "device"
+ * is memory without access, or, as on some machines, memory that the processor can reach. -DONE: the older
+ * function only. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <stddef.h>

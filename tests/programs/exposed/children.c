@@ -1,4 +1,5 @@
-/* Children of every kind see memory that was used in communication as it was when they were made, and of their own.
+/* Children of every kind see memory that was used in communication as it was when they were made, and of
+ * their own.
  *
  * usage: children [window]     with a window on the memory, which other ranks may write at any time
  */
@@ -30,7 +31,8 @@ static long differs(const unsigned char *one, const unsigned char *other, size_t
     return count;
 }
 
-/* What the child does: waits until the parent has written its memory, then looks. Its status says what is wrong. */
+/* What the child does: waits until the parent has written its memory, then looks. Its status says what is
+ * wrong. */
 static int child(void)
 {
     char token;

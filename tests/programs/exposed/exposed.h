@@ -1,5 +1,5 @@
-/* Memory that has been used in communication so often that its pages are shared with the other ranks, and memory like it that
- * has not: for programs that compare the two. */
+/* Memory that has been used in communication so often that its pages are shared with the other ranks, and
+ * memory like it that has not: for programs that compare the two. */
 #ifndef TUTTI_TEST_EXPOSED_H
 #define TUTTI_TEST_EXPOSED_H
 
@@ -19,7 +19,8 @@ static inline unsigned char *fresh(size_t bytes, int seed)
     return memory;
 }
 
-/* Whether any of the memory is shared with other ranks (a mapping of the library's object), if this is Tutti. */
+/* Whether any of the memory is shared with other ranks (a mapping of the library's object), if this is Tutti.
+ * */
 static inline int is_exposed(const void *memory, size_t bytes)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -34,7 +35,8 @@ static inline int is_exposed(const void *memory, size_t bytes)
     return found;
 }
 
-/* Uses the memory as a buffer on all ranks; its content stays. `EXPOSED` in the environment: it must be shared then. */
+/* Uses the memory as a buffer on all ranks; its content stays. `EXPOSED` in the environment: it must be
+ * shared then. */
 static inline void expose(unsigned char *memory, size_t bytes)
 {
     unsigned char *other = malloc(bytes);

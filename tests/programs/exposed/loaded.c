@@ -1,7 +1,9 @@
-/* A program that loads MPI at run time, into a name space of its own, as an interpreter does: its calls, those of objects that it
- * loads later, and functions that it looks up, were all bound without the library.
+/* A program that loads MPI at run time, into a name space of its own, as an interpreter does: its calls, those
+ * of objects that it loads later, and functions that it looks up, were all bound without the library.
  *
- * usage: loaded LIBRARY PLUGIN      (built without the library; PLUGIN: this file, built with -DPLUGIN -shared)
+ * usage: loaded LIBRARY PLUGIN
+ *
+ * It is built without the library; the plugin is this file, built with -DPLUGIN -shared.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

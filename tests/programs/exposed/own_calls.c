@@ -1,4 +1,5 @@
-/* A program that makes children, and discards memory, by instructions of its own rather than by the C library. */
+/* A program that makes children, and discards memory, by instructions of its own rather than by the C
+ * library. */
 #define _GNU_SOURCE
 #include "exposed.h"
 #include <signal.h>

@@ -1,11 +1,13 @@
-//! Calls of the program that create, share or discard memory, where the memory is exposed, or was until a fork.
+//! Calls of the program that create, share or discard memory, where the memory is exposed, or was until a
+//! fork.
 //!
-//! Whatever the kernel promises for private memory holds for exposed memory (docs/exposed-memory.md lists every call, what is
-//! done about it, and the test). [`tutti_sys::calls`] leads the calls here. Rules:
+//! Whatever the kernel promises for private memory holds for exposed memory (docs/exposed-memory.md lists
+//! every call, what is done about it, and the test). [`tutti_sys::calls`] leads the calls here. Rules:
 //!
 //! - What discards makes zeros ([`private::discard`]).
-//! - What the kernel does to private memory only, or does otherwise to shared memory (moving and growing, attributes), finds
-//!   memory without a file ([`private::make_plain`]). Memory with such an attribute is not exposed ([`is_special`]).
+//! - What the kernel does to private memory only, or does otherwise to shared memory (moving and growing,
+//!   attributes), finds memory without a file ([`private::make_plain`]). Memory with such an attribute is not
+//!   exposed ([`is_special`]).
 //! - What makes a child with memory of its own is a fork ([`fork`]).
 //!
 //! # Safety
@@ -45,7 +47,8 @@ static HOOKS: Hooks = Hooks {
     holds: |start, bytes| private::holds(start, start.saturating_add(bytes)),
 };
 
-/// Leads calls of the program here; without memory that is exposed (`shares`), only what finds drivers of devices.
+/// Leads calls of the program here; without memory that is exposed (`shares`), only what finds drivers of
+/// devices.
 pub(super) fn install(shares: bool) {
     tutti_sys::calls::install(shares.then_some(&HOOKS));
 }
@@ -97,8 +100,8 @@ impl Special {
     }
 }
 
-/// Notes that `start..end` has an attribute from now on, or has it no more. Where another thread notes something at the same
-/// time and is in the allocator, it gives up, and nothing is exposed any more.
+/// Notes that `start..end` has an attribute from now on, or has it no more. Where another thread notes
+/// something at the same time and is in the allocator, it gives up, and nothing is exposed any more.
 fn note(start: u64, end: u64, has_attribute: bool) {
     const LOOKS: u32 = 1 << 16;
     for _ in 0..LOOKS {
@@ -177,8 +180,8 @@ unsafe fn changes(start: u64, bytes: u64) -> io::Result<()> {
     if fork::GATE.has_loans() && private::holds_shared(start, end) {
         return Err(try_again());
     }
-    // SAFETY: nobody else stores there. A thread of the program that does so in this moment may lose it: attributes are given to
-    // memory before it is used.
+    // SAFETY: nobody else stores there. A thread of the program that does so in this moment may lose it:
+    // attributes are given to memory before it is used.
     unsafe { private::make_plain(start, end, Meanwhile::Read) }
 }
 

@@ -21,13 +21,14 @@
 //! ([`super::object::State::is_unused`]). Elsewhere pages that are mapped already (an overlap with a buffer converted before) are
 //! moved on, and regions are given back, only while nothing of this process is lent: no peer has a window then.
 //!
-//! *What the program can tell afterwards.* Calls that treat shared memory otherwise than private memory are led to this
-//! library, which does what they would do to private memory ([`super::calls`]). Behind that, the pages are locked
-//! (mlock2 with ONFAULT), which makes the kernel refuse all discarding with an error (EINVAL), as for any locked memory:
-//! a system call that code makes by itself is not without effect in silence. Where RLIMIT_MEMLOCK is too low, only memory
-//! of the C library's own malloc is converted: it discards free memory only (malloc_trim, the tops of thread arenas) and
-//! clears for calloc whatever it has had in use before. Memory with attributes of its own is refused. A hint for huge pages
-//! is honoured anew; the name of an anonymous mapping is lost.
+//! *What the program can tell afterwards.* Calls that treat shared memory otherwise than private memory are
+//! led to this library, which does what they would do to private memory ([`super::calls`]). Behind that, the
+//! pages are locked (mlock2 with ONFAULT), which makes the kernel refuse all discarding with an error
+//! (EINVAL), as for any locked memory: a system call that code makes by itself is not without effect in
+//! silence. Where RLIMIT_MEMLOCK is too low, only memory of the C library's own malloc is converted: it
+//! discards free memory only (malloc_trim, the tops of thread arenas) and clears for calloc whatever it has
+//! had in use before. Memory with attributes of its own is refused. A hint for huge pages is honoured anew;
+//! the name of an anonymous mapping is lost.
 //!
 //! Unmapping, splitting and protecting need no handling: nothing here relies on where the memory was
 //! (`object`).
@@ -87,20 +88,9 @@ pub(super) unsafe fn convert(
     if end <= start || end - start < bounds.at_least || (end - start) * 2 < bytes {
         return Err(Refusal::TooSmall);
     }
-    if tutti_sys::calls::are_made_past_this() {
-        return Err(Refusal::OwnCalls);
-    }
-    if calls::is_special(start, end) {
-        return Err(Refusal::Special);
-    }
+    check_program(start, end)?;
     let mut state = state();
-    if !object.is_current() {
-        return Err(if object.is_own() { Refusal::Busy } else { Refusal::Forked });
-    }
-    // A file of the program in the place of the object would be written.
-    if !object.is_intact() {
-        return Err(Refusal::NoObject);
-    }
+    check_object(object)?;
     let maps = object.maps.ok_or(Refusal::NoQuery)?;
     let grown = end_of_mapped(object, maps, start, end)
         .filter(|&(from, offset)| state.is_unused(object, offset, end - from));
@@ -146,6 +136,27 @@ pub(super) unsafe fn convert(
             state.live_bytes -= bytes - part;
             Ok(part)
         }
+    }
+}
+
+/// Whether calls of the program that concern the memory are seen, and it has no attribute that it would lose.
+fn check_program(start: u64, end: u64) -> Result<(), Refusal> {
+    match () {
+        () if tutti_sys::calls::are_made_past_this() => Err(Refusal::OwnCalls),
+        () if calls::is_special(start, end) => Err(Refusal::Special),
+        () => Ok(()),
+    }
+}
+
+/// Whether memory can be moved to the object, under the lock of the account.
+fn check_object(object: &Object) -> Result<(), Refusal> {
+    match () {
+        // A fork in another thread has retired it.
+        () if !object.is_current() && object.is_own() => Err(Refusal::Busy),
+        () if !object.is_current() => Err(Refusal::Forked),
+        // A file of the program in its place would be written.
+        () if !object.is_intact() => Err(Refusal::NoObject),
+        () => Ok(()),
     }
 }
 
@@ -324,7 +335,7 @@ fn check_process() -> Result<u64, Refusal> {
 
 /// Whether the driver of a device knows some of the memory, and holds on to its pages.
 fn check_device(start: u64, end: u64) -> Result<(), Refusal> {
-    let is_known = |address: u64| device::kind(address) != device::Kind::Unknown;
+    let is_known = |address: u64| device::kind(address) != device::MemoryKind::Unknown;
     let step = ((end - start) / SAMPLES).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES) as usize;
     let is_held = device::has_driver() && (start..end).step_by(step).any(is_known);
     if is_held { Err(Refusal::Pinned) } else { Ok(()) }

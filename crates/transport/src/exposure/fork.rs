@@ -1,25 +1,27 @@
 //! fork: the child gets exposed memory as it was, private, at the same addresses.
 //!
-//! Mappings of the object are not inherited (MADV_DONTFORK). Before a fork they are made private in place: the same pages of the
-//! object, mapped private (MAP_PRIVATE) in the parent. From there on the kernel does what it does at every fork: both processes
-//! see what was there, and each gets a page of its own when it writes one. The object is retired with it
-//! ([`object::retire`]): its pages are what parent and child share, so nobody stores into it any more, and they are free when the
-//! last process has unmapped them. Buffers that are used again are exposed again, in a new object. A fork costs a call a
-//! mapping, and no copy.
+//! Mappings of the object are not inherited (MADV_DONTFORK). Before a fork they are made private in place:
+//! the same pages of the object, mapped private (MAP_PRIVATE) in the parent. From there on the kernel does
+//! what it does at every fork: both processes see what was there, and each gets a page of its own when it
+//! writes one. The object is retired with it ([`object::retire`]): its pages are what parent and child share,
+//! so nobody stores into it any more, and they are free when the last process has unmapped them. Buffers that
+//! are used again are exposed again, in a new object. A fork costs a call a mapping, and no copy.
 //!
-//! Peers that read lent memory go on reading the retired object, which holds what the owner has lent: the owner does not write
-//! that memory until the loan ends. Memory that peers may write cannot be retired, since the owner would not see what
-//! they store. As long as such a loan lives (an operation that another thread is in, a window), or a device has
-//! registered memory, mappings stay as they are, and each is copied: to fresh private memory, which the child moves to the
-//! address and the parent drops. Other threads of the parent go on writing the original meanwhile.
+//! Peers that read lent memory go on reading the retired object, which holds what the owner has lent: the
+//! owner does not write that memory until the loan ends. Memory that peers may write cannot be retired, since
+//! the owner would not see what they store. As long as such a loan lives (an operation that another thread is
+//! in, a window), or a device has registered memory, mappings stay as they are, and each is copied: to fresh
+//! private memory, which the child moves to the address and the parent drops. Other threads of the parent go
+//! on writing the original meanwhile.
 //!
-//! vfork, posix_spawn and exec share or leave the address space and need nothing. The handlers run around `fork` by
-//! pthread_atfork, and around other calls that make children by [`super::calls`].
+//! vfork, posix_spawn and exec share or leave the address space and need nothing. The handlers run around
+//! `fork` by pthread_atfork, and around other calls that make children by [`super::calls`].
 //!
 //! # Safety
-//! The lock of the account is held from before the fork until after it, in parent and child, so no conversion is under
-//! way in between. Its holders never fork, never wait for other threads and take no lock but the allocator's, which the C
-//! library takes for a fork after it has called the handlers: the same order. Nothing is allocated or freed here.
+//! The lock of the account is held from before the fork until after it, in parent and child, so no conversion
+//! is under way in between. Its holders never fork, never wait for other threads and take no lock but the
+//! allocator's, which the C library takes for a fork after it has called the handlers: the same order.
+//! Nothing is allocated or freed here.
 
 #![allow(unsafe_code)]
 
@@ -28,7 +30,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tutti_sys::maps::Area;
-use tutti_sys::remap::{self, OwnMemory, Rights};
+use tutti_sys::remap::{self, OwnMemory, PageRights};
 use tutti_sys::{device, this_process};
 
 use super::loans::Gate;
@@ -49,7 +51,7 @@ struct Copy {
     from: *mut u8,
     to: *mut u8,
     bytes: usize,
-    rights: Rights,
+    rights: PageRights,
 }
 
 /// A fork under way: from the handler before it to the one after it.
@@ -118,7 +120,7 @@ pub(super) unsafe extern "C" fn child() {
         // SAFETY: nothing is mapped at the target, since the mapping was not inherited.
         let moved = unsafe {
             remap::move_over(copy.from, copy.to, copy.bytes).and_then(|()| match copy.rights {
-                Rights::BOTH => Ok(()),
+                PageRights::BOTH => Ok(()),
                 rights => remap::protect(copy.to, copy.bytes, rights),
             })
         };
@@ -140,11 +142,12 @@ fn complain() {
 }
 
 /// Access rights of an area.
-pub(super) fn rights(area: &Area) -> Rights {
-    Rights { read: area.readable, write: area.writable, execute: area.executable }
+pub(super) fn rights(area: &Area) -> PageRights {
+    PageRights { read: area.readable, write: area.writable, execute: area.executable }
 }
 
-/// Makes all mappings of the object private in place and retires it; false if that is not possible, and nothing was done.
+/// Makes all mappings of the object private in place and retires it; false if that is not possible, and
+/// nothing was done.
 fn make_all_private(object: &Object, state: &mut State) -> bool {
     let is_held = || HAS_REGISTERED.load(Ordering::Relaxed) || device::knows_driver();
     let is_pinned = || this_process::held_memory().is_none_or(|held| held.pinned > 0);
@@ -174,7 +177,7 @@ fn make_private(
     object: &Object,
     (start, bytes): (u64, u64),
     offset: u64,
-    rights: Rights,
+    rights: PageRights,
     lock: bool,
 ) -> bool {
     let to: *mut u8 = std::ptr::without_provenance_mut(start as usize);
@@ -188,11 +191,12 @@ fn make_private(
 }
 
 /// Calls `work` with the address, the bytes, the offset and the rights of each mapping of the object.
-fn each_mapping(object: &Object, state: &State, mut work: impl FnMut(u64, u64, u64, Rights)) {
+fn each_mapping(object: &Object, state: &State, mut work: impl FnMut(u64, u64, u64, PageRights)) {
     let Some(maps) = object.maps else {
-        // Without the kernel's account only the library's own blocks are shared, and they stay where they are.
+        // Without the kernel's account only the library's own blocks are shared, and they stay where they
+        // are.
         for block in &state.blocks {
-            work(block.start, block.bytes, block.offset, Rights::BOTH);
+            work(block.start, block.bytes, block.offset, PageRights::BOTH);
         }
         return;
     };
@@ -231,7 +235,7 @@ impl UnderWay {
     fn copy(
         &mut self,
         (start, bytes): (u64, u64),
-        rights: Rights,
+        rights: PageRights,
         load: impl FnOnce(*mut u8) -> std::io::Result<usize>,
     ) {
         let Some(from) = (self.count < COPIES).then(|| remap::map_private(bytes as usize).ok()).flatten()

@@ -10,10 +10,10 @@
 //! - *mprotect*: changes no page. The owner reads a byte of each page before it lends them, so whatever would become of a program that
 //!   reads its buffer there (a fault, a handler that fills the page) becomes of it now. Only memory that is lent for being read is remembered.
 //! - *madvise that discards*: as for all mapped memory (`calls`).
-//! - *fork*: the child has no object ([`Object::is_current`]). The parent's mappings become private by mmap over them, of which the
-//!   kernel tells, and the object is not current any more.
-//! - *shmat with SHM_REMAP, and remap_file_pages*: the kernel tells of neither. Before the first the memory is made plain (`calls`), of
-//!   which it tells; the second is refused.
+//! - *fork*: the child has no object ([`Object::is_current`]). The parent's mappings become private by mmap
+//!   over them, of which the kernel tells, and the object is not current any more.
+//! - *shmat with SHM_REMAP, and remap_file_pages*: the kernel tells of neither. Before the first the memory
+//!   is made plain (`calls`), of which it tells; the second is refused.
 //!
 //! # Safety
 //! Pages are read that the caller lends: they are readable, or the program is wrong.

@@ -3,8 +3,8 @@
 //! Loans begin under the lock of the process's exposures. Where a message was lent, its loan ends in whatever thread looks after
 //! the message, without that lock: what that thread has done with the memory comes before what is done once the loan is over.
 //!
-//! Memory that peers may write has to stay theirs to write until its loan ends. A fork, in any thread, makes exposed memory
-//! private ([`super::fork`]); whether it may is decided by the [`Gate`].
+//! Memory that peers may write has to stay theirs to write until its loan ends. A fork, in any thread, makes
+//! exposed memory private ([`super::fork`]); whether it may is decided by the [`Gate`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use tutti_base::sync::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub struct Loans(Arc<AtomicU64>);
 
-/// Loans for being written that have not ended, and whether memory is being made private at the moment. One word:
+/// Loans for being written that have not ended, and whether memory is being made private at the moment. One
+/// word:
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -39,8 +40,8 @@ impl Gate {
         Gate(AtomicU64::new(0))
     }
 
-    /// Begins a loan; returns whether memory that is found shared from now on stays so until the loan ends. Otherwise it has to be
-    /// lent as private memory.
+    /// Begins a loan; returns whether memory that is found shared from now on stays so until the loan ends.
+    /// Otherwise it has to be lent as private memory.
     #[inline]
     pub fn begin(&self) -> bool {
         // Acquire: who finds the gate open again finds what was made private while it was closed.

@@ -474,8 +474,8 @@ impl Exposures {
         unsafe { place.publish(object, record, access, edges) }
     }
 
-    /// Finds the place of a buffer in the object, for a loan. Memory that peers may write stays there until the loan ends, because
-    /// the gate was passed.
+    /// Finds the place of a buffer in the object, for a loan. Memory that peers may write stays there until
+    /// the loan ends, because the gate was passed.
     ///
     /// # Safety
     /// As [`Exposures::expose`].

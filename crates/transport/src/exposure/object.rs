@@ -8,8 +8,8 @@
 //! Nothing here says where in this process a slot is mapped. The program may unmap, move, split and protect its
 //! memory as it likes; the kernel is asked at every use ([`Object::find`]), or tells of changes ([`super::known`]).
 //!
-//! An object is retired when a process forks ([`super::fork`]): what it holds belongs to parent and child as it was, so nobody
-//! stores into it any more. What is converted afterwards goes to a new object.
+//! An object is retired when a process forks ([`super::fork`]): what it holds belongs to parent and child as
+//! it was, so nobody stores into it any more. What is converted afterwards goes to a new object.
 //!
 //! # Safety
 //! Pages are given back ([`State::sweep`]) only where no mapping of this process shows them any more and no peer uses
@@ -160,8 +160,8 @@ pub(super) fn state() -> Locked {
     Locked { state: STATE.lock().unwrap_or_else(PoisonError::into_inner), _signals: signals }
 }
 
-/// The state, locked, for a call of the program that may come from inside of its memory allocator: `None` if another thread
-/// does not give it back, which may itself wait for the allocator.
+/// The state, locked, for a call of the program that may come from inside of its memory allocator: `None` if
+/// another thread does not give it back, which may itself wait for the allocator.
 pub(super) fn state_soon() -> Option<Locked> {
     let signals = Blocked::new();
     for _ in 0..PATIENCE {
@@ -236,15 +236,15 @@ pub(super) fn giving_back<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Forgets the object: in a child of fork, which has none of it mapped as the parent has. The memory of its account is left
-/// alone, since nothing may be freed there.
+/// Forgets the object: in a child of fork, which has none of it mapped as the parent has. The memory of its
+/// account is left alone, since nothing may be freed there.
 pub(super) fn forget(state: &mut State) {
     OBJECT.store(std::ptr::null_mut(), Ordering::Release);
     std::mem::forget(std::mem::replace(state, State::NEW));
 }
 
-/// Retires the object: nothing of it is mapped shared any more. Its pages live as long as somebody has them mapped. Frees no
-/// memory, as a fork may come out of the allocator.
+/// Retires the object: nothing of it is mapped shared any more. Its pages live as long as somebody has them
+/// mapped. Frees no memory, as a fork may come out of the allocator.
 pub(super) fn retire(state: &mut State, object: &Object) {
     OBJECT.store(std::ptr::null_mut(), Ordering::Release);
     // As if all of it had been given back: whatever is registered of it is looked up anew.

@@ -1,12 +1,13 @@
 //! The objects of peers, as far as they are mapped here. Who asks for one has shown that the peer's process number is the peer's.
 //!
-//! A peer that forks has another object afterwards. What is mapped of the earlier one is dropped as soon as the peer says that nothing
-//! of it is lent any more ([`Record`], `SETTLED`).
+//! A peer that forks has another object afterwards. What is mapped of the earlier one is dropped as soon as
+//! the peer says that nothing of it is lent any more ([`Record`], `SETTLED`).
 //!
 //! # Safety
-//! A mapping is never removed while this process has windows of it, that is until [`Peers`] is dropped or its owner says so: one that
-//! has become too short is kept beside its successor. It shows the peer's object, whose pages are the peer's memory as long as the peer says
-//! so in a record; a page that was given back reads as zero and is no fault.
+//! A mapping is never removed while this process has windows of it, that is until [`Peers`] is dropped or its
+//! owner says so: one that has become too short is kept beside its successor. It shows the peer's object,
+//! whose pages are the peer's memory as long as the peer says so in a record; a page that was given back
+//! reads as zero and is no fault.
 
 #![allow(unsafe_code)]
 

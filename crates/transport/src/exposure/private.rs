@@ -1,24 +1,25 @@
-//! Exposed memory, and memory that was exposed until a fork, as the private memory that the program takes it for.
+//! Exposed memory, and memory that was exposed until a fork, as the private memory that the program takes it
+//! for.
 //!
 //! | memory | mapped from | how it is known |
 //! |---|---|---|
 //! | shared | the object of this process, shared | identity of the object |
 //! | kept | a retired object, private ([`super::fork`]) | name of the mapping |
 //!
-//! The kernel treats neither as it treats private memory that has no file. So what a program does to it is done here
-//! ([`super::calls`]): [`discard`] makes it read as zero, [`make_plain`] makes it memory without a file, with the same content, at
-//! the same addresses, whereupon the kernel does the rest.
+//! The kernel treats neither as it treats private memory that has no file. So what a program does to it is
+//! done here ([`super::calls`]): [`discard`] makes it read as zero, [`make_plain`] makes it memory without a
+//! file, with the same content, at the same addresses, whereupon the kernel does the rest.
 //!
 //! # Safety
-//! Ranges are what the program has named in a call that may change them. Nothing is allocated: such a call may come out of the
-//! program's allocator. Nothing relies on where the memory was (`object`).
+//! Ranges are what the program has named in a call that may change them. Nothing is allocated: such a call
+//! may come out of the program's allocator. Nothing relies on where the memory was (`object`).
 
 #![allow(unsafe_code)]
 
 use std::io;
 
 use tutti_sys::maps::{Area, Maps};
-use tutti_sys::remap::{self, OwnMemory, Rights};
+use tutti_sys::remap::{self, OwnMemory, PageRights};
 
 use super::fork;
 use super::object::{self, MAPPING_NAME};
@@ -37,7 +38,7 @@ struct Part {
     kind: Kind,
     start: u64,
     end: u64,
-    rights: Rights,
+    rights: PageRights,
 }
 
 /// Whether other threads may use memory while it is made plain.
@@ -102,8 +103,8 @@ pub(super) fn holds_shared(start: u64, end: u64) -> bool {
     looked.is_some_and(|looked| looked.is_ok()) && found
 }
 
-/// Makes what is exposed of `start..end`, or was, read as zero, and calls `rest(start, bytes)` for each part in between; false,
-/// and nothing done, if there is none.
+/// Makes what is exposed of `start..end`, or was, read as zero, and calls `rest(start, bytes)` for each part
+/// in between; false, and nothing done, if there is none.
 ///
 /// # Errors
 /// The first of `rest`, or of the system, after all parts were tried.
@@ -206,10 +207,10 @@ unsafe fn replace(part: &Part, copy: *mut u8, meanwhile: Meanwhile) -> io::Resul
                 remap::move_over(copy, to, bytes)
             }
             Meanwhile::Untouched => {
-                remap::map_zeros_over(to, bytes, Rights::BOTH)?;
+                remap::map_zeros_over(to, bytes, PageRights::BOTH)?;
                 std::ptr::copy_nonoverlapping(copy, to, bytes);
                 match part.rights {
-                    Rights::BOTH => Ok(()),
+                    PageRights::BOTH => Ok(()),
                     rights => remap::protect(to, bytes, rights),
                 }
             }
@@ -217,7 +218,8 @@ unsafe fn replace(part: &Part, copy: *mut u8, meanwhile: Meanwhile) -> io::Resul
     }
 }
 
-/// Keeps what is exposed of `start..end`, or was, locked, and calls `rest(start, end)` for each part in between.
+/// Keeps what is exposed of `start..end`, or was, locked, and calls `rest(start, end)` for each part in
+/// between.
 ///
 /// # Errors
 /// The last of `rest`.
@@ -254,8 +256,8 @@ fn address(address: u64) -> *mut u8 {
     std::ptr::without_provenance_mut(address as usize)
 }
 
-/// The pages that `bytes` from `start` on touch: from the first to behind the last; `None` where they do not begin on a page,
-/// which the kernel refuses.
+/// The pages that `bytes` from `start` on touch: from the first to behind the last; `None` where they do not
+/// begin on a page, which the kernel refuses.
 pub(super) fn pages_of(start: u64, bytes: u64) -> Option<(u64, u64)> {
     let end = start.checked_add(bytes)?.checked_next_multiple_of(PAGE_BYTES)?;
     start.is_multiple_of(PAGE_BYTES).then_some((start, end))

@@ -28,7 +28,8 @@ pub enum Refusal {
     Protected,
     /// Pages of hugetlbfs.
     HugeTlb,
-    /// Special memory of the kernel, or memory with an attribute that it would lose (MADV_WIPEONFORK, a protection key).
+    /// Special memory of the kernel, or memory with an attribute that it would lose (MADV_WIPEONFORK, a
+    /// protection key).
     Special,
     /// Too many different mappings.
     Fragmented,
