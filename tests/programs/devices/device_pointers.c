@@ -1,7 +1,7 @@
 /* Every call that is given memory of a device returns an error that names the pointer; memory of the host
  * goes on as before.
  *
- * usage: device_pointers DRIVER reachable|apart     the driver is loaded after MPI_Init, as by CUDA's run time
+ * usage: device_pointers DRIVER reachable|apart    the driver is loaded after MPI_Init, as CUDA does
  */
 #define _GNU_SOURCE
 #include "../check.h"

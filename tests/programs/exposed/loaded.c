@@ -1,5 +1,5 @@
-/* A program that loads MPI at run time, into a name space of its own, as an interpreter does: its calls, those
- * of objects that it loads later, and functions that it looks up, were all bound without the library.
+/* A program that loads MPI at run time, into a name space of its own, as an interpreter does: its calls,
+ * those of objects that it loads later, and functions that it looks up, were bound without the library.
  *
  * usage: loaded LIBRARY PLUGIN
  *
