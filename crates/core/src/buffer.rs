@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Reducer, Segment, copy};
+pub use tutti_sys::device;
 use tutti_transport::exposure::{Exposures, LentMessage};
 use tutti_transport::loan::Pieces;
 

@@ -328,8 +328,9 @@ impl Ranks {
         // A generation that no rank of this host has reached cannot be that of all.
         let Ok(later) = self.object.later(generation) else { return };
         later.as_ref().unwrap_or(&self.object).note_all_arrived();
-        let bells = (0..self.processes.len() as u32).filter_map(|local| self.object.bell(local));
-        bells.for_each(event::strike);
+        for bell in (0..self.processes.len() as u32).filter_map(|local| self.object.bell(local)) {
+            event::strike(bell);
+        }
     }
 
     /// Tells a rank where another is.

@@ -221,18 +221,37 @@ pub fn poll_instance() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Makes a bell readable.
-pub fn strike(bell: BorrowedFd<'_>) {
+/// Whether a descriptor stands for something that is no file, pipe or socket, as a bell is: a program may
+/// have put a file of its own in its place.
+fn is_bell(bell: BorrowedFd<'_>) -> bool {
+    // SAFETY: an all-zero stat is a valid value of that plain C structure, and writable.
+    let mode = unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        (libc::fstat(bell.as_raw_fd(), &mut status) == 0).then_some(status.st_mode)
+    };
+    mode.is_some_and(|mode| mode & libc::S_IFMT == 0)
+}
+
+/// Makes a bell readable. Does nothing and returns false if the descriptor stands for something else.
+pub fn strike(bell: BorrowedFd<'_>) -> bool {
+    if !is_bell(bell) {
+        return false;
+    }
     let one = 1u64.to_ne_bytes();
     // SAFETY: eight readable bytes. A counter that is full is readable already.
     unsafe { libc::write(bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    true
 }
 
-/// Makes a bell silent again.
-pub fn damp(bell: BorrowedFd<'_>) {
+/// Makes a bell silent again. Does nothing and returns false if the descriptor stands for something else.
+pub fn damp(bell: BorrowedFd<'_>) -> bool {
+    if !is_bell(bell) {
+        return false;
+    }
     let mut count = [0u8; 8];
     // SAFETY: eight writable bytes. A bell that is silent stays so.
     unsafe { libc::read(bell.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    true
 }
 
 /// Waits until one of the descriptors is readable or the time is over. A number that is no open descriptor ends the wait.

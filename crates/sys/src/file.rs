@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use crate::memory::Mapping;
+use crate::remap;
 
 /// Most pieces of memory in one call.
 pub const MOST_PIECES: usize = 1024;
@@ -75,8 +76,7 @@ pub fn through_mapping<R>(
     let length = usize::try_from(before + bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mapping = Mapping::range(fd, offset - before, length)?;
     // All pages at once where the kernel can (Linux 5.14): a fault for each costs more.
-    // SAFETY: the mapping's own range; a store to a page that is not there yet takes a fault as before.
-    unsafe { libc::madvise(mapping.base().as_ptr().cast(), length, libc::MADV_POPULATE_WRITE) };
+    remap::populate_written(mapping.base().as_ptr(), length);
     // SAFETY: inside the mapping.
     Ok(store(unsafe { mapping.base().add(before as usize) }))
 }

@@ -8,7 +8,8 @@ use std::fs;
 
 /// Folders of /dev whose files are memory of the host.
 const OF_THE_HOST: [&str; 4] = ["/dev/shm/", "/dev/zero", "/dev/hugepages", "/dev/mqueue"];
-const ADVICE: &str =
+/// Text of every refusal of such memory.
+pub const ADVICE: &str =
     "memory of a device (GPU) cannot be handed to MPI here: copy it to memory of the host first";
 
 /// Why memory at `address` of this process cannot be used to read, or to write; nothing if it can.

@@ -33,7 +33,7 @@ use tutti_base::{BankSizes, Placement};
 
 use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
-use crate::{clock, cpu, refusal};
+use crate::{clock, cpu, kept, refusal, remap};
 
 mod arrivals;
 mod generations;
@@ -347,6 +347,8 @@ pub struct Job {
     base: u64,
     /// The first object of the node, if this is a later one.
     first: Option<Box<Job>>,
+    /// Inode and device of the object.
+    identity: (u64, (u32, u32)),
     bells: OnceLock<Vec<OwnedFd>>,
 }
 
@@ -418,7 +420,8 @@ impl Job {
                 .cast::<u32>()
                 .copy_from_nonoverlapping(std::ptr::NonNull::from(&places[..]).cast(), places.len());
         }
-        Ok(Job { header, mapping, fd, base: 0, first: None, bells: OnceLock::new() })
+        let identity = remap::identity(fd.as_fd())?;
+        Ok(Job { header, mapping, fd, identity, base: 0, first: None, bells: OnceLock::new() })
     }
 
     /// Maps the object that the launcher handed down: the first one of the node.
@@ -444,7 +447,8 @@ impl Job {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a job object of this version"));
         }
         let mapping = Mapping::range(fd.as_fd(), base, header.regions_offset as usize)?;
-        Ok(Job { header, mapping, fd, base, first: None, bells: OnceLock::new() })
+        let identity = remap::identity(fd.as_fd())?;
+        Ok(Job { header, mapping, fd, identity, base, first: None, bells: OnceLock::new() })
     }
 
     /// The first object of the node, which has what stays the same from program to program.
@@ -460,6 +464,21 @@ impl Job {
     /// The descriptor, to hand to a child.
     pub fn raw_fd(&self) -> RawFd {
         std::os::fd::AsRawFd::as_raw_fd(&self.fd)
+    }
+
+    /// Returns the descriptor for mapping or changing the object.
+    ///
+    /// # Errors
+    /// The program has closed it, or put a file of its own in its place, which is left alone.
+    pub fn object(&self) -> io::Result<BorrowedFd<'_>> {
+        let is_it = |identity| identity == self.identity || kept::has_restarted();
+        if remap::identity(self.fd.as_fd()).is_ok_and(is_it) {
+            return Ok(self.fd.as_fd());
+        }
+        Err(io::Error::other(
+            "the descriptor of the job's shared memory does not stand for it any more: the program has closed it, or put \
+             another file in its place; a program may do so only with descriptors that it has opened",
+        ))
     }
 
     /// The descriptor, to lend to a child that is started.

@@ -18,18 +18,21 @@
 //! reach each other), `guardian` (a process that watches others and outlives its maker), `refusal` (errors
 //! with the name of the call, and what to do about them), `files` (files that users name, read and written
 //! where others can write too), `floating_point` (work that leaves no trace in the program's floating-point
-//! environment), `own_thread` (threads of the library), `cgroup` (limits, and who was killed for lack of memory), `maps` and
-//! `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that changes). Absent:
-//! policy.
+//! environment), `own_thread` (threads of the library), `cgroup` (limits, and who was killed for lack of
+//! memory), `maps` and `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that
+//! changes), `interpose` and `calls` (functions in the place of the C library's, for calls of the program that
+//! concern exposed memory), `device` (whether an address is memory of a device). Absent: policy.
 
 mod arithmetic_exception;
 pub mod cache;
+pub mod calls;
 pub mod cgroup;
 pub mod clock;
 pub mod cma;
 pub mod cpu;
 pub mod crash;
 pub mod debugger;
+pub mod device;
 pub mod directory;
 pub mod event;
 pub mod fabric;
@@ -41,6 +44,7 @@ pub mod guardian;
 pub mod host_memory;
 pub mod hwloc;
 pub mod interface;
+pub mod interpose;
 pub mod job;
 pub mod kept;
 pub mod kept_socket;
@@ -52,6 +56,7 @@ pub mod maps;
 pub mod memory;
 pub mod multicast;
 pub mod namespaces;
+pub mod own_calls;
 pub mod own_thread;
 pub mod pagemap;
 pub mod pmix;

@@ -104,6 +104,24 @@ impl Maps {
         Ok(area.map(|area| (area, String::from_utf8_lossy(&name[..end]).into_owned())))
     }
 
+    /// Returns the area of a file or an object that holds `address`, or the next one above it, and whether
+    /// its name is `name`. Allocates nothing: may be called in the place of a system call of the program.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    pub fn file_from(&self, address: u64, name: &[u8]) -> io::Result<Option<(Area, bool)>> {
+        let mut found = [0u8; NAME_BYTES];
+        let (name_address, name_bytes) = (found.as_mut_ptr() as u64, NAME_BYTES as u32);
+        let query = Query { address, flags: COVERING_OR_NEXT | FILE_BACKED, ..Query::default() };
+        let area = match self.ask(Query { name_address, name_bytes, ..query }) {
+            // A longer name is that of another file.
+            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => self.ask(query)?,
+            other => other?,
+        };
+        let end = found.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
+        Ok(area.map(|area| (area, &found[..end] == name)))
+    }
+
     /// The area of a shared object that holds `address`, or the next one above it.
     ///
     /// # Errors
@@ -134,11 +152,71 @@ impl Maps {
     }
 }
 
+/// Returns the private areas of this process that have an attribute of their own: not inherited, wiped in
+/// children, left out of core files, sealed, guarded by a key. Reads the whole account of the kernel: some
+/// milliseconds a GiB of small pages.
+///
+/// # Errors
+/// There is no account.
+pub fn special_areas() -> io::Result<Vec<(u64, u64)>> {
+    Ok(special_in(&std::fs::read_to_string("/proc/self/smaps")?))
+}
+
+/// Finds the areas in an account (proc_pid_smaps(5)). Memory of files and devices does not count.
+fn special_in(account: &str) -> Vec<(u64, u64)> {
+    const SPECIAL: [&str; 4] = ["dc", "wf", "dd", "sl"];
+    let (mut found, mut area) = (Vec::new(), None);
+    for line in account.lines() {
+        if let Some(range) = private_area(line) {
+            area = range;
+        }
+        let flags = line.strip_prefix("VmFlags:").unwrap_or_default();
+        let has_flag = flags.split_ascii_whitespace().any(|flag| SPECIAL.contains(&flag));
+        let key = line.strip_prefix("ProtectionKey:").map_or("0", str::trim);
+        if let Some(range) = area.filter(|_| has_flag || key != "0") {
+            found.push(range);
+            area = None;
+        }
+    }
+    found
+}
+
+/// The range of an area that a line begins, if it is private memory without a file; `None` if it begins none.
+fn private_area(line: &str) -> Option<Option<(u64, u64)>> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let is_private = words.next()?.ends_with('p') && words.nth(2) == Some("0");
+    Some(is_private.then_some((start, end)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::memory::{Mapping, create_object};
     use std::os::fd::AsFd;
+
+    #[test]
+    fn areas_with_attributes_are_found() {
+        let account = "\
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+ProtectionKey:         0
+VmFlags: rd wr mr mw me ac
+7f0000001000-7f0000002000 rw-p 00000000 00:00 0          [anon: x]
+ProtectionKey:         0
+VmFlags: rd wr mr mw me wf
+7f0000003000-7f0000004000 rw-s 00000000 00:01 9          /memfd:x (deleted)
+VmFlags: rd wr sh dc
+7f0000005000-7f0000006000 rw-p 00000000 00:00 0
+ProtectionKey:         3
+VmFlags: rd wr dd
+";
+        assert_eq!(
+            special_in(account),
+            [(0x7f00_0000_1000, 0x7f00_0000_2000), (0x7f00_0000_5000, 0x7f00_0000_6000)]
+        );
+        assert!(special_areas().is_ok());
+    }
 
     #[test]
     fn mappings_are_described() {
@@ -154,6 +232,12 @@ mod tests {
         let here = 0;
         let (area, name) = maps.named_at(&raw const here as u64).unwrap().unwrap();
         assert!(!area.shared && area.inode == 0 && area.writable, "{area:?} {name}");
+        let name = b"/memfd:test (deleted)";
+        assert_eq!(
+            maps.file_from(base + 4096, name).unwrap().unwrap(),
+            (maps.at(base).unwrap().unwrap(), true)
+        );
+        assert!(!maps.file_from(base, b"/memfd:tes").unwrap().unwrap().1);
         let (_, name) = maps.named_at(mappings_are_described as fn() as usize as u64).unwrap().unwrap();
         assert!(name.is_empty() || name.starts_with('/'), "{name}");
     }

@@ -24,7 +24,6 @@
 
 use std::cell::UnsafeCell;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::job::Job;
@@ -506,8 +505,9 @@ impl Region {
     /// What mmap reports; fatal, as for [`Region::ask`].
     pub fn map(job: &Arc<Job>, grant: Grant, bytes: u64) -> io::Result<Region> {
         let offset = job.regions_offset() + u64::from(grant.room) * GRANULE;
-        memory::reserve(job.fd(), offset, bytes)?;
-        let mapping = Mapping::range(job.fd(), offset, bytes as usize)?;
+        let object = job.object()?;
+        memory::reserve(object, offset, bytes)?;
+        let mapping = Mapping::range(object, offset, bytes as usize)?;
         let (job, entry) = (Arc::clone(job), grant.entry);
         Ok(Region { job, entry, is_released: false, mapping: Some(mapping) })
     }
@@ -553,7 +553,8 @@ impl Drop for Region {
         let closed = locked(&self.job, |table| table.close(self.entry as usize, self.is_released));
         let Ok(Some((room, granules))) = closed else { return };
         let offset = self.job.regions_offset() + u64::from(room) * GRANULE;
-        if memory::punch(self.job.fd().as_fd(), offset, u64::from(granules) * GRANULE).is_ok() {
+        let punch = |object| memory::punch(object, offset, u64::from(granules) * GRANULE);
+        if self.job.object().and_then(punch).is_ok() {
             let _ = locked(&self.job, |table| table.mark(room, granules));
         }
     }

@@ -22,8 +22,7 @@ pub fn map(object: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<*mut
     let base = unsafe { mmap(std::ptr::null_mut(), bytes, flags, object.as_raw_fd(), offset) }?;
     // SAFETY: the mapping was just made and nobody uses it.
     unsafe {
-        if libc::madvise(base.cast(), bytes, libc::MADV_DONTFORK) < 0 {
-            let error = io::Error::last_os_error();
+        if let Err(error) = advise(base.addr() as u64, bytes as u64, libc::MADV_DONTFORK) {
             libc::munmap(base.cast(), bytes);
             return Err(error);
         }
@@ -89,9 +88,117 @@ pub unsafe fn map_over(object: BorrowedFd<'_>, offset: u64, to: *mut u8, bytes: 
             object.as_raw_fd(),
             offset,
         )?;
-        libc::madvise(to.cast(), bytes, libc::MADV_DONTFORK);
+        advise(to.addr() as u64, bytes as u64, libc::MADV_DONTFORK)
     }
-    Ok(())
+}
+
+/// Access rights of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRights {
+    /// The pages may be read.
+    pub read: bool,
+    /// The pages may be written.
+    pub write: bool,
+    /// The pages may be executed.
+    pub execute: bool,
+}
+
+impl PageRights {
+    /// PageRights of ordinary memory: reading and writing.
+    pub const BOTH: PageRights = PageRights { read: true, write: true, execute: false };
+
+    fn bits(self) -> i32 {
+        let one = |wanted: bool, bit: i32| if wanted { bit } else { 0 };
+        one(self.read, libc::PROT_READ)
+            | one(self.write, libc::PROT_WRITE)
+            | one(self.execute, libc::PROT_EXEC)
+    }
+}
+
+/// Maps `bytes` of an object over `to`, private: what was stored in the object so far is there, what is
+/// stored from now on stays in this process. No store of another thread is lost meanwhile. A child of fork
+/// gets the mapping.
+///
+/// # Errors
+/// What mmap reports.
+///
+/// # Safety
+/// `to` is a shared mapping of the same bytes of the object.
+pub unsafe fn map_private_over(
+    object: BorrowedFd<'_>,
+    offset: u64,
+    (to, bytes): (*mut u8, usize),
+    rights: PageRights,
+) -> io::Result<()> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: the caller's promise.
+    let base = unsafe { libc::mmap(to.cast(), bytes, rights.bits(), flags, object.as_raw_fd(), offset) };
+    if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Maps fresh private memory, all zero, over `to`.
+///
+/// # Errors
+/// What mmap reports.
+///
+/// # Safety
+/// Nobody needs what is there.
+pub unsafe fn map_zeros_over(to: *mut u8, bytes: usize, rights: PageRights) -> io::Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: the caller's promise.
+    let base = unsafe { libc::mmap(to.cast(), bytes, rights.bits(), flags, -1, 0) };
+    if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Gives back the pages that a shared mapping shows, which is locked ([`lock`]) and stays so; they read as
+/// zero afterwards, in all mappings. Works on the addresses: what is mapped there by now is meant, whatever
+/// descriptors stand for.
+///
+/// # Errors
+/// EACCES if the mapping is not shared any more, or not writable.
+///
+/// # Safety
+/// Nobody needs what they hold.
+pub unsafe fn discard_mapped(from: *mut u8, bytes: usize, is_locked: bool) -> io::Result<()> {
+    // SAFETY: changes how pages are kept; the kernel checks the addresses. The caller's promise.
+    let result = unsafe {
+        if is_locked {
+            let _ = unlock(from as u64, bytes as u64);
+        }
+        advise(from as u64, bytes as u64, libc::MADV_REMOVE)
+    };
+    if is_locked {
+        // Best effort, as when it was shared.
+        let _ = lock(from, bytes);
+    }
+    result
+}
+
+/// Memory of this process, read by the kernel: also where it may not be read.
+#[derive(Debug)]
+pub struct OwnMemory(File);
+
+impl OwnMemory {
+    /// Opens the memory of this process.
+    ///
+    /// # Errors
+    /// There is no /proc.
+    pub fn open() -> io::Result<OwnMemory> {
+        Ok(OwnMemory(File::open("/proc/self/mem")?))
+    }
+
+    /// Copies `bytes` at `from` to `into`; returns how many there were.
+    ///
+    /// # Errors
+    /// What pread reports.
+    ///
+    /// # Safety
+    /// The memory at `into` may be written by this thread.
+    pub unsafe fn copy(&self, from: u64, into: *mut u8, bytes: usize) -> io::Result<usize> {
+        // SAFETY: the caller's promise.
+        unsafe { load(self.0.as_raw_fd(), from, into, bytes) }
+    }
 }
 
 /// Sets what may be done with pages.
@@ -101,11 +208,9 @@ pub unsafe fn map_over(object: BorrowedFd<'_>, offset: u64, to: *mut u8, bytes: 
 ///
 /// # Safety
 /// Nobody relies on access that is taken away.
-pub unsafe fn protect(base: *mut u8, bytes: usize, read: bool, write: bool, execute: bool) -> io::Result<()> {
-    let one = |wanted: bool, bit: i32| if wanted { bit } else { 0 };
-    let bits = one(read, libc::PROT_READ) | one(write, libc::PROT_WRITE) | one(execute, libc::PROT_EXEC);
+pub unsafe fn protect(base: *mut u8, bytes: usize, rights: PageRights) -> io::Result<()> {
     // SAFETY: the caller's promise.
-    if unsafe { libc::mprotect(base.cast(), bytes, bits) } < 0 {
+    if unsafe { libc::mprotect(base.cast(), bytes, rights.bits()) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
@@ -127,7 +232,7 @@ pub fn lock(base: *mut u8, bytes: usize) -> io::Result<()> {
 /// Enters the pages of a mapping in the page tables, so that no fault comes later. Best effort.
 pub fn populate(base: *mut u8, bytes: usize) {
     // SAFETY: changes page tables only; the kernel checks the addresses.
-    unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_READ) };
+    let _ = unsafe { advise(base.addr() as u64, bytes as u64, libc::MADV_POPULATE_READ) };
 }
 
 /// Has the pages of a mapping that is written now, all at once. Best effort: else each comes when it is
@@ -154,7 +259,7 @@ pub fn is_there(address: u64, bytes: u64, written: bool) -> bool {
 /// Puts small pages together to huge ones where that is possible. Best effort; transparent to whoever uses them.
 pub fn collapse(base: *mut u8, bytes: usize) {
     // SAFETY: changes how pages are kept, not what they hold; the kernel checks the addresses.
-    unsafe { libc::madvise(base.cast(), bytes, libc::MADV_COLLAPSE) };
+    let _ = unsafe { advise(base.addr() as u64, bytes as u64, libc::MADV_COLLAPSE) };
 }
 
 /// Gives back the pages of a range of an object; they read as zero afterwards.
@@ -339,7 +444,35 @@ pub fn has_huge_pages(base: *const u8, bytes: usize) -> bool {
     unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &mut scan) > 0 }
 }
 
-/// madvise by its numbers, past every wrapper; as the C library's, but for errno.
+/// The error of a call whose arguments do not fit the memory.
+pub fn invalid() -> io::Error {
+    io::Error::from_raw_os_error(libc::EINVAL)
+}
+
+/// The error of a call that may be possible later.
+pub fn try_again() -> io::Error {
+    io::Error::from_raw_os_error(libc::EAGAIN)
+}
+
+/// The error of a descriptor that does not stand for what it was opened for any more.
+pub fn lost_descriptor() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADF)
+}
+
+/// Unlocks pages, past the function that the program calls.
+///
+/// # Errors
+/// What the kernel reports.
+pub fn unlock(address: u64, bytes: u64) -> io::Result<()> {
+    // SAFETY: changes how pages are kept; the kernel checks the addresses.
+    if unsafe { libc::syscall(libc::SYS_munlock, address, bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// madvise by its number, past the function of that name that this library exports, which is for the program;
+/// as the C library's, but for errno.
 ///
 /// # Errors
 /// What the kernel reports.
@@ -354,9 +487,42 @@ pub unsafe fn advise(address: u64, bytes: u64, advice: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this advice discards what is in private memory: MADV_DONTNEED, MADV_FREE.
-pub fn discards(advice: i32) -> bool {
-    advice == libc::MADV_DONTNEED || advice == libc::MADV_FREE
+/// Effect of an advice of madvise on private memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that a program can tell.
+    None,
+    /// The memory reads as zero afterwards, at once or later.
+    Discard,
+    /// The kernel refuses it, as there is no file.
+    Refused,
+    /// Children get the memory in another way or not at all, core files leave it out, or access faults.
+    Special,
+    /// A special effect ends.
+    Ordinary,
+}
+
+/// Whether the kernel refuses a hint for memory that is locked.
+pub fn is_for_unlocked(advice: i32) -> bool {
+    advice == libc::MADV_COLD || advice == libc::MADV_PAGEOUT
+}
+
+/// Returns the effect of an advice on private memory. An unknown advice is taken to be special.
+pub fn effect_of(advice: i32) -> Effect {
+    const DONTNEED_LOCKED: i32 = 24;
+    const GUARD_REMOVE: i32 = 103;
+    match advice {
+        libc::MADV_DONTNEED | libc::MADV_FREE | DONTNEED_LOCKED => Effect::Discard,
+        libc::MADV_REMOVE => Effect::Refused,
+        libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_WILLNEED => Effect::None,
+        libc::MADV_COLD | libc::MADV_PAGEOUT | libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
+            Effect::None
+        }
+        libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | libc::MADV_COLLAPSE => Effect::None,
+        libc::MADV_MERGEABLE | libc::MADV_UNMERGEABLE => Effect::None,
+        libc::MADV_DOFORK | libc::MADV_KEEPONFORK | libc::MADV_DODUMP | GUARD_REMOVE => Effect::Ordinary,
+        _ => Effect::Special,
+    }
 }
 
 /// Has three functions called around every fork of this process: before it, after it in the parent, and in the child.

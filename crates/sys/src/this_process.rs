@@ -156,6 +156,30 @@ pub fn lockable_bytes() -> Option<u64> {
     (!free).then_some(limit.rlim_cur)
 }
 
+/// Memory of this process that has to stay where it is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Registered with a device or an io_uring.
+    pub pinned: u64,
+    /// Locked, by the program or this library.
+    pub locked: u64,
+}
+
+/// Returns the memory that has to stay where it is, or `None` if the system does not say. Allocates nothing.
+pub fn held_memory() -> Option<Held> {
+    let mut text = [0u8; 4096];
+    let length = {
+        use std::io::Read;
+        std::fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text)).ok()?
+    };
+    let kilobytes = |name: &[u8]| {
+        let line = text[..length].split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        let digits = line.iter().copied().filter(u8::is_ascii_digit);
+        Some(digits.fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))))
+    };
+    Some(Held { pinned: kilobytes(b"VmPin:")? << 10, locked: kilobytes(b"VmLck:")? << 10 })
+}
+
 /// How long a file of this process may become, in bytes; `None`: any length.
 pub fn file_limit() -> Option<u64> {
     // What is not known limits nothing.
@@ -200,6 +224,16 @@ mod tests {
     #[test]
     fn a_descriptor_that_is_not_open_is_refused() {
         assert_eq!(adopt_descriptor(987_654).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn memory_that_is_locked_is_counted() {
+        let before = held_memory().unwrap();
+        let memory = crate::remap::map_private(4096).unwrap();
+        let locked = crate::remap::lock(memory, 4096).is_ok();
+        let after = held_memory().unwrap();
+        assert_eq!(after.pinned, before.pinned);
+        assert!(!locked || after.locked >= 4096);
     }
 
     #[test]

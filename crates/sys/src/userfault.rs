@@ -176,6 +176,7 @@ mod thread {
 
     /// Starts the thread.
     pub(super) fn start(faults: RawFd, stop: RawFd, count: &'static AtomicU64) -> io::Result<()> {
+        const { assert!(size_of::<libc::stat>() <= size_of::<[u64; 4 * MESSAGES]>()) };
         let polled = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let desk = Desk { polled: [polled(faults), polled(stop)], messages: [0; 4 * MESSAGES] };
         // Both stay: the thread may outlive whoever started it.
@@ -222,6 +223,9 @@ mod thread {
                 "jne 8f",
                 "cmp word ptr [r13 + 6], 1",
                 "jne 8f",
+                // A file that the program has put in its place is neither read nor closed.
+                "mov eax, 5; mov edi, dword ptr [r13]; mov rsi, r15; syscall",
+                "test eax, eax; jnz 7f; test dword ptr [r15 + {mode}], {kinds}; jnz 7f",
                 // Odd: something has changed. Whoever changed it goes on only when this has been read.
                 "lock inc qword ptr [r14]",
                 "3:",
@@ -237,18 +241,15 @@ mod thread {
                 // Odd for ever. Closes both and ends.
                 "8:",
                 "lock inc qword ptr [r14]",
-                "mov eax, 3",
-                "mov edi, dword ptr [r13]",
-                "syscall",
-                "mov eax, 3",
-                "mov edi, dword ptr [r13 + 8]",
-                "syscall",
-                "mov eax, 60",
-                "xor edi, edi",
-                "syscall",
-                "ud2",
+                "mov eax, 3; mov edi, dword ptr [r13]; syscall",
+                "mov eax, 3; mov edi, dword ptr [r13 + 8]; syscall",
+                "jmp 6f",
+                "7: lock inc qword ptr [r14]",
+                "6: mov eax, 60; xor edi, edi; syscall; ud2",
                 "9:",
                 bytes = const 32 * MESSAGES,
+                mode = const std::mem::offset_of!(libc::stat, st_mode),
+                kinds = const libc::S_IFMT,
                 inout("rax") libc::SYS_clone => thread,
                 in("rdi") flags,
                 in("rsi") stack,

@@ -27,6 +27,7 @@ use tutti_sys::{event, futex};
 use crate::bell::Bell;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::ring::{INLINE_BYTES, Ring, RingControl, RingRecord, RingSlot};
+use crate::watch::bell_is_lost;
 
 /// Payloads for whose successor the cache lines are fetched early. For shorter ones it costs more than it saves,
 /// longer ones are streams, whose lines have left the receiver's cache (measured by `examples/pingpong`).
@@ -384,8 +385,11 @@ impl Link for ShmLink {
 pub fn ring_doorbell(job: &Job, rank: u32, lane: u32) {
     bell(job.block(rank).doorbell_of(lane)).ring(|word, polled| {
         futex::wake_all(word);
-        if polled && let Some(bell) = job.bell(rank) {
-            event::strike(bell);
+        if polled
+            && let Some(bell) = job.bell(rank)
+            && !event::strike(bell)
+        {
+            bell_is_lost();
         }
     });
 }

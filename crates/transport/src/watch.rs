@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use tutti_sys::event;
+use tutti_sys::{event, this_process};
 
 /// Room for one sleep after the other.
 #[derive(Debug)]
@@ -50,8 +50,20 @@ impl<'a> Watch<'a> {
         let left = self.until.get().map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.map_or(timeout, |left| left.min(timeout));
         event::wait_ready(&descriptors, self.room.get().as_slice(), timeout);
-        event::damp(self.bell);
+        if !event::damp(self.bell) {
+            bell_is_lost();
+        }
     }
+}
+
+/// Ends the process, whose bell is lost: it could not wake others, or be woken, and would wait for ever.
+#[cold]
+pub(crate) fn bell_is_lost() -> ! {
+    this_process::say(
+        "Tutti: a descriptor that ranks are woken by does not stand for it any more: the program has closed it, or put \
+         another file in its place; a program may do so only with descriptors that it has opened\n",
+    );
+    this_process::exit_now(1)
 }
 
 #[cfg(test)]
@@ -112,7 +124,7 @@ mod tests {
         for lane in 0..3 {
             check(|job, _| ring_doorbell(job, 0, lane), None);
         }
-        check(|_, network| event::strike(network), None);
+        check(|_, network| assert!(event::strike(network)), None);
         check(|_, _| (), Some(Duration::from_millis(3)));
     }
 }

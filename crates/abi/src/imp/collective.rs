@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_core::buffer::device;
 use tutti_core::collective::{self, Collective, Operation, Shape, Side, Words};
 use tutti_core::communicator::Communicator;
 use tutti_core::engine::Array;
@@ -18,7 +19,7 @@ use crate::form::Form;
 use crate::generated::constants::{MPI_PROC_NULL, MPI_ROOT};
 use crate::handles::kind::{Comm, Datatype, Op};
 use crate::handles::request::handle_of;
-use crate::imp::memory::{beside, count, count_of, datatype, datatype_of, process};
+use crate::imp::memory::{beside, count, count_of, datatype, datatype_of, process, refuse_device};
 use crate::scope::{Address, Array as Handles, CountArray, In};
 use crate::types::MPI_Datatype;
 
@@ -98,17 +99,24 @@ fn items_at<'s>(
     if address.is_null() && items > 0 && size > 0 && datatype.true_lb() == 0 {
         return Err(wrong_buffer(name, "a null pointer"));
     }
+    if items > 0 && size > 0 {
+        let first = at.offset(datatype.true_lb() as isize);
+        refuse_device(first, || name_of_buffer(name).unwrap_or_else(|| "a buffer".to_string()))?;
+    }
     Ok(Array { base: at.pointer(), count: items, datatype })
 }
 
 #[cold]
 fn wrong_buffer(datatype: &str, what: &str) -> Error {
-    let reason = match datatype {
-        // Reductions have two buffers of it.
-        "datatype" => format!("a buffer is {what}"),
-        _ => format!("argument {} is {what}", beside(datatype.trim_end_matches('s'), "buf")),
-    };
+    let name = name_of_buffer(datatype);
+    let reason = name.map_or_else(|| format!("a buffer is {what}"), |name| format!("{name} is {what}"));
     Error::new(ErrorClass::Buffer, reason)
+}
+
+/// The buffer whose datatype has this name; `None` where there are two, as reductions have.
+#[cold]
+fn name_of_buffer(datatype: &str) -> Option<String> {
+    (datatype != "datatype").then(|| format!("argument {}", beside(datatype.trim_end_matches('s'), "buf")))
 }
 
 pub(super) fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
@@ -274,6 +282,12 @@ fn replay_call_with<const N: usize>(
         return None;
     }
     let (process, addresses) = (process().ok()?, [send.pointer(), recv.pointer()]);
+    // What is refused is refused where the arguments are looked at.
+    if device::is_checked(usize::MAX)
+        && buffers.iter().any(|buffer| refuse_device(*buffer, String::new).is_err())
+    {
+        return None;
+    }
     match form {
         // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
         Form::Blocking(_) => unsafe {

@@ -5,7 +5,7 @@
 //! on.
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::buffer::{Buffer, ByteRun};
+use tutti_core::buffer::{Buffer, ByteRun, device};
 use tutti_core::point_to_point::Typed;
 use tutti_core::process::{self, Process};
 use tutti_core::type_object::TypeObject;
@@ -178,18 +178,35 @@ pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<M
 /// Refuses an address at which `count` items of `datatype` cannot be.
 ///
 /// # Errors
-/// `Buffer` for a null pointer or MPI_IN_PLACE.
+/// `Buffer` for a null pointer, MPI_IN_PLACE or memory of a device.
 #[inline(always)]
 pub fn check_address(address: Address, name: &str, count: u64, datatype: &Datatype) -> Result<()> {
-    if address.bits() > 1 { Ok(()) } else { check_bottom(name, count, datatype) }
+    if device::is_checked(address.bits()) { look_at(address, name, count, datatype) } else { Ok(()) }
 }
 
-/// As [`check_address`] at MPI_BOTTOM, where absolute addresses count from.
+/// Looks at an address that [`check_address`] suspects. Absolute addresses count from MPI_BOTTOM.
 #[cold]
-fn check_bottom(name: &str, count: u64, datatype: &Datatype) -> Result<()> {
-    if count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
+fn look_at(address: Address, name: &str, count: u64, datatype: &Datatype) -> Result<()> {
+    if count == 0 || datatype.size() == 0 {
+        return Ok(());
+    }
+    if address.bits() <= 1 && datatype.true_lb() == 0 {
         let reason = format!("argument {name} is a null pointer or MPI_IN_PLACE");
         return Err(Error::new(ErrorClass::Buffer, reason));
+    }
+    refuse_device(address.offset(datatype.true_lb() as isize), || format!("argument {name}"))
+}
+
+/// Refuses memory of a device; `what` names the argument.
+///
+/// # Errors
+/// `Buffer`.
+#[inline(always)]
+pub fn refuse_device(address: Address, what: impl Fn() -> String) -> Result<()> {
+    if device::is_checked(address.bits())
+        && let Some(why) = device::complaint(address.bits() as u64)
+    {
+        return Err(Error::new(ErrorClass::Buffer, format!("{}: {why}", what())));
     }
     Ok(())
 }

@@ -36,6 +36,7 @@ fn rest(buffer: Address, size: i64, position: i64, name: &str) -> Result<(*mut u
     if buffer.is_null() && size > position {
         return Err(Error::new(ErrorClass::Buffer, format!("argument {name} is a null pointer")));
     }
+    memory::refuse_device(buffer, || format!("argument {name}"))?;
     let start =
         if buffer.is_null() { std::ptr::dangling_mut() } else { buffer.pointer().wrapping_add(position) };
     Ok((start, size - position))

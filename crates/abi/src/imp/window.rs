@@ -22,7 +22,7 @@ use crate::generated::constants::*;
 use crate::handles::kind::{Comm, Errhandler, Group, Info, Win};
 use crate::imp::attribute;
 use crate::imp::error_handler::{call_handler, return_handle};
-use crate::imp::memory::process;
+use crate::imp::memory::{process, refuse_device};
 use crate::scope::{Address, CountOut, HandleOut, In, Out, Text, TextOut};
 
 /// A size of memory.
@@ -56,6 +56,7 @@ fn make(
     if flavor == Flavor::Create && base.is_null() && bytes > 0 {
         return Err(Error::new(ErrorClass::Base, "argument base is a null pointer"));
     }
+    refuse_device(base, || "argument base".to_string())?;
     // SAFETY: see the module's Safety section.
     let base = unsafe { Base::new(base.pointer()) };
     let window =
@@ -137,6 +138,7 @@ pub fn shared_query(
 
 /// MPI_Win_attach.
 pub fn attach(call: &mut Call, win: In<Win>, base: Address, size: i64) -> Result<()> {
+    refuse_device(base, || "argument base".to_string())?;
     win.get()?.attach(&call.held, base.bits() as u64, size_of(size)?)
 }
 

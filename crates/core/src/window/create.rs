@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize};
 use tutti_base::config::OneSided;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::job::Slot;
+use tutti_sys::this_process;
 use tutti_transport::exposure::Record;
 use tutti_transport::window::Control;
 
@@ -241,7 +242,7 @@ fn check(process: &Process, comm: &Communicator, flavor: Flavor, cards: &[Card],
         return Err(Error::new(ErrorClass::RmaShared, reason));
     }
     if cards[near.ranks[0] as usize].slot == 0 {
-        return Err(Error::new(ErrorClass::NoMem, "the node has no shared memory for the window"));
+        return Err(no_memory(this_process::file_limit()));
     }
     Ok(())
 }
@@ -315,6 +316,14 @@ fn make(
         hints: FirstLaneCell::new(hints),
         comm,
     })
+}
+
+/// The error of a window for which there is no room; `limit` is that of the length of files in this process.
+fn no_memory(limit: Option<u64>) -> Error {
+    let reason = "the node has no shared memory for the window";
+    let limit =
+        limit.map(|bytes| format!("; files may have {bytes} bytes here (ulimit -f), and it lies in one"));
+    Error::new(ErrorClass::NoMem, format!("{reason}{}", limit.unwrap_or_default()))
 }
 
 /// Where the memory of each member is; `base` is what they have allocated on this node, by station.

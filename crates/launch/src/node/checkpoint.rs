@@ -371,7 +371,9 @@ impl Node {
     fn ring(&self) {
         let Some(ranks) = &self.ranks else { return };
         let object = ranks.object();
-        (0..object.header().local_ranks).filter_map(|local| object.bell(local)).for_each(event::strike);
+        (0..object.header().local_ranks).filter_map(|local| object.bell(local)).for_each(|bell| {
+            event::strike(bell);
+        });
     }
 
     /// Lets ranks that were made from a set go on.

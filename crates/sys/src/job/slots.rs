@@ -5,7 +5,6 @@
 //! that are to map it; when nobody uses it any more, the one that took it drops it, which gives its pages back.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -77,14 +76,15 @@ impl Drop for Slot {
 impl Job {
     /// Takes a slot. All generations of a node have theirs from its first object.
     pub(super) fn take_slot(&self) -> io::Result<u32> {
-        memory::grow(self.fd(), OBJECT_BYTES)?;
+        memory::grow(self.object()?, OBJECT_BYTES)?;
         self.first().node().slots.take().ok_or_else(|| io::ErrorKind::StorageFull.into())
     }
 
     /// Gives a slot back, and its pages.
     pub(super) fn give_slot_back(&self, number: u32) {
         // A slot whose pages stay must not be given to somebody who expects zeros.
-        if memory::punch(self.fd().as_fd(), u64::from(number) << SLOT_SHIFT, 1 << SLOT_SHIFT).is_ok() {
+        let punch = |object| memory::punch(object, u64::from(number) << SLOT_SHIFT, 1 << SLOT_SHIFT);
+        if self.object().and_then(punch).is_ok() {
             self.first().node().slots.give_back(number);
         }
     }
@@ -100,9 +100,10 @@ impl Job {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let start = u64::from(number) << SLOT_SHIFT;
-        memory::reserve(self.fd(), start, bytes)?;
+        let object = self.object()?;
+        memory::reserve(object, start, bytes)?;
         let alignment = usize::try_from(alignment).map_err(|_| io::ErrorKind::InvalidInput)?;
-        Mapping::aligned_range(self.fd(), start, length, alignment)
+        Mapping::aligned_range(object, start, length, alignment)
     }
 
     /// Maps the first `bytes` of a slot that is taken, at any page.

@@ -38,6 +38,7 @@ impl Blocks {
     ) -> Option<NonNull<u8>> {
         self.object = Some(object);
         let bytes = size_class(bytes);
+        self.drop_retired(object);
         let kept = self.free.iter().position(|block| block.bytes == bytes);
         let block = match kept {
             Some(index) => self.free.swap_remove(index),
@@ -56,13 +57,31 @@ impl Blocks {
         let index = self.used.iter().position(|block| block.start == start)?;
         let block = self.used.swap_remove(index);
         let kept: u64 = self.free.iter().map(|block| block.bytes).sum();
-        if kept + block.bytes <= KEPT_BYTES {
+        if self.is_of_current(&block) && kept + block.bytes <= KEPT_BYTES {
             self.free.push(block);
-        } else if let Some(object) = self.object.filter(|object| object.is_current()) {
+        } else {
             // SAFETY: the caller's promise.
-            unsafe { destroy(object, block) };
+            unsafe { destroy(self.object.filter(|_| self.is_of_current(&block)), block) };
         }
         Some(block.bytes)
+    }
+
+    /// Whether a block is shared: a fork makes blocks private with all else.
+    fn is_of_current(&self, block: &Block) -> bool {
+        self.object.is_some_and(|object| object.is_current() && object.key() == block.object)
+    }
+
+    /// Drops free blocks that a fork has made private.
+    fn drop_retired(&mut self, object: &Object) {
+        let key = object.key();
+        self.free.retain(|block| {
+            let is_shared = block.object == key;
+            if !is_shared {
+                // SAFETY: nobody uses a free block.
+                unsafe { destroy(None, *block) };
+            }
+            is_shared
+        });
     }
 
     /// Whether an address is in a block.
@@ -70,11 +89,11 @@ impl Blocks {
         self.used.iter().any(|block| (block.start..block.start + block.bytes).contains(&address))
     }
 
-    /// Where a buffer is in the object, if it is part of a block.
+    /// Finds the place of a buffer in the current object, if it is part of a block.
     #[inline]
-    pub(super) fn find(&self, address: u64, bytes: u64) -> Option<Place> {
+    pub(super) fn find(&self, object: &Object, address: u64, bytes: u64) -> Option<Place> {
         let inside = |block: &&Block| address >= block.start && address + bytes <= block.start + block.bytes;
-        let block = self.used.iter().find(inside)?;
+        let block = self.used.iter().find(inside).filter(|block| block.object == object.key())?;
         Some(Place {
             start: address,
             end: address + bytes,
@@ -94,13 +113,15 @@ fn size_class(bytes: u64) -> u64 {
 
 fn make(object: &Object, bytes: u64, limit: u64) -> Option<Block> {
     let mut state = state();
-    if !object.is_current() || state.live_bytes + bytes > limit {
+    let is_usable = object.is_current() && object.is_intact();
+    if !is_usable || state.live_bytes + bytes > limit {
         return None;
     }
     let offset = state.take_slot(0, bytes).ok()?;
     match remap::map(object.fd(), offset, bytes as usize) {
         Ok(base) => {
-            let block = Block { start: base.expose_provenance() as u64, bytes, offset };
+            let start = base.expose_provenance() as u64;
+            let block = Block { start, bytes, offset, object: object.key() };
             state.blocks.push(block);
             Some(block)
         }
@@ -111,16 +132,20 @@ fn make(object: &Object, bytes: u64, limit: u64) -> Option<Block> {
     }
 }
 
+/// Unmaps a block, and frees its room in `object`, whose block it is if there is one.
+///
 /// # Safety
 /// Nobody uses the block any more.
-unsafe fn destroy(object: &Object, block: Block) {
+unsafe fn destroy(object: Option<&Object>, block: Block) {
     let mut state = state();
-    state.blocks.retain(|other| *other != block);
     // SAFETY: the caller's promise.
     unsafe {
         remap::unmap(std::ptr::with_exposed_provenance_mut(block.start as usize), block.bytes as usize)
     };
-    state.free_slot(object, block.offset, block.bytes);
+    if let Some(object) = object.filter(|object| object.is_current()) {
+        state.blocks.retain(|other| *other != block);
+        state.free_slot(object, block.offset, block.bytes);
+    }
 }
 
 #[cfg(test)]

@@ -21,20 +21,16 @@
 //! ([`super::object::State::is_unused`]). Elsewhere pages that are mapped already (an overlap with a buffer converted before) are
 //! moved on, and regions are given back, only while nothing of this process is lent: no peer has a window then.
 //!
-//! *What the program can tell afterwards.* Shared memory behaves as private memory did, but for
-//! - fork: see `fork`;
-//! - mremap that grows it: zeros, as before, since a slot is larger than any process (`object`);
-//! - madvise that discards: DONTNEED and FREE make zeros of private memory. `libmpi_abi.so` exports a `madvise` that does
-//!   the same to mapped memory (`discard`); it serves programs that are linked to it. Behind it, the pages are locked
-//!   (mlock2 with ONFAULT), which makes the kernel refuse all discarding with an error (EINVAL), as for any locked memory:
-//!   allocators that purge by calls of their own (jemalloc, mimalloc, tcmalloc) are told and know how to deal with it, and
-//!   nothing is without effect in silence. Where RLIMIT_MEMLOCK is too
-//!   low, only memory of the C library's own malloc is converted: it discards free memory only (malloc_trim, the tops
-//!   of thread arenas) and clears for calloc whatever it has had in use before.
-//! - registrations of pages with devices: the reason of a refusal;
-//! - attributes of the mapping: a hint for huge pages is honoured anew; names, DONTDUMP, protection keys are lost.
+//! *What the program can tell afterwards.* Calls that treat shared memory otherwise than private memory are
+//! led to this library, which does what they would do to private memory ([`super::calls`]). Behind that, the
+//! pages are locked (mlock2 with ONFAULT), which makes the kernel refuse all discarding with an error
+//! (EINVAL), as for any locked memory: a system call that code makes by itself is not without effect in
+//! silence. Where RLIMIT_MEMLOCK is too low, only memory of the C library's own malloc is converted: it
+//! discards free memory only (malloc_trim, the tops of thread arenas) and clears for calloc whatever it has
+//! had in use before. Memory with attributes of its own is refused. A hint for huge pages is honoured anew;
+//! the name of an anonymous mapping is lost.
 //!
-//! Unmapping, moving, splitting and protecting need no handling: nothing here relies on where the memory was
+//! Unmapping, splitting and protecting need no handling: nothing here relies on where the memory was
 //! (`object`).
 //!
 //! *What can fail.* Everything that can is done before the replacement, and a failed replacement is repeated in another
@@ -47,9 +43,10 @@
 
 use tutti_sys::maps::{Area, Maps};
 use tutti_sys::signal::Mask;
-use tutti_sys::{remap, userfault};
+use tutti_sys::{device, remap, this_process, userfault};
 
-use super::object::{HUGE_BYTES, Object, state, threads};
+use super::calls;
+use super::object::{HUGE_BYTES, MAPPING_NAME, Object, state, threads};
 use super::record::PAGE_BYTES;
 use super::refusal::Refusal;
 
@@ -91,11 +88,10 @@ pub(super) unsafe fn convert(
     if end <= start || end - start < bounds.at_least || (end - start) * 2 < bytes {
         return Err(Refusal::TooSmall);
     }
+    check_program(start, end)?;
     let mut state = state();
-    if !object.is_current() {
-        return Err(Refusal::Forked);
-    }
-    let maps = object.maps.as_ref().ok_or(Refusal::NoQuery)?;
+    check_object(object)?;
+    let maps = object.maps.ok_or(Refusal::NoQuery)?;
     let grown = end_of_mapped(object, maps, start, end)
         .filter(|&(from, offset)| state.is_unused(object, offset, end - from));
     let from = grown.map_or(start, |(from, _)| from);
@@ -105,6 +101,7 @@ pub(super) unsafe fn convert(
     // Memory that the program has locked must stay locked.
     let locked_by_program = check_process()? > state.locked_bytes;
     let in_malloc = object.plain_malloc && !locked_by_program && is_from_malloc(maps, address, start, from);
+    check_device(from, end)?;
     check_nodes(from, end)?;
     let bytes = end - from;
     if state.live_bytes + bytes > bounds.limit && bounds.idle {
@@ -139,6 +136,27 @@ pub(super) unsafe fn convert(
             state.live_bytes -= bytes - part;
             Ok(part)
         }
+    }
+}
+
+/// Whether calls of the program that concern the memory are seen, and it has no attribute that it would lose.
+fn check_program(start: u64, end: u64) -> Result<(), Refusal> {
+    match () {
+        () if tutti_sys::calls::are_made_past_this() => Err(Refusal::OwnCalls),
+        () if calls::is_special(start, end) => Err(Refusal::Special),
+        () => Ok(()),
+    }
+}
+
+/// Whether memory can be moved to the object, under the lock of the account.
+fn check_object(object: &Object) -> Result<(), Refusal> {
+    match () {
+        // A fork in another thread has retired it.
+        () if !object.is_current() && object.is_own() => Err(Refusal::Busy),
+        () if !object.is_current() => Err(Refusal::Forked),
+        // A file of the program in its place would be written.
+        () if !object.is_intact() => Err(Refusal::NoObject),
+        () => Ok(()),
     }
 }
 
@@ -239,8 +257,15 @@ unsafe fn move_piece(
     bytes: u64,
 ) -> Result<(), Refusal> {
     let length = bytes as usize;
-    // SAFETY: readable memory, as the areas showed.
-    let stored = unsafe { remap::store(object.fd(), offset, target, length) };
+    // Where files have a limit, a write beyond it would end the program (SIGXFSZ), whatever the file.
+    let stored = match this_process::file_limit() {
+        // SAFETY: readable memory, as the areas showed.
+        None => unsafe { remap::store(object.fd(), offset, target, length) },
+        Some(_) => remap::OwnMemory::open().and_then(|memory| {
+            // SAFETY: the alias is as long, and known to nobody.
+            unsafe { memory.copy(target as u64, alias, length) }
+        }),
+    };
     if !stored.is_ok_and(|stored| stored == length) {
         return Err(Refusal::System);
     }
@@ -282,7 +307,9 @@ fn check_areas(object: &Object, maps: &Maps, start: u64, end: u64, idle: bool) -
 }
 
 fn check_area(object: &Object, area: &Area, name: &str, stack: u64) -> Result<(), Refusal> {
-    let own = object.is_mapped_in(area);
+    // Of an earlier object, private since a fork.
+    let is_kept = !area.shared && name.as_bytes() == MAPPING_NAME;
+    let own = object.is_mapped_in(area) || is_kept;
     match () {
         () if (area.start..area.end).contains(&stack) || name.starts_with("[stack") => Err(Refusal::Stack),
         () if area.page_bytes != PAGE_BYTES => Err(Refusal::HugeTlb),
@@ -296,18 +323,22 @@ fn check_area(object: &Object, area: &Area, name: &str, stack: u64) -> Result<()
 
 /// Whether something in this process may hold on to pages that are about to be replaced; how many bytes are locked.
 fn check_process() -> Result<u64, Refusal> {
-    let status = std::fs::read_to_string("/proc/self/status").map_err(|_| Refusal::System)?;
-    let kilobytes = |name: &str| {
-        let size = status.lines().find_map(|line| line.strip_prefix(name))?;
-        size.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-    };
-    if kilobytes("VmPin:").is_some_and(|size| size > 0) {
+    let held = this_process::held_memory().ok_or(Refusal::System)?;
+    if held.pinned > 0 {
         return Err(Refusal::Pinned);
     }
     if has_descriptor(|fd, target| target == "anon_inode:[userfaultfd]" && !userfault::is_watcher(fd))? {
         return Err(Refusal::Userfault);
     }
-    Ok(kilobytes("VmLck:").unwrap_or(0) << 10)
+    Ok(held.locked)
+}
+
+/// Whether the driver of a device knows some of the memory, and holds on to its pages.
+fn check_device(start: u64, end: u64) -> Result<(), Refusal> {
+    let is_known = |address: u64| device::kind(address) != device::MemoryKind::Unknown;
+    let step = ((end - start) / SAMPLES).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES) as usize;
+    let is_held = device::has_driver() && (start..end).step_by(step).any(is_known);
+    if is_held { Err(Refusal::Pinned) } else { Ok(()) }
 }
 
 /// Whether the pages are where new ones would be: on the node of this thread.

@@ -1,34 +1,49 @@
-//! fork: the child gets the mapped memory as it was, private, at the same addresses.
+//! fork: the child gets exposed memory as it was, private, at the same addresses.
 //!
-//! Mappings of the object are not inherited (MADV_DONTFORK). Before a fork each of them is copied to fresh private memory,
-//! which is; the child moves the copy to the address, the parent drops it. So the child has the content as it was
-//! at the fork, neither sees what the other writes later, and what other threads of the parent write meanwhile is not
-//! lost, since they go on writing the original. vfork, posix_spawn and exec share or leave the address space and need
-//! nothing. A child of a bare clone system call, which runs no handlers, has no memory at those addresses and faults at
-//! the first touch: loud, not wrong.
+//! Mappings of the object are not inherited (MADV_DONTFORK). Before a fork they are made private in place:
+//! the same pages of the object, mapped private (MAP_PRIVATE) in the parent. From there on the kernel does
+//! what it does at every fork: both processes see what was there, and each gets a page of its own when it
+//! writes one. The object is retired with it ([`object::retire`]): its pages are what parent and child share,
+//! so nobody stores into it any more, and they are free when the last process has unmapped them. Buffers that
+//! are used again are exposed again, in a new object. A fork costs a call a mapping, and no copy.
 //!
-//! The cost is a copy of at most TUTTI_MAPPED_LIMIT bytes at each fork.
+//! Peers that read lent memory go on reading the retired object, which holds what the owner has lent: the
+//! owner does not write that memory until the loan ends. Memory that peers may write cannot be retired, since
+//! the owner would not see what they store. As long as such a loan lives (an operation that another thread is
+//! in, a window), or a device has registered memory, mappings stay as they are, and each is copied: to fresh
+//! private memory, which the child moves to the address and the parent drops. Other threads of the parent go
+//! on writing the original meanwhile.
+//!
+//! vfork, posix_spawn and exec share or leave the address space and need nothing. The handlers run around
+//! `fork` by pthread_atfork, and around other calls that make children by [`super::calls`].
 //!
 //! # Safety
-//! The lock of the account is held from before the fork until after it, in parent and child, so no conversion is under
-//! way in between. Its holders never fork, never wait for other threads and take no lock but the allocator's, which the C
-//! library takes for a fork after it has called the handlers: the same order. In the child nothing is allocated or
-//! freed.
+//! The lock of the account is held from before the fork until after it, in parent and child, so no conversion
+//! is under way in between. Its holders never fork, never wait for other threads and take no lock but the
+//! allocator's, which the C library takes for a fork after it has called the handlers: the same order.
+//! Nothing is allocated or freed here.
 
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{MutexGuard, Once};
 
 use tutti_sys::maps::Area;
-use tutti_sys::remap;
+use tutti_sys::remap::{self, OwnMemory, PageRights};
+use tutti_sys::{device, this_process};
 
-use super::object::{self, Object, State};
+use super::loans::Gate;
+use super::object::{self, Locked, Object, State};
 use super::refusal::Refusal;
 
-/// Mappings that a fork carries over.
+/// Mappings that a fork carries over as copies.
 const COPIES: usize = 16 << 10;
+
+/// Loans of this process for being written.
+pub(super) static GATE: Gate = Gate::new();
+/// Whether pages of the object were registered with a device by this library.
+static HAS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// A copy of a mapping.
 #[derive(Clone, Copy)]
@@ -36,14 +51,12 @@ struct Copy {
     from: *mut u8,
     to: *mut u8,
     bytes: usize,
-    readable: bool,
-    writable: bool,
-    executable: bool,
+    rights: PageRights,
 }
 
 /// A fork under way: from the handler before it to the one after it.
 struct UnderWay {
-    state: Option<MutexGuard<'static, State>>,
+    state: Option<Locked>,
     /// Room for [`COPIES`].
     copies: *mut Copy,
     count: usize,
@@ -69,17 +82,26 @@ pub(super) fn install() -> Result<(), Refusal> {
     if FAILED.load(Ordering::Relaxed) { Err(Refusal::System) } else { Ok(()) }
 }
 
-unsafe extern "C" fn before() {
-    let state = object::state();
+/// Notes that a device holds pages of the object: they must stay this process's.
+pub(super) fn note_registration() {
+    HAS_REGISTERED.store(true, Ordering::Relaxed);
+}
+
+/// The handler before a fork.
+pub(super) unsafe extern "C" fn before() {
+    let mut state = object::state();
     // SAFETY: the lock is held.
     let under_way = unsafe { &mut *UNDER_WAY.0.get() };
-    if let Some(object) = object::existing() {
+    if let Some(object) = object::existing()
+        && !make_all_private(object, &mut state)
+    {
         under_way.copy_all(object, &state);
     }
     under_way.state = Some(state);
 }
 
-unsafe extern "C" fn parent() {
+/// The handler after a fork, in the parent.
+pub(super) unsafe extern "C" fn parent() {
     // SAFETY: the lock is held, by this thread since `before`.
     let under_way = unsafe { &mut *UNDER_WAY.0.get() };
     for copy in under_way.finish() {
@@ -90,17 +112,16 @@ unsafe extern "C" fn parent() {
     drop(under_way.state.take());
 }
 
-unsafe extern "C" fn child() {
+/// The handler after a fork, in the child.
+pub(super) unsafe extern "C" fn child() {
     // SAFETY: the lock is held, by this thread since `before`; the child has no other.
     let under_way = unsafe { &mut *UNDER_WAY.0.get() };
     for copy in under_way.finish() {
         // SAFETY: nothing is mapped at the target, since the mapping was not inherited.
         let moved = unsafe {
-            remap::move_over(copy.from, copy.to, copy.bytes).and_then(|()| {
-                if copy.readable && copy.writable && !copy.executable {
-                    return Ok(());
-                }
-                remap::protect(copy.to, copy.bytes, copy.readable, copy.writable, copy.executable)
+            remap::move_over(copy.from, copy.to, copy.bytes).and_then(|()| match copy.rights {
+                PageRights::BOTH => Ok(()),
+                rights => remap::protect(copy.to, copy.bytes, rights),
             })
         };
         if moved.is_err() {
@@ -108,15 +129,85 @@ unsafe extern "C" fn child() {
         }
     }
     under_way.release_room();
+    GATE.forget();
     if let Some(mut state) = under_way.state.take() {
         object::forget(&mut state);
     }
 }
 
 fn complain() {
-    tutti_sys::this_process::say(
+    this_process::say(
         "Tutti: fork: no memory for a copy of mapped buffers, which the child lacks (TUTTI_MAPPED=never helps)\n",
     );
+}
+
+/// Access rights of an area.
+pub(super) fn rights(area: &Area) -> PageRights {
+    PageRights { read: area.readable, write: area.writable, execute: area.executable }
+}
+
+/// Makes all mappings of the object private in place and retires it; false if that is not possible, and
+/// nothing was done.
+fn make_all_private(object: &Object, state: &mut State) -> bool {
+    let is_held = || HAS_REGISTERED.load(Ordering::Relaxed) || device::knows_driver();
+    let is_pinned = || this_process::held_memory().is_none_or(|held| held.pinned > 0);
+    if is_held() || is_pinned() || !object.is_intact() || !GATE.close() {
+        return false;
+    }
+    let (mut done, mut failed) = (0, 0);
+    each_mapping(object, state, |start, bytes, offset, rights| {
+        // What has failed once is out of memory.
+        if failed == 0 && make_private(object, (start, bytes), offset, rights, state.locked_bytes > 0) {
+            done += 1;
+        } else {
+            failed += 1;
+        }
+    });
+    if done > 0 {
+        object::retire(state, object);
+    }
+    GATE.open();
+    if done > 0 && failed > 0 {
+        complain();
+    }
+    done > 0 || failed == 0
+}
+
+fn make_private(
+    object: &Object,
+    (start, bytes): (u64, u64),
+    offset: u64,
+    rights: PageRights,
+    lock: bool,
+) -> bool {
+    let to: *mut u8 = std::ptr::without_provenance_mut(start as usize);
+    // SAFETY: a mapping of these bytes of the object, as the kernel has just said, or a block of them.
+    let mapped = unsafe { remap::map_private_over(object.fd(), offset, (to, bytes as usize), rights) };
+    if lock {
+        // Best effort: a call that discards, and passes by this library, is refused.
+        let _ = remap::lock(to, bytes as usize);
+    }
+    mapped.is_ok()
+}
+
+/// Calls `work` with the address, the bytes, the offset and the rights of each mapping of the object.
+fn each_mapping(object: &Object, state: &State, mut work: impl FnMut(u64, u64, u64, PageRights)) {
+    let Some(maps) = object.maps else {
+        // Without the kernel's account only the library's own blocks are shared, and they stay where they
+        // are.
+        for block in &state.blocks {
+            work(block.start, block.bytes, block.offset, PageRights::BOTH);
+        }
+        return;
+    };
+    let mut at = 0;
+    while let Ok(Some(area)) = maps.shared_from(at) {
+        at = area.end;
+        // Peers' objects and other shared files are inherited or not as whoever mapped them wished.
+        if object.is_mapped_in(&area) {
+            work(area.start, area.end - area.start, area.offset, rights(&area));
+        }
+    }
 }
 
 impl UnderWay {
@@ -124,45 +215,39 @@ impl UnderWay {
         self.count = 0;
         let Ok(room) = remap::map_private(COPIES * size_of::<Copy>()) else { return complain() };
         self.copies = room.cast();
-        let Some(maps) = object.maps.as_ref() else {
-            // Without the kernel's account only the library's own blocks are shared, and they stay where they are.
-            for block in &state.blocks {
-                self.copy(object, block.start, block.bytes, block.offset, None);
-            }
-            return;
-        };
-        let mut at = 0;
-        while let Ok(Some(area)) = maps.shared_from(at) {
-            at = area.end;
-            // Peers' objects and other shared files are inherited or not as whoever mapped them wished.
-            if object.is_mapped_in(&area) {
-                self.copy(object, area.start, area.end - area.start, area.offset, Some(&area));
-            }
-        }
+        // The content of the object is the faster way, and cannot be had if its descriptor is lost.
+        let is_intact = object.is_intact();
+        let Ok(memory) = OwnMemory::open() else { return complain() };
+        each_mapping(object, state, |start, bytes, offset, rights| {
+            self.copy((start, bytes), rights, |into| {
+                // SAFETY: `copy` passes fresh memory of that length.
+                unsafe {
+                    match is_intact {
+                        true => remap::load(object.number(), offset, into, bytes as usize),
+                        false => memory.copy(start, into, bytes as usize),
+                    }
+                }
+            });
+        });
     }
 
-    /// Copies a mapping by its content in the object: its pages may be protected.
-    fn copy(&mut self, object: &Object, start: u64, bytes: u64, offset: u64, area: Option<&Area>) {
+    /// Copies a mapping, whose pages may be protected, by `load`.
+    fn copy(
+        &mut self,
+        (start, bytes): (u64, u64),
+        rights: PageRights,
+        load: impl FnOnce(*mut u8) -> std::io::Result<usize>,
+    ) {
         let Some(from) = (self.count < COPIES).then(|| remap::map_private(bytes as usize).ok()).flatten()
         else {
             return complain();
         };
-        // SAFETY: fresh memory of that length.
-        let loaded = unsafe { remap::load(object.number(), offset, from, bytes as usize) };
-        if !matches!(loaded, Ok(whole) if whole as u64 == bytes) {
+        if !matches!(load(from), Ok(whole) if whole as u64 == bytes) {
             complain();
         }
-        let allowed = |may: fn(&Area) -> bool, otherwise: bool| area.map_or(otherwise, may);
-        let copy = Copy {
-            from,
-            to: std::ptr::without_provenance_mut(start as usize),
-            bytes: bytes as usize,
-            readable: allowed(|area| area.readable, true),
-            writable: allowed(|area| area.writable, true),
-            executable: allowed(|area| area.executable, false),
-        };
+        let to = std::ptr::without_provenance_mut(start as usize);
         // SAFETY: there is room for as many.
-        unsafe { self.copies.add(self.count).write(copy) };
+        unsafe { self.copies.add(self.count).write(Copy { from, to, bytes: bytes as usize, rights }) };
         self.count += 1;
     }
 

@@ -9,11 +9,11 @@
 //!   call is under way ([`Watcher::is_changing`]) before the count is looked at. A process with one thread cannot be in such a call.
 //! - *mprotect*: changes no page. The owner reads a byte of each page before it lends them, so whatever would become of a program that
 //!   reads its buffer there (a fault, a handler that fills the page) becomes of it now. Only memory that is lent for being read is remembered.
-//! - *madvise that discards*: as for all mapped memory (`convert`).
-//! - *fork*: the child has no object ([`Object::is_current`]), and its copies are not watched.
-//! - *shmat with SHM_REMAP, and remap_file_pages*, over a buffer that was used in MPI calls often: the kernel tells of neither. The
-//!   second is only for memory that the program itself has mapped shared, which is never converted. The first is the one case that
-//!   is not noticed; `TUTTI_MAPPED_WATCH=0` is for a program that does it.
+//! - *madvise that discards*: as for all mapped memory (`calls`).
+//! - *fork*: the child has no object ([`Object::is_current`]). The parent's mappings become private by mmap
+//!   over them, of which the kernel tells, and the object is not current any more.
+//! - *shmat with SHM_REMAP, and remap_file_pages*: the kernel tells of neither. Before the first the memory
+//!   is made plain (`calls`), of which it tells; the second is refused.
 //!
 //! # Safety
 //! Pages are read that the caller lends: they are readable, or the program is wrong.

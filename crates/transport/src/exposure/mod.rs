@@ -13,15 +13,16 @@
 
 mod back_ends;
 mod blocks;
+mod calls;
 mod convert;
 mod count;
-mod discard;
 mod fork;
 mod known;
 mod loans;
 mod object;
 mod peers;
 mod policy;
+mod private;
 mod proofs;
 mod record;
 mod refusal;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use back_ends::{BackEnd, Unavailable};
-pub use discard::advise;
+pub use calls::advise;
 pub use object::{Pages, pages};
 pub use peers::Peers;
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
@@ -49,9 +50,10 @@ use loans::Loans;
 use object::{Object, Place};
 use policy::{Advice, Policy};
 use proofs::Proofs;
-use record::RecordLayout;
+use record::{GATED, RecordLayout, SETTLED};
 use tutti_base::config::{Config, Mapped};
 use tutti_sys::job::{Job, Reach};
+use tutti_sys::kept;
 
 use crate::Peer;
 use crate::locality::{CoreDistance, WHOLE, WriteBack, write_back};
@@ -113,6 +115,8 @@ pub struct Exposures {
     limit_bytes: u64,
     policy: Policy,
     object: Option<&'static Object>,
+    /// Objects that this process has had, the current one included.
+    objects: u32,
     /// Address ranges that were made shared: a hint that it is worth asking the kernel.
     hints: Vec<(u64, u64)>,
     blocks: Blocks,
@@ -139,6 +143,7 @@ impl Exposures {
     /// From the settings of this process.
     pub fn new(config: &Config) -> Exposures {
         let back_end = BackEnd::choose(config);
+        calls::install(config.memory.mapped != Mapped::Never);
         // What XPMEM maps need not be moved.
         let mapped = if back_end == Ok(BackEnd::Xpmem) { Mapped::Never } else { config.memory.mapped };
         Exposures {
@@ -149,6 +154,7 @@ impl Exposures {
             limit_bytes: config.memory.mapped_limit,
             policy: Policy::new(&config.clone().but(|c| c.memory.mapped = mapped)),
             object: None,
+            objects: 0,
             hints: Vec::new(),
             blocks: Blocks::default(),
             known: Known::new(config.memory.mapped_watch),
@@ -371,6 +377,9 @@ impl Exposures {
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
         self.loans.end();
+        if record.flags & GATED != 0 {
+            fork::GATE.end();
+        }
         if record.written_back != 0 {
             self.write_back_read(record);
         }
@@ -451,10 +460,60 @@ impl Exposures {
         if by != BackEnd::Attach {
             record.key = register(by, &record, access);
         }
+        // SAFETY: the caller's promise.
+        let place = unsafe { self.place_for(start, bytes, access, own) };
+        let Some((object, place)) = place else {
+            self.statistics.unmapped += 1;
+            return record;
+        };
+        self.statistics.mapped += 1;
+        record.sequence = self.objects;
+        let is_settled = self.objects > 1 && self.loans.is_only_one();
+        record.flags = if is_settled { SETTLED } else { 0 } | if access != Access::Read { GATED } else { 0 };
+        // SAFETY: the caller's promise.
+        unsafe { place.publish(object, record, access, edges) }
+    }
+
+    /// Finds the place of a buffer in the object, for a loan. Memory that peers may write stays there until
+    /// the loan ends, because the gate was passed.
+    ///
+    /// # Safety
+    /// As [`Exposures::expose`].
+    #[inline]
+    unsafe fn place_for(
+        &mut self,
+        start: u64,
+        bytes: u64,
+        access: Access,
+        own: u64,
+    ) -> Option<(&'static Object, Place)> {
+        if access == Access::Read {
+            // SAFETY: the caller's promise, here and below.
+            return unsafe { self.find_or_convert(start, bytes, access, own) };
+        }
+        let stays = fork::GATE.begin();
+        // SAFETY: as above.
+        let place = if stays { unsafe { self.find_or_convert(start, bytes, access, own) } } else { None };
+        if place.is_none() {
+            fork::GATE.end();
+        }
+        place
+    }
+
+    /// # Safety
+    /// As [`Exposures::expose`].
+    #[inline]
+    unsafe fn find_or_convert(
+        &mut self,
+        start: u64,
+        bytes: u64,
+        access: Access,
+        own: u64,
+    ) -> Option<(&'static Object, Place)> {
         let (hints, blocks) = (&self.hints, &self.blocks);
         let known =
             || blocks.holds(start) || hints.iter().any(|&(from, to)| from < start + bytes && start < to);
-        let place = match self.policy.advise(start, bytes, known) {
+        match self.policy.advise(start, bytes, known) {
             Advice::Leave => None,
             Advice::Look => match self.look(start, bytes, access) {
                 // SAFETY: the caller's promise.
@@ -467,14 +526,7 @@ impl Exposures {
                 // What has grown may be mapped in part.
                 converted.or_else(|| self.look(start, bytes, access))
             }
-        };
-        let Some((object, place)) = place else {
-            self.statistics.unmapped += 1;
-            return record;
-        };
-        self.statistics.mapped += 1;
-        // SAFETY: the caller's promise.
-        unsafe { place.publish(object, record, access, edges) }
+        }
     }
 
     /// Where a buffer that was mapped is now.
@@ -482,7 +534,7 @@ impl Exposures {
     fn look(&mut self, start: u64, bytes: u64, access: Access) -> Option<(&'static Object, Place)> {
         let object = self.object.filter(|object| object.is_current())?;
         let known = if access == Access::Read { self.known.place(start, bytes) } else { None };
-        let place = match known.or_else(|| self.blocks.find(start, bytes)) {
+        let place = match known.or_else(|| self.blocks.find(object, start, bytes)) {
             Some(place) => place,
             None => self.ask(object, start, bytes, access)?,
         };
@@ -570,11 +622,19 @@ impl Exposures {
         }
     }
 
+    /// The object of this process; a new one if a fork has retired it.
     fn object(&mut self) -> Result<&'static Object, Refusal> {
-        if self.object.is_none() {
-            self.object = Some(Object::of_process()?);
+        if let Some(object) = self.object.filter(|object| object.is_current()) {
+            return Ok(object);
         }
-        self.object.filter(|object| object.is_current()).ok_or(Refusal::Forked)
+        if std::process::id().cast_signed() != kept::current(self.pid) {
+            return Err(Refusal::Forked);
+        }
+        let object = Object::of_process()?;
+        self.object = Some(object);
+        self.objects = self.objects.wrapping_add(1);
+        self.known.forget();
+        Ok(object)
     }
 
     fn tell(&self, what: std::fmt::Arguments<'_>) {

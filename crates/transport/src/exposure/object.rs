@@ -8,6 +8,9 @@
 //! Nothing here says where in this process a slot is mapped. The program may unmap, move, split and protect its
 //! memory as it likes; the kernel is asked at every use ([`Object::find`]), or tells of changes ([`super::known`]).
 //!
+//! An object is retired when a process forks ([`super::fork`]): what it holds belongs to parent and child as
+//! it was, so nobody stores into it any more. What is converted afterwards goes to a new object.
+//!
 //! # Safety
 //! Pages are given back ([`State::sweep`]) only where no mapping of this process shows them any more and no peer uses
 //! them. Mappings are found by walking the address space upwards, in several system calls; one that another
@@ -16,13 +19,15 @@
 
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use tutti_sys::kept;
 use tutti_sys::maps::{Area, Maps};
+use tutti_sys::signal::Mask;
 use tutti_sys::{memory, remap, this_process, userfault};
 
 use super::fork;
@@ -42,12 +47,21 @@ const AREAS: usize = 16;
 /// Time between two walks that both have to miss a range before it is given back.
 const WALKS_APART: Duration = Duration::from_millis(20);
 
-/// The object. One a process; made at the first use, never destroyed.
+/// Name of the mappings of all objects of this kind, as the kernel has it.
+pub(super) const MAPPING_NAME: &[u8] = b"/memfd:tutti-mapped (deleted)";
+/// Most steps that a call of the program waits for the account, and their length.
+const PATIENCE: u32 = 1000;
+const STEP: Duration = Duration::from_millis(1);
+
+/// The object. One a process at a time; made at the first use. Its description is never destroyed.
 #[derive(Debug)]
 pub(super) struct Object {
-    fd: OwnedFd,
+    /// Closed (-1) once the object is retired. Used under the lock of the account.
+    fd: AtomicI32,
+    /// The process that made it.
+    pid: u32,
     identity: (u64, (u32, u32)),
-    pub(super) maps: Option<Maps>,
+    pub(super) maps: Option<&'static Maps>,
     /// Whether malloc is the C library's.
     pub(super) plain_malloc: bool,
 }
@@ -58,6 +72,8 @@ pub(super) struct Block {
     pub(super) start: u64,
     pub(super) bytes: u64,
     pub(super) offset: u64,
+    /// Key of the object that holds the block ([`Object::key`]).
+    pub(super) object: usize,
 }
 
 /// What is in the object.
@@ -98,11 +114,72 @@ pub(super) struct Place {
 static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
 static OBJECT: AtomicPtr<Object> = AtomicPtr::new(std::ptr::null_mut());
 static STATE: Mutex<State> = Mutex::new(State::NEW);
+/// Whether this process, or one that it is a child of, has ever had an object.
+static HAS_BEEN: AtomicBool = AtomicBool::new(false);
+
+/// The state, locked. Signals are blocked meanwhile, so that a handler may fork.
+pub(super) struct Locked {
+    // Dropped before the signals are given back.
+    state: MutexGuard<'static, State>,
+    _signals: Blocked,
+}
+
+/// Signals are blocked as long as this lives.
+struct Blocked(Mask);
+
+impl Blocked {
+    fn new() -> Blocked {
+        Blocked(Mask::all().block())
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.0.install();
+    }
+}
+
+impl Deref for Locked {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
 
 /// The state, locked. A fork waits for the lock; so whoever holds it neither forks nor calls what might.
-pub(super) fn state() -> MutexGuard<'static, State> {
+pub(super) fn state() -> Locked {
+    let signals = Blocked::new();
     // A panic under the lock is a bug that ends the process; the state stays usable for its end.
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    Locked { state: STATE.lock().unwrap_or_else(PoisonError::into_inner), _signals: signals }
+}
+
+/// The state, locked, for a call of the program that may come from inside of its memory allocator: `None` if
+/// another thread does not give it back, which may itself wait for the allocator.
+pub(super) fn state_soon() -> Option<Locked> {
+    let signals = Blocked::new();
+    for _ in 0..PATIENCE {
+        match STATE.try_lock() {
+            Ok(state) => return Some(Locked { state, _signals: signals }),
+            Err(TryLockError::Poisoned(error)) => {
+                return Some(Locked { state: error.into_inner(), _signals: signals });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+        }
+    }
+    None
+}
+
+/// Whether some memory of this process may be mapped from an object.
+#[inline]
+pub(super) fn has_been() -> bool {
+    HAS_BEEN.load(Ordering::Relaxed)
 }
 
 /// The object of this process, if there is one already.
@@ -129,6 +206,9 @@ pub fn pages(start: u64, end: u64, writing: bool) -> Option<Pages> {
     let (start, end) = (start / PAGE_BYTES * PAGE_BYTES, end.checked_next_multiple_of(PAGE_BYTES)?);
     let place = object.find(start, end.checked_sub(start)?, writing)?;
     let whole = place.start == start && place.end == end;
+    if whole {
+        fork::note_registration();
+    }
     whole.then_some(Pages { shift: place.offset.wrapping_sub(start), generation })
 }
 
@@ -140,18 +220,42 @@ pub fn pages(start: u64, end: u64, writing: bool) -> Option<Pages> {
 /// # Safety
 /// Nobody needs what they hold.
 pub(super) unsafe fn give_back(object: &Object, offset: u64, bytes: u64) -> std::io::Result<()> {
-    GIVEN_BACK.fetch_add(1, Ordering::AcqRel);
+    if !object.is_intact() {
+        // A file of the program has taken its place.
+        return Err(remap::lost_descriptor());
+    }
     // SAFETY: the caller's promise.
-    let result = unsafe { remap::discard(object.fd(), offset, bytes) };
+    giving_back(|| unsafe { remap::discard(object.fd(), offset, bytes) })
+}
+
+/// Counts around `work`, which gives back pages of the object.
+pub(super) fn giving_back<R>(work: impl FnOnce() -> R) -> R {
+    GIVEN_BACK.fetch_add(1, Ordering::AcqRel);
+    let result = work();
     GIVEN_BACK.fetch_add(1, Ordering::AcqRel);
     result
 }
 
-/// Forgets the object: in a child of fork, which has none of it mapped. The memory of its account is left alone, since
-/// nothing may be freed there.
+/// Forgets the object: in a child of fork, which has none of it mapped as the parent has. The memory of its
+/// account is left alone, since nothing may be freed there.
 pub(super) fn forget(state: &mut State) {
     OBJECT.store(std::ptr::null_mut(), Ordering::Release);
     std::mem::forget(std::mem::replace(state, State::NEW));
+}
+
+/// Retires the object: nothing of it is mapped shared any more. Its pages live as long as somebody has them
+/// mapped. Frees no memory, as a fork may come out of the allocator.
+pub(super) fn retire(state: &mut State, object: &Object) {
+    OBJECT.store(std::ptr::null_mut(), Ordering::Release);
+    // As if all of it had been given back: whatever is registered of it is looked up anew.
+    GIVEN_BACK.fetch_add(2, Ordering::AcqRel);
+    state.slots.clear();
+    state.blocks.clear();
+    state.seen.clear();
+    (state.live_bytes, state.walked) = (0, None);
+    let fd = object.fd.swap(-1, Ordering::Relaxed);
+    // SAFETY: the descriptor was the object's, which is the only one to have it and does not any more.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }
 
 impl Object {
@@ -173,10 +277,27 @@ impl Object {
         let fd = memory::create_object(c"tutti-mapped", OBJECT_BYTES).map_err(|_| Refusal::NoObject)?;
         let fd = this_process::out_of_the_way(fd);
         let identity = remap::identity(fd.as_fd()).map_err(|_| Refusal::NoObject)?;
-        let object = Object { fd, identity, maps: Maps::open().ok(), plain_malloc };
+        let (fd, pid) = (AtomicI32::new(fd.into_raw_fd()), std::process::id());
+        let object = Object { fd, pid, identity, maps: maps(pid), plain_malloc };
         let object = Box::leak(Box::new(object));
         OBJECT.store(object, Ordering::Release);
+        HAS_BEEN.store(true, Ordering::Release);
         Ok(object)
+    }
+
+    /// Returns a key that no other object of this process has had, also after a restart.
+    pub(super) fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether the process that made it is this one.
+    pub(super) fn is_own(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// Whether its descriptor still stands for it: a program may have put a file of its own in its place.
+    pub(super) fn is_intact(&self) -> bool {
+        self.number() >= 0 && remap::identity(self.fd()).is_ok_and(|identity| identity == self.identity())
     }
 
     /// Whether this is the object of this process, not that of a parent.
@@ -184,19 +305,22 @@ impl Object {
         std::ptr::eq(OBJECT.load(Ordering::Relaxed), self)
     }
 
+    /// Returns the descriptor. The object is current, and the caller holds the lock of the account.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        // SAFETY: it is closed only under the lock, when the object is retired.
+        unsafe { BorrowedFd::borrow_raw(self.number()) }
     }
 
+    /// Returns the number of the descriptor, for peers. They check the object that they find by it.
     pub(super) fn number(&self) -> i32 {
-        self.fd.as_raw_fd()
+        self.fd.load(Ordering::Relaxed)
     }
 
     /// The inode and the device of the object. In a rank that was made from a checkpoint another object has
     /// taken its place.
     pub(super) fn identity(&self) -> (u64, (u32, u32)) {
-        if kept::has_restarted() {
-            return remap::identity(self.fd()).expect("a descriptor that is open");
+        if kept::has_restarted() && self.number() >= 0 {
+            return remap::identity(self.fd()).unwrap_or(self.identity);
         }
         self.identity
     }
@@ -208,7 +332,7 @@ impl Object {
 
     /// The first part of `address..address + bytes` that is mapped from this object now.
     pub(super) fn find(&self, address: u64, bytes: u64, writing: bool) -> Option<Place> {
-        let maps = self.maps.as_ref()?;
+        let maps = self.maps?;
         let end = address + bytes;
         let usable = |area: &Area| {
             self.is_mapped_in(area) && area.start < end && area.readable && (area.writable || !writing)
@@ -356,6 +480,17 @@ impl State {
     }
 }
 
+/// The address space of the process of that number, this one, which is described once.
+fn maps(pid: u32) -> Option<&'static Maps> {
+    static MAPS: OnceLock<(u32, Option<Maps>)> = OnceLock::new();
+    let (of, maps) = MAPS.get_or_init(|| (pid, Maps::open().ok()));
+    if *of == pid {
+        return maps.as_ref();
+    }
+    // A child of fork that uses MPI by itself.
+    Maps::open().ok().map(|maps| &*Box::leak(Box::new(maps)))
+}
+
 /// The slot that holds a byte of the object.
 pub(super) fn slot_of(offset: u64) -> usize {
     (offset >> SLOT_SHIFT) as usize
@@ -363,7 +498,7 @@ pub(super) fn slot_of(offset: u64) -> usize {
 
 /// Ranges of the object that are mapped in this process; `None` when that cannot be told.
 fn walk(object: &Object) -> Option<Vec<(u64, u64)>> {
-    let maps = object.maps.as_ref()?;
+    let maps = object.maps?;
     let (mut found, mut at) = (Vec::new(), 0);
     // Ends: each area lies above the one before, and there are finitely many (vm.max_map_count).
     while let Some(area) = maps.shared_from(at).ok()? {

@@ -1,9 +1,13 @@
 //! The objects of peers, as far as they are mapped here. Who asks for one has shown that the peer's process number is the peer's.
 //!
+//! A peer that forks has another object afterwards. What is mapped of the earlier one is dropped as soon as
+//! the peer says that nothing of it is lent any more ([`Record`], `SETTLED`).
+//!
 //! # Safety
-//! A mapping is never removed while this process has windows, that is until [`Peers`] is dropped: one that has become too
-//! short is kept beside its successor. It shows the peer's object, whose pages are the peer's memory as long as the peer says
-//! so in a record; a page that was given back reads as zero and is no fault.
+//! A mapping is never removed while this process has windows of it, that is until [`Peers`] is dropped or its
+//! owner says so: one that has become too short is kept beside its successor. It shows the peer's object,
+//! whose pages are the peer's memory as long as the peer says so in a record; a page that was given back
+//! reads as zero and is no fault.
 
 #![allow(unsafe_code)]
 
@@ -21,15 +25,26 @@ use crate::single_copy::{CopyError, Lent, Pid};
 /// Mappings of one peer's memory, those included that were replaced by longer ones.
 const MAPPINGS: usize = 2048;
 
+/// Objects of one peer that are kept open beside the latest, as long as something of them may be lent.
+const EARLIER: usize = 16;
+
 /// What is mapped of all peers.
 #[derive(Debug, Default)]
-pub struct Peers(Vec<Option<Box<Opened>>>);
+pub struct Peers(Vec<Option<Box<OfPeer>>>);
 
-/// What is mapped of one peer.
+/// Mappings of one peer's memory: of its latest object, and of earlier ones.
+#[derive(Debug)]
+struct OfPeer {
+    latest: Opened,
+    earlier: Vec<Opened>,
+}
+
+/// Mappings of one object.
 #[derive(Debug)]
 struct Opened {
     pid: Pid,
     identity: (u64, (u32, u32)),
+    sequence: u32,
     /// `None`: it could not be opened, and is not tried again.
     object: Option<OwnedFd>,
     slots: Vec<Option<View>>,
@@ -90,10 +105,9 @@ impl Peers {
     #[inline]
     pub(super) fn near(&mut self, peer: Peer, record: &Record) -> Option<*mut u8> {
         let index = peer.0 as usize;
-        if let Some(Some(opened)) = self.0.get(index)
-            && opened.pid == record.pid()
-            && opened.identity == record.identity()
-            && let Some(Some(view)) = opened.slots.get(slot_of(record.map_offset))
+        if let Some(Some(of_peer)) = self.0.get(index)
+            && of_peer.latest.is_of(record)
+            && let Some(Some(view)) = of_peer.latest.slots.get(slot_of(record.map_offset))
             && let Some(base) = view.at(record)
         {
             return Some(base);
@@ -106,17 +120,51 @@ impl Peers {
         if index >= self.0.len() {
             self.0.resize_with(index + 1, || None);
         }
-        let opened = &mut self.0[index];
-        // Another object: another process has taken the rank's place (a restart), whose windows have ended.
-        if !opened.as_ref().is_some_and(|open| open.pid == record.pid() && open.identity == record.identity())
-        {
-            *opened = Some(Box::new(Opened::new(record)));
+        let of_peer = &mut self.0[index];
+        // Another process has taken the rank's place (a restart): windows of the one before have ended.
+        if of_peer.as_ref().is_none_or(|of_peer| of_peer.latest.pid != record.pid()) {
+            *of_peer = Some(Box::new(OfPeer { latest: Opened::new(record), earlier: Vec::new() }));
         }
-        opened.as_mut().and_then(|opened| opened.map(record))
+        of_peer.as_mut().and_then(|of_peer| of_peer.opened(record)).and_then(|opened| opened.map(record))
+    }
+}
+
+impl OfPeer {
+    /// The object of a record; `None` if there are too many.
+    fn opened(&mut self, record: &Record) -> Option<&mut Opened> {
+        if record.is_settled() {
+            self.earlier.retain(|opened| opened.sequence >= record.sequence);
+        }
+        if self.latest.is_of(record) {
+            return Some(&mut self.latest);
+        }
+        if let Some(index) = self.earlier.iter().position(|opened| opened.is_of(record)) {
+            return Some(&mut self.earlier[index]);
+        }
+        let opened = Opened::new(record);
+        if self.latest.sequence == record.sequence {
+            // Made anew by a restart: windows of the one before have ended.
+            self.latest = opened;
+            return Some(&mut self.latest);
+        }
+        if self.earlier.len() >= EARLIER {
+            return None;
+        }
+        let is_later = record.sequence > self.latest.sequence;
+        let earlier = if is_later { std::mem::replace(&mut self.latest, opened) } else { opened };
+        if !(is_later && record.is_settled()) {
+            self.earlier.push(earlier);
+        }
+        if is_later { Some(&mut self.latest) } else { self.earlier.last_mut() }
     }
 }
 
 impl Opened {
+    #[inline]
+    fn is_of(&self, record: &Record) -> bool {
+        self.pid == record.pid() && self.identity == record.identity()
+    }
+
     fn new(record: &Record) -> Opened {
         let object = remap::object_of(record.pid(), record.object)
             .ok()
@@ -124,6 +172,7 @@ impl Opened {
         Opened {
             pid: record.pid(),
             identity: record.identity(),
+            sequence: record.sequence,
             object,
             slots: Vec::new(),
             replaced: Vec::new(),
@@ -140,6 +189,10 @@ impl Opened {
         let (mut start, mut end) = (record.map_offset, record.map_offset + record.map_bytes);
         if let Some(view) = &self.slots[slot] {
             (start, end) = (start.min(view.offset), end.max(view.offset + view.bytes));
+        }
+        // The program may have put a file of its own in the place of the descriptor.
+        if remap::identity(object.as_fd()).ok()? != self.identity {
+            return None;
         }
         let base = remap::map(object.as_fd(), start, (end - start) as usize).ok()?;
         self.mappings += 1;

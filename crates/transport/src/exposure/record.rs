@@ -91,7 +91,16 @@ pub struct Record {
     pub(super) object: i32,
     /// Whether peers may write.
     pub(super) writable: u32,
+    /// Number of the object among those that the owner has had.
+    pub(super) sequence: u32,
+    /// [`SETTLED`] and [`GATED`].
+    pub(super) flags: u32,
 }
+
+/// Nothing else of the owner is lent: no peer uses anything of an earlier object.
+pub(super) const SETTLED: u32 = 1;
+/// The loan has passed the gate ([`super::loans::Gate`]); nothing to peers.
+pub(super) const GATED: u32 = 2;
 
 const _: () = assert!(size_of::<Record>() <= 128, "the room that an operation has for a record");
 
@@ -116,7 +125,9 @@ impl Record {
             self.inode,
             u64::from(self.device.0) << 32 | u64::from(self.device.1),
             u64::from(self.object.cast_unsigned()),
-            self.writable.into(),
+            u64::from(self.sequence) << 32
+                | u64::from(self.flags & SETTLED) << 1
+                | u64::from(self.writable & 1),
         ]
     }
 
@@ -136,7 +147,7 @@ impl Record {
             inode,
             device,
             object,
-            writable,
+            last,
         ] = words;
         let is_right = near_start <= near_end && near_end <= bytes;
         is_right.then_some(Record {
@@ -153,7 +164,9 @@ impl Record {
             inode,
             device: ((device >> 32) as u32, device as u32),
             object: (object as u32).cast_signed(),
-            writable: writable as u32,
+            writable: last as u32 & 1,
+            flags: last as u32 >> 1 & SETTLED,
+            sequence: (last >> 32) as u32,
             ..Record::default()
         })
     }
@@ -176,6 +189,11 @@ impl Record {
     /// What the object is, whatever descriptor it is found by.
     pub(super) fn identity(&self) -> (u64, (u32, u32)) {
         (self.inode, self.device)
+    }
+
+    /// Whether its owner has lent nothing else.
+    pub(super) fn is_settled(&self) -> bool {
+        self.flags & SETTLED != 0
     }
 
     /// Whether all of it is in reach of who maps it: what is not mapped lies in the room for edges.

@@ -28,7 +28,8 @@ pub enum Refusal {
     Protected,
     /// Pages of hugetlbfs.
     HugeTlb,
-    /// Special memory of the kernel.
+    /// Special memory of the kernel, or memory with an attribute that it would lose (MADV_WIPEONFORK, a
+    /// protection key).
     Special,
     /// Too many different mappings.
     Fragmented,
@@ -47,6 +48,8 @@ pub enum Refusal {
     Limit,
     /// Regions without end: no slot is free.
     Slots,
+    /// Code of the program makes system calls that concern memory past the C library.
+    OwnCalls,
     /// A child of fork.
     Forked,
     /// The system reported an error.
@@ -79,13 +82,17 @@ impl Refusal {
         Refusal::Busy,
         Refusal::Limit,
         Refusal::Slots,
+        Refusal::OwnCalls,
         Refusal::Forked,
         Refusal::System,
     ];
 
     /// Whether more uses of the same buffer cannot change it.
     pub(super) fn is_final(self) -> bool {
-        matches!(self, Refusal::Off | Refusal::NoQuery | Refusal::NoObject | Refusal::Forked)
+        matches!(
+            self,
+            Refusal::Off | Refusal::NoQuery | Refusal::NoObject | Refusal::OwnCalls | Refusal::Forked
+        )
     }
 }
 
@@ -107,7 +114,7 @@ impl fmt::Display for Refusal {
             Refusal::Shared => "shared by the program already",
             Refusal::Protected => "read-only, or executable",
             Refusal::HugeTlb => "huge pages of hugetlbfs",
-            Refusal::Special => "special memory of the kernel",
+            Refusal::Special => "special memory: of the kernel, or with an attribute that it would lose",
             Refusal::Fragmented => "too many different mappings in one buffer",
             Refusal::Pinned => "this process has memory registered with a device or an io_uring",
             Refusal::Userfault => "this process uses a userfaultfd",
@@ -118,6 +125,9 @@ impl fmt::Display for Refusal {
             Refusal::Busy => "part of it is mapped already and in use",
             Refusal::Limit => "TUTTI_MAPPED_LIMIT is reached",
             Refusal::Slots => "too many regions",
+            Refusal::OwnCalls => {
+                "code of the program, or of a library, makes children or changes memory by system calls of its own"
+            }
             Refusal::Forked => "this process is a child of fork",
             Refusal::System => "the system reported an error",
         })

@@ -411,7 +411,7 @@ fn discarding_mapped_memory_is_refused_by_the_kernel() {
         let (from, mut rest) = (memory as u64 - 2 * PAGE as u64, Vec::new());
         // SAFETY: memory of the test.
         let found = unsafe {
-            discard::discard(from, 10 * PAGE as u64, |start, bytes| {
+            private::discard(from, 10 * PAGE as u64, |start, bytes| {
                 rest.push((start, bytes));
                 Ok(())
             })
@@ -424,7 +424,7 @@ fn discarding_mapped_memory_is_refused_by_the_kernel() {
         assert!((8 * PAGE..MIB).any(|index| byte(index) != 0));
         assert!(owner.lend(memory, MIB, Access::ReadWrite));
         // SAFETY: nothing of the object is there.
-        assert!(!unsafe { discard::discard(4096, 4096, |_, _| unreachable!()) }.unwrap());
+        assert!(!unsafe { private::discard(4096, 4096, |_, _| unreachable!()) }.unwrap());
     });
 }
 
