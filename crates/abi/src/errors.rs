@@ -21,8 +21,9 @@ use tutti_io::file::handle_of_context;
 use crate::function::{At, Function};
 use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_T_ERR_INVALID};
 use crate::handles;
+use crate::handles::kind::{Group, Session};
 use crate::phase;
-use crate::types::Raw;
+use crate::types::{MPI_Group, MPI_Session, Raw};
 
 thread_local! {
     /// The last error of each class that this thread was told of, in words.
@@ -63,14 +64,27 @@ pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
     }
 }
 
-/// The file or the communicator that a request names by its context, if the program still has it.
+/// The file or the communicator that a request names by its context, and the session of a group, if the program
+/// still has it.
 fn known(at: At) -> At {
+    if let At::Group(raw) = at {
+        return session_of(raw).map_or(At::World, At::Session);
+    }
     let At::Context(context) = at else { return at };
     if let Some(handle) = handle_of_context(&lanes::enter(), context) {
         return At::File(Raw::from_bits(handle));
     }
     let comm = by_context(&lanes::enter(), context).filter(|comm| comm.handle() != 0);
     comm.map_or(At::World, |comm| At::Comm(Raw::from_bits(comm.handle())))
+}
+
+/// The open session from which a group comes (MPI-5 section 9.3).
+fn session_of(raw: MPI_Group) -> Option<MPI_Session> {
+    let _held = lanes::enter();
+    // SAFETY: used only below, under the lock.
+    let (group, sessions) =
+        unsafe { (handles::resolve::<Group>(raw, "group").ok()?, handles::all::<Session>()) };
+    sessions.into_iter().find(|(_, session)| session.origin == group.origin()).map(|(raw, _)| raw)
 }
 
 /// The handler that is responsible, and the handle that a user's function gets.
@@ -141,7 +155,7 @@ fn rank_to_be() -> String {
 
 fn name_of(at: At) -> Option<String> {
     match at {
-        At::World | At::Context(_) | At::Tool | At::Given(_) => None,
+        At::World | At::Context(_) | At::Tool | At::Given(_) | At::Group(_) => None,
         At::Comm(raw) => {
             let held = lanes::enter();
             // SAFETY: used only below, under the lock.

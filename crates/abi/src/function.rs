@@ -1,6 +1,6 @@
 //! A function of MPI, and whose error handler hears of its errors.
 
-use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Group, MPI_Session, MPI_Win};
 
 /// A function of MPI.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub enum At {
     File(MPI_File),
     /// A session.
     Session(MPI_Session),
+    /// The session that a group comes from; as `World` for one that is of no session.
+    Group(MPI_Group),
     /// The error handler that an object will have which is being made (MPI-5 section 11.3).
     Given(MPI_Errhandler),
 }

@@ -41,6 +41,11 @@ pub fn was_finalised() -> bool {
     PHASE.load(Ordering::Acquire) == OVER
 }
 
+/// Whether the world model is up.
+pub fn is_in_world() -> bool {
+    PHASE.load(Ordering::Acquire) == RUNNING
+}
+
 /// MPI_Init succeeded.
 pub fn world_begins(rank: u32) {
     WORLD_RANK.store(rank as i32, Ordering::Relaxed);

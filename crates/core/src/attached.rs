@@ -27,10 +27,6 @@ pub struct AttachmentPlace(pub(crate) FirstLaneCell<Option<Arc<Attached>>>);
 /// The place of the process, for MPI_Buffer_attach.
 pub static OF_PROCESS: AttachmentPlace = AttachmentPlace(FirstLaneCell::new(None));
 
-/// The places of the open sessions. A communicator does not know the session it comes from: it uses the first of
-/// these that has a buffer. Nothing can be lost by that, as copies do not live in attached memory.
-pub static OF_SESSIONS: FirstLaneCell<Vec<Arc<AttachmentPlace>>> = FirstLaneCell::new(Vec::new());
-
 impl AttachmentPlace {
     /// Nothing is attached.
     pub const fn new() -> AttachmentPlace {
@@ -61,16 +57,4 @@ impl Attached {
     pub fn note(&self, held: &LaneGuard, sending: RequestId, bytes: u64) {
         self.pending.borrow_mut(held).push((sending, bytes));
     }
-}
-
-/// The buffer that a buffered send on a communicator uses: its own, else that of the process, else a session's.
-///
-/// # Errors
-/// `Buffer` when none is attached.
-pub fn attached(held: &LaneGuard, of_communicator: &AttachmentPlace) -> Result<Arc<Attached>> {
-    of_communicator
-        .current(held)
-        .or_else(|| OF_PROCESS.current(held))
-        .or_else(|| OF_SESSIONS.borrow(held).iter().find_map(|place| place.current(held)))
-        .ok_or_else(|| Error::new(ErrorClass::Buffer, "no buffer is attached; call MPI_Buffer_attach first"))
 }

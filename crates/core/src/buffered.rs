@@ -6,7 +6,7 @@
 
 use tutti_base::{Error, ErrorClass, Result};
 
-pub use crate::attached::{Attached, AttachmentPlace, OF_PROCESS, OF_SESSIONS, OVERHEAD_BYTES, attached};
+pub use crate::attached::{Attached, AttachmentPlace, OF_PROCESS, OVERHEAD_BYTES};
 use crate::buffer::Buffer;
 use crate::completion;
 use crate::lanes::LaneGuard;

@@ -10,8 +10,7 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, WorldRank};
 use tutti_sys::clock;
 use tutti_transport::Peer;
 
-use crate::host::ThreadLevel;
-use crate::lanes::LaneGuard;
+use crate::lanes::{self, LaneGuard};
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
 use crate::p2p::absent::{MOST_ASKED, Partner};
@@ -98,7 +97,7 @@ fn senders(held: &LaneGuard, process: &Process, pattern: Pattern) -> Option<Vec<
     let comm = by_context(held, ContextId::of_plane(pattern.context).0)?;
     let Some(source) = pattern.source else {
         // Another thread may send to its own process.
-        let alone = process.thread_level != ThreadLevel::Multiple;
+        let alone = !lanes::several_wait();
         return alone.then(|| comm.peers().iter().filter(|peer| *peer != process.rank).collect());
     };
     let sender = if ContextId::is_of(pattern.context, Plane::PointToPoint) {

@@ -45,9 +45,7 @@ pub struct Host {
     pub rank: WorldRank,
     /// Rank among the processes of this host.
     pub local: u32,
-    /// What the program asked for and got.
-    pub thread_level: ThreadLevel,
-    /// The thread that called MPI_Init.
+    /// The thread that made it: that called MPI_Init, or opened the first session.
     pub main_thread: ThreadId,
     /// A wait looks for the last time before it sleeps.
     about_to_sleep: AtomicBool,
@@ -65,7 +63,6 @@ impl Host {
         config: Config,
         job: Arc<Job>,
         (rank, local): (WorldRank, u32),
-        thread_level: ThreadLevel,
         starter: Option<Box<dyn Starter>>,
     ) -> Host {
         let header = job.header();
@@ -76,7 +73,6 @@ impl Host {
             config,
             rank,
             local,
-            thread_level,
             main_thread: std::thread::current().id(),
             about_to_sleep: AtomicBool::new(false),
             waiting,

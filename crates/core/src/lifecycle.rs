@@ -1,13 +1,14 @@
 //! How the process joins its job and leaves it (MPI-5 chapter 11): above all else, as it begins and ends what
 //! there is.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tutti_base::traffic::{self, Totals};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::job::RankState;
 use tutti_sys::{crash, debugger, floating_point, this_process};
+use tutti_transport::FarLink;
 
 use crate::collective::{self, tell_undecided};
 use crate::constructors::split;
@@ -15,7 +16,7 @@ use crate::dynamic::{self, connected_jobs};
 use crate::host::ThreadLevel;
 use crate::lanes::{self, LaneGuard};
 use crate::messenger::Above;
-use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, process, started};
+use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, started};
 use crate::tool::settings;
 use crate::window::serve;
 use crate::{boot, departed, inside, leaving, other_libraries, progress, progress_thread};
@@ -31,7 +32,7 @@ const ABOVE: Above = Above {
     is_gone: |held, number| dynamic::is_gone(held, started(), number),
 };
 
-/// MPI_Init: joins the job. Waits for nobody.
+/// Joins the job, for the world model or the first session. Waits for nobody.
 ///
 /// # Errors
 /// `Other` when called twice, for a setting that is wrong, for a job object that cannot be used.
@@ -64,7 +65,16 @@ fn join(wanted: ThreadLevel) -> Result<Process> {
     if config.collectives.tune.is_on() {
         inside::begin();
     }
-    Process::new(config, boot, wanted, ABOVE, split::split)
+    Process::new(config, boot, ABOVE, split::split)
+}
+
+/// Whether [`finalize`] was called in this process.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Ends the world model or a session after which nothing is open: for good if the world model `is_over` and this
+/// process has not left the job before, else for now.
+pub fn close(held: &mut LaneGuard, process: &'static Process, is_over: bool) {
+    if is_over && !HAS_LEFT.swap(true, Ordering::Relaxed) { finalize(held, process) } else { pause(held, process) }
 }
 
 /// Warns of a second MPI library, by the first rank of each host: ranks of a host are alike in that.
@@ -87,7 +97,7 @@ pub fn meet(held: &mut LaneGuard, process: &'static Process) -> Result<()> {
 
 /// MPI_Finalize, after [`meet`]: leaves the job if all ranks have called it; otherwise when the process
 /// exits.
-pub fn finalize(held: &mut LaneGuard, process: &'static Process) {
+fn finalize(held: &mut LaneGuard, process: &'static Process) {
     progress_thread::stop(held, process);
     if process.job.have_all_arrived() {
         leave(held, process);
@@ -129,9 +139,9 @@ fn leave(held: &mut LaneGuard, process: &'static Process) {
     PHASE.store(FINALIZED, Ordering::Release);
 }
 
-/// The last session is closed before MPI_Init was ever called: completes what is under way and counts as
-/// finalised for the launcher, but a session or MPI_Init may still [`resume`].
-pub fn pause(held: &mut LaneGuard, process: &'static Process) {
+/// Leaves the job for now, as no session is open and MPI_Init was never called: completes what is under way and
+/// counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
+fn pause(held: &mut LaneGuard, process: &'static Process) {
     progress_thread::stop(held, process);
     progress::send_queued(held, process, "MPI_Session_finalize");
     connected_jobs::end(held, process);
@@ -191,13 +201,22 @@ fn drain_multicasts(held: &mut LaneGuard, process: &Process) {
     }
 }
 
-/// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is
-/// finalised.
-pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
-    let process = process()?;
-    if wanted == ThreadLevel::Multiple {
+/// Returns the process for a session or MPI_Init, with support for threads of the `wanted` level: also after
+/// [`pause`], and for sessions after [`finalize`] (MPI-5 section 11.3). `None` if it never joined the job.
+///
+/// A call that has entered without a lock holds one only after
+/// [`LaneGuard::secure`](crate::lanes::LaneGuard::secure).
+pub fn resume(held: &LaneGuard, wanted: ThreadLevel) -> Option<&'static Process> {
+    let process = PROCESS.get()?;
+    if wanted == ThreadLevel::Multiple && !lanes::several_wait() {
         lanes::allow_threads(process.messages.lanes().count() as u32);
     }
+    if is_finalized()
+        && let Some(far) = process.messages.borrow_mut(held).link.far()
+    {
+        far.reopen();
+    }
     process.block().set_state(RankState::Running);
+    PHASE.store(RUNNING, Ordering::Release);
     Some(process)
 }

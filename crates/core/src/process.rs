@@ -20,7 +20,7 @@ use crate::communicator::collectives::learnings::Learnings;
 use crate::communicator::collectives::places::Layouts;
 use crate::context::Contexts;
 use crate::group::Group;
-use crate::host::{Host, ThreadLevel};
+use crate::host::Host;
 use crate::lanes::{self, FirstLaneCell, LaneGuard};
 use crate::matching::Numbered;
 use crate::messenger::{Above, Messenger};
@@ -84,10 +84,15 @@ pub(crate) const BEFORE: u32 = 0;
 pub(crate) const RUNNING: u32 = 1;
 pub(crate) const FINALIZED: u32 = 2;
 
-/// The process, between MPI_Init and the end of MPI_Finalize.
+/// The process, between MPI_Init and the end of MPI_Finalize, and while a session is open.
 #[inline]
 pub fn process() -> Option<&'static Process> {
     if PHASE.load(Ordering::Acquire) == RUNNING { PROCESS.get() } else { None }
+}
+
+/// The process, also after MPI_Finalize: for what may be given back then.
+pub fn started_ever() -> Option<&'static Process> {
+    PROCESS.get()
 }
 
 /// The process, for what only runs between the two: an operation that was started there.
@@ -111,17 +116,11 @@ pub fn is_finalized() -> bool {
 
 impl Process {
     /// One that has joined its job. `above` and `split`: what is asked of who is above it.
-    pub(crate) fn new(
-        config: Config,
-        boot: Boot,
-        thread_level: ThreadLevel,
-        above: Above,
-        split: Split,
-    ) -> Result<Process> {
+    pub(crate) fn new(config: Config, boot: Boot, above: Above, split: Split) -> Result<Process> {
         let exposures = Exposures::new(&config).of_job(Arc::clone(&boot.job));
         boot::declare(&boot, exposures.reach())?;
         let Boot { job, rank, local, network, starter } = boot;
-        let host = Host::new(config, job, (rank, local), thread_level, starter);
+        let host = Host::new(config, job, (rank, local), starter);
         let messenger = Messenger::new(host, exposures, network, above)?;
         if !messenger.config.diagnosis.trace.is_empty() {
             trace::begin(Arc::clone(&messenger.job), rank.0, messenger.config.diagnosis.trace_events);

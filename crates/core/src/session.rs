@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::RankBlock;
 
-use crate::buffered::{AttachmentPlace, OF_SESSIONS};
+use crate::attached::{Attached, AttachmentPlace, OF_PROCESS};
+use crate::communicator::Communicator;
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
+use crate::host::ThreadLevel;
 use crate::info::Info;
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::memory_kinds;
@@ -32,29 +34,61 @@ pub struct Session {
     pub origin: Origin,
     /// What happens on errors.
     pub error_handler: FirstLaneCell<ErrorHandler>,
+    /// The thread level that it provides.
+    pub level: ThreadLevel,
     /// Where a buffer for buffered sends is attached.
     pub buffer: Arc<AttachmentPlace>,
 }
 
 /// Sessions that were opened in this process so far.
 static OPENED: AtomicU32 = AtomicU32::new(0);
+/// Sessions that are open now.
+static OPEN: FirstLaneCell<Vec<Open>> = FirstLaneCell::new(Vec::new());
+
+/// An open session, for who has no handle of it.
+#[derive(Debug)]
+struct Open {
+    origin: Origin,
+    level: ThreadLevel,
+    buffer: Arc<AttachmentPlace>,
+}
 
 impl Session {
     /// Opens a session.
-    pub fn open(held: &LaneGuard, error_handler: ErrorHandler, info: &Info) -> Session {
+    pub fn open(held: &LaneGuard, error_handler: ErrorHandler, info: &Info, level: ThreadLevel) -> Session {
         let buffer = Arc::new(AttachmentPlace::new());
-        OF_SESSIONS.borrow_mut(held).push(Arc::clone(&buffer));
         let origin = Origin::numbered(1 + OPENED.fetch_add(1, Ordering::Relaxed));
         memory_kinds::request(held, origin, info.text(memory_kinds::KEY));
-        Session { origin, error_handler: FirstLaneCell::new(error_handler), buffer }
+        OPEN.borrow_mut(held).push(Open { origin, level, buffer: Arc::clone(&buffer) });
+        Session { origin, error_handler: FirstLaneCell::new(error_handler), level, buffer }
     }
 
     /// Closes it: waits for the messages in its buffer.
     pub fn close(&self, held: &mut LaneGuard, process: &Process) {
         self.buffer.flush(held, process);
-        OF_SESSIONS.borrow_mut(held).retain(|place| !Arc::ptr_eq(place, &self.buffer));
+        OPEN.borrow_mut(held).retain(|open| open.origin != self.origin);
         memory_kinds::forget(held, self.origin);
     }
+}
+
+/// The thread levels of the open sessions.
+pub fn levels(held: &LaneGuard) -> Vec<ThreadLevel> {
+    OPEN.borrow(held).iter().map(|open| open.level).collect()
+}
+
+/// Returns the buffer that a buffered send on a communicator uses: its own, else that of the session it comes
+/// from, else that of the process (MPI-5 section 3.6).
+///
+/// # Errors
+/// `Buffer` when none is attached.
+pub fn attached(held: &LaneGuard, comm: &Communicator) -> Result<Arc<Attached>> {
+    let origin = comm.group().origin();
+    let of_session = || {
+        let open = OPEN.borrow(held);
+        open.iter().find(|open| open.origin == origin).and_then(|open| open.buffer.current(held))
+    };
+    let found = comm.buffer.current(held).or_else(of_session).or_else(|| OF_PROCESS.current(held));
+    found.ok_or_else(|| Error::new(ErrorClass::Buffer, "no buffer is attached; call MPI_Buffer_attach first"))
 }
 
 /// The names of the process sets: those of the standard, then one for the ranks of each program of the job and one for

@@ -11,7 +11,7 @@ use tutti_base::WorldRank;
 use tutti_base::config::Config;
 use tutti_core::buffer::Buffer;
 use tutti_core::completion::{self, is_complete};
-use tutti_core::host::{Host, ThreadLevel};
+use tutti_core::host::Host;
 use tutti_core::lanes::{self, LaneGuard};
 use tutti_core::matching::{Envelope, Pattern};
 use tutti_core::messenger::{Above, Activity, Messenger};
@@ -40,7 +40,7 @@ fn messengers(count: u32) -> Vec<Messenger> {
     let one = |rank| {
         let config = Config::default();
         let exposures = Exposures::new(&config).of_job(Arc::clone(&job));
-        let host = Host::new(config, Arc::clone(&job), (WorldRank(rank), rank), ThreadLevel::Single, None);
+        let host = Host::new(config, Arc::clone(&job), (WorldRank(rank), rank), None);
         Messenger::new(host, exposures, None, above()).unwrap()
     };
     (0..count).map(one).collect()

@@ -26,6 +26,9 @@ pub trait FarLink: Link {
 
     /// Whether all that was sent has reached its peers, or will without this process. Asked again and again before the process leaves.
     fn is_flushed(&mut self) -> bool;
+
+    /// Sends and receives again after [`FarLink::is_flushed`], once all ranks of the job have flushed theirs.
+    fn reopen(&mut self);
 }
 
 /// Shared memory and the fabric.
@@ -356,6 +359,8 @@ impl FarLink for crate::memory::MemoryLink {
     fn is_flushed(&mut self) -> bool {
         true
     }
+
+    fn reopen(&mut self) {}
 }
 
 #[cfg(test)]

@@ -152,11 +152,15 @@ fn at(spec: &Spec, function: &Function) -> String {
         return "At::File(MPI_FILE_NULL)".to_string();
     }
     let kinds = [("MPI_Comm", "Comm"), ("MPI_Win", "Win"), ("MPI_File", "File"), ("MPI_Session", "Session")];
-    let object = function.params.iter().filter(|param| param.depth() == 0).find_map(|param| {
+    let handles = || function.params.iter().filter(|param| param.depth() == 0);
+    let object = handles().find_map(|param| {
         let (_, kind) = kinds.iter().find(|(base, _)| *base == param.base)?;
         Some(format!("At::{kind}({})", rust_name(param)))
     });
-    object.unwrap_or_else(|| "At::World".to_string())
+    // A group has no handler of its own.
+    let group = || handles().find(|param| param.base == "MPI_Group");
+    let of_group = || group().map(|param| format!("At::Group({})", rust_name(param)));
+    object.or_else(of_group).unwrap_or_else(|| "At::World".to_string())
 }
 
 /// Splits off the parameters that say how completion is reported.

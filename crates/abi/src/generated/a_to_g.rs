@@ -2763,7 +2763,7 @@ pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Free_mem", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Free_mem", always: true }, At::World, |call, scope| unsafe {
         imp::storage::free_mem(call, scope.address(base))
     })
 }

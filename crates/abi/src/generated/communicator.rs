@@ -214,16 +214,20 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_create_from_group", always: false }, At::World, |call, scope| unsafe {
-        imp::session::create_from_group(
-            call,
-            scope.handle(group, "group"),
-            scope.text(stringtag, "stringtag"),
-            scope.handle(info, "info"),
-            scope.handle(errhandler, "errhandler"),
-            scope.handle_out(newcomm, "newcomm"),
-        )
-    })
+    entry(
+        &Function { name: "MPI_Comm_create_from_group", always: false },
+        At::Group(group),
+        |call, scope| unsafe {
+            imp::session::create_from_group(
+                call,
+                scope.handle(group, "group"),
+                scope.text(stringtag, "stringtag"),
+                scope.handle(info, "info"),
+                scope.handle(errhandler, "errhandler"),
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

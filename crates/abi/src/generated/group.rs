@@ -32,7 +32,7 @@ pub unsafe extern "C" fn PMPI_Group_compare(
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_compare", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_compare", always: false }, At::Group(group1), |call, scope| unsafe {
         imp::group::compare(
             call,
             scope.handle(group1, "group1"),
@@ -59,14 +59,18 @@ pub unsafe extern "C" fn PMPI_Group_difference(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_difference", always: false }, At::World, |call, scope| unsafe {
-        imp::group::difference(
-            call,
-            scope.handle(group1, "group1"),
-            scope.handle(group2, "group2"),
-            scope.handle_out(newgroup, "newgroup"),
-        )
-    })
+    entry(
+        &Function { name: "MPI_Group_difference", always: false },
+        At::Group(group1),
+        |call, scope| unsafe {
+            imp::group::difference(
+                call,
+                scope.handle(group1, "group1"),
+                scope.handle(group2, "group2"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -87,7 +91,7 @@ pub unsafe extern "C" fn PMPI_Group_excl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_excl", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_excl", always: false }, At::Group(group), |call, scope| unsafe {
         imp::group::excl(
             call,
             scope.handle(group, "group"),
@@ -173,7 +177,7 @@ pub unsafe extern "C" fn PMPI_Group_incl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_incl", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_incl", always: false }, At::Group(group), |call, scope| unsafe {
         imp::group::incl(
             call,
             scope.handle(group, "group"),
@@ -202,14 +206,18 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_intersection", always: false }, At::World, |call, scope| unsafe {
-        imp::group::intersection(
-            call,
-            scope.handle(group1, "group1"),
-            scope.handle(group2, "group2"),
-            scope.handle_out(newgroup, "newgroup"),
-        )
-    })
+    entry(
+        &Function { name: "MPI_Group_intersection", always: false },
+        At::Group(group1),
+        |call, scope| unsafe {
+            imp::group::intersection(
+                call,
+                scope.handle(group1, "group1"),
+                scope.handle(group2, "group2"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -230,7 +238,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_range_excl", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_range_excl", always: false }, At::Group(group), |call, scope| unsafe {
         imp::group::range_excl(
             call,
             scope.handle(group, "group"),
@@ -260,7 +268,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_range_incl", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_range_incl", always: false }, At::Group(group), |call, scope| unsafe {
         imp::group::range_incl(
             call,
             scope.handle(group, "group"),
@@ -285,7 +293,7 @@ pub unsafe extern "C" fn MPI_Group_range_incl(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_rank", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_rank", always: false }, At::Group(group), |call, scope| unsafe {
         imp::group::rank(call, scope.handle(group, "group"), scope.out(rank, "rank"))
     })
 }
@@ -299,7 +307,7 @@ pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_size", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_size", always: false }, At::Group(group), |call, scope| unsafe {
         imp::group::size(call, scope.handle(group, "group"), scope.out(size, "size"))
     })
 }
@@ -330,16 +338,20 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
     ranks2: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_translate_ranks", always: false }, At::World, |call, scope| unsafe {
-        imp::group::translate_ranks(
-            call,
-            scope.handle(group1, "group1"),
-            n,
-            scope.array(ranks1, "ranks1"),
-            scope.handle(group2, "group2"),
-            scope.array_out(ranks2, "ranks2"),
-        )
-    })
+    entry(
+        &Function { name: "MPI_Group_translate_ranks", always: false },
+        At::Group(group1),
+        |call, scope| unsafe {
+            imp::group::translate_ranks(
+                call,
+                scope.handle(group1, "group1"),
+                n,
+                scope.array(ranks1, "ranks1"),
+                scope.handle(group2, "group2"),
+                scope.array_out(ranks2, "ranks2"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -361,7 +373,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_union", always: false }, At::World, |call, scope| unsafe {
+    entry(&Function { name: "MPI_Group_union", always: false }, At::Group(group1), |call, scope| unsafe {
         imp::group::union(
             call,
             scope.handle(group1, "group1"),

@@ -1749,7 +1749,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
         &Function { name: "MPI_Intercomm_create_from_groups", always: false },
-        At::World,
+        At::Group(local_group),
         |call, scope| unsafe {
             imp::session::intercomm_create_from_groups(
                 call,

@@ -22,6 +22,7 @@ use crate::generated::constants::*;
 use crate::handles::kind::{Comm, Group, Info};
 use crate::handles::request::handle_of;
 use crate::imp::memory::process;
+use crate::phase;
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// Info key of the type of hardware resource to split by, or that was split by.
@@ -29,7 +30,8 @@ const RESOURCE_KEY: &str = "mpi_hw_resource_type";
 
 /// The predefined communicators.
 pub fn predefined(number: usize) -> Option<Arc<Communicator>> {
-    let process = tutti_core::process::process()?;
+    // Those of the world model, which sessions do not have (MPI-5 section 11.2.1).
+    let process = tutti_core::process::process().filter(|_| phase::is_in_world())?;
     let found = match number {
         _ if number == MPI_COMM_WORLD.bits() => &process.library.world,
         _ if number == MPI_COMM_SELF.bits() => &process.library.myself,

@@ -1,6 +1,8 @@
 //! Start, end, versions, time (MPI-5 chapters 9 and 11).
 
 use std::ffi::{c_char, c_double, c_int};
+use std::sync::OnceLock;
+use std::thread::ThreadId;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::host::ThreadLevel;
@@ -12,6 +14,7 @@ use tutti_core::{progress_thread, trace_file};
 use tutti_sys::floating_point;
 
 use super::memory::process;
+use super::session;
 use crate::entry::Call;
 use crate::errors;
 use crate::generated::constants::*;
@@ -20,8 +23,13 @@ use crate::handles::{self, Stored};
 use crate::phase;
 use crate::scope::{HandleOut, In, Out, TextOut};
 
-/// Sessions that are open.
-pub(super) static OPEN_SESSIONS: FirstLaneCell<usize> = FirstLaneCell::new(0);
+/// The caller of MPI_Init or MPI_Init_thread, and the thread level that it was given.
+struct World {
+    level: ThreadLevel,
+    main_thread: ThreadId,
+}
+
+static WORLD: OnceLock<World> = OnceLock::new();
 
 /// MPI_Init.
 pub fn init(call: &mut Call, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
@@ -67,16 +75,23 @@ pub(super) fn number_of(level: ThreadLevel) -> c_int {
 
 fn start(call: &mut Call, level: ThreadLevel) -> Result<()> {
     errors::install_panic_hook();
-    // A session may have brought the process up.
-    let sessions = lifecycle::resume(level).filter(|_| !phase::was_initialised());
-    let process = sessions.map_or_else(|| lifecycle::init(level), Ok)?;
+    if phase::was_initialised() {
+        return Err(Error::new(ErrorClass::Other, "MPI is initialised already (or was, and is finalised)"));
+    }
+    let process = bring_up(call, level)?;
+    WORLD.get_or_init(|| World { level, main_thread: std::thread::current().id() });
     phase::world_begins(process.rank.0);
     tutti_core::dynamic::spawn::meet_parents(&mut call.held, process)?;
     advance_unattended(call, process)
 }
 
+/// Returns the process with support for threads of this level: as sessions have brought it up, or new.
+pub(super) fn bring_up(call: &Call, level: ThreadLevel) -> Result<&'static Process> {
+    lifecycle::resume(&call.held, level).map_or_else(|| lifecycle::init(level), Ok)
+}
+
 /// Has messages taken in while the program computes, if it wants that. The last that a call does which has
-/// brought up the process.
+/// called [`bring_up`].
 pub(super) fn advance_unattended(call: &mut Call, process: &'static Process) -> Result<()> {
     // When the call began, there were no locks.
     call.held.secure();
@@ -89,12 +104,12 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     process.library.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
     trace_file::collect(&mut call.held, process)?;
     lifecycle::meet(&mut call.held, process)?;
-    let sessions = *OPEN_SESSIONS.borrow(&call.held) > 0;
+    let sessions = session::are_open(&call.held);
     if process.config.diagnosis.report_leaks {
         report_leaks(call, process);
     }
     if !sessions {
-        lifecycle::finalize(&mut call.held, process);
+        lifecycle::close(&mut call.held, process, true);
     }
     handles::clear_predefined::<Comm>(MPI_COMM_WORLD);
     handles::clear_predefined::<Comm>(MPI_COMM_SELF);
@@ -149,14 +164,19 @@ pub fn finalized(flag: Out<c_int>) -> Result<()> {
     flag.set_flag(phase::was_finalised())
 }
 
-/// MPI_Query_thread.
+/// MPI_Query_thread: the level of the world model while that is up, else the highest of the open sessions.
 pub fn query_thread(provided: Out<c_int>) -> Result<()> {
-    provided.set(number_of(process()?.thread_level))
+    process()?;
+    let world = WORLD.get().filter(|_| !phase::was_finalised());
+    provided.set(number_of(world.map_or_else(session::highest_level, |world| world.level)))
 }
 
-/// MPI_Is_thread_main.
+/// MPI_Is_thread_main: whether this is the thread that called MPI_Init, or without the world model that opened
+/// the first session.
 pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
-    flag.set_flag(process()?.main_thread == std::thread::current().id())
+    let process = process()?;
+    let main_thread = WORLD.get().map_or(process.main_thread, |world| world.main_thread);
+    flag.set_flag(main_thread == std::thread::current().id())
 }
 
 /// MPI_Abort: ends the whole job, whatever the communicator.

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_core::group::{Comparison, Group as Members};
 
-use crate::entry::Call;
+use crate::entry::{At, Call};
 use crate::generated::constants::{
     MPI_GROUP_EMPTY, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
@@ -26,9 +26,14 @@ pub fn give(newgroup: HandleOut<Group>, members: Members) -> Result<()> {
     newgroup.create(members).map(drop)
 }
 
-/// Two groups for one call: of one session, or of none.
-fn both<'s>(group1: In<'s, Group>, group2: In<'s, Group>) -> Result<(&'s Members, &'s Members)> {
-    let (one, other) = (group1.get()?, group2.get()?);
+/// Two groups for one call: of one session, or of none. If the first is none, the second says whose error it is.
+fn both<'s>(
+    call: &mut Call,
+    group1: In<'s, Group>,
+    group2: In<'s, Group>,
+) -> Result<(&'s Members, &'s Members)> {
+    let one = group1.get().inspect_err(|_| call.at = At::Group(group2.raw()))?;
+    let other = group2.get()?;
     one.check_origin(other, ErrorClass::Group, "group1 and group2")?;
     Ok((one, other))
 }
@@ -60,14 +65,14 @@ pub fn rank(_call: &mut Call, group: In<Group>, rank: Out<c_int>) -> Result<()> 
 
 /// MPI_Group_translate_ranks.
 pub fn translate_ranks(
-    _call: &mut Call,
+    call: &mut Call,
     group1: In<Group>,
     n: c_int,
     ranks1: Array<c_int>,
     group2: In<Group>,
     ranks2: ArrayOut<c_int>,
 ) -> Result<()> {
-    let (from, to) = both(group1, group2)?;
+    let (from, to) = both(call, group1, group2)?;
     let translated = ranks2.slice(n.into())?;
     for (index, (rank, place)) in ranks1.slice(n.into())?.iter().zip(translated).enumerate() {
         if *rank == MPI_PROC_NULL {
@@ -86,41 +91,41 @@ pub fn translate_ranks(
 }
 
 /// MPI_Group_compare.
-pub fn compare(_call: &mut Call, group1: In<Group>, group2: In<Group>, result: Out<c_int>) -> Result<()> {
-    let (one, other) = both(group1, group2)?;
+pub fn compare(call: &mut Call, group1: In<Group>, group2: In<Group>, result: Out<c_int>) -> Result<()> {
+    let (one, other) = both(call, group1, group2)?;
     result.set(comparison(one.compare(other)))
 }
 
 /// MPI_Group_union.
 pub fn union(
-    _call: &mut Call,
+    call: &mut Call,
     group1: In<Group>,
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    let (one, other) = both(group1, group2)?;
+    let (one, other) = both(call, group1, group2)?;
     give(newgroup, one.union(other))
 }
 
 /// MPI_Group_intersection.
 pub fn intersection(
-    _call: &mut Call,
+    call: &mut Call,
     group1: In<Group>,
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    let (one, other) = both(group1, group2)?;
+    let (one, other) = both(call, group1, group2)?;
     give(newgroup, one.intersection(other))
 }
 
 /// MPI_Group_difference.
 pub fn difference(
-    _call: &mut Call,
+    call: &mut Call,
     group1: In<Group>,
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    let (one, other) = both(group1, group2)?;
+    let (one, other) = both(call, group1, group2)?;
     give(newgroup, one.difference(other))
 }
 

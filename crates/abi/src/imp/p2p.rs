@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::Buffer;
-use tutti_core::buffered;
 use tutti_core::communicator::Communicator;
 use tutti_core::completion::{self, Finished};
 use tutti_core::p2p::{self, SendSpec};
 use tutti_core::point_to_point::{self, Matched, Typed};
 use tutti_core::process::Process;
 use tutti_core::request::{RequestId, Status, Template};
+use tutti_core::session;
 
 use crate::entry::{At, Call};
 use crate::form::Form;
@@ -92,7 +92,7 @@ pub fn send(
             let template = match (spec, mode) {
                 (None, _) => None,
                 (Some(spec), Mode::Buffered) => {
-                    Some(Template::BufferedSend(spec, buffered::attached(&call.held, &comm.buffer)?))
+                    Some(Template::BufferedSend(spec, session::attached(&call.held, comm)?))
                 }
                 (Some(spec), _) => Some(Template::Send(spec)),
             };
@@ -103,7 +103,7 @@ pub fn send(
 
 fn send_buffered(call: &Call, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
-    let attached = buffered::attached(&call.held, &comm.buffer)?;
+    let attached = session::attached(&call.held, comm)?;
     point_to_point::send_buffered(&call.held, process, comm.lane(), &attached, spec)
 }
 

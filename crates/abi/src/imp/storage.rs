@@ -4,10 +4,11 @@
 use std::ptr::NonNull;
 
 use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::process;
 
 use crate::entry::Call;
 use crate::handles::kind::Info;
-use crate::imp::memory::process;
+use crate::imp::memory;
 use crate::scope::{Address, In};
 
 /// Alignment of memory where the program does not ask for more: a cache line.
@@ -27,7 +28,7 @@ pub fn alloc_mem(call: &mut Call, size: i64, info: In<Info>, baseptr: Address) -
     let alignment = wanted.filter(|wanted| wanted.is_power_of_two()).unwrap_or(ALIGNMENT).max(ALIGNMENT);
     if bytes >= SHARED_BYTES
         && alignment <= PAGE_BYTES
-        && let Ok(process) = process()
+        && let Ok(process) = memory::process()
         && let Some(memory) = process.exposures.borrow_mut(&call.held).allocate(bytes as u64)
     {
         return baseptr.store(memory.as_ptr() as usize, "baseptr");
@@ -43,11 +44,11 @@ pub fn alloc_mem(call: &mut Call, size: i64, info: In<Info>, baseptr: Address) -
     baseptr.store(memory as usize, "baseptr")
 }
 
-/// MPI_Free_mem.
+/// MPI_Free_mem. Also after MPI_Finalize, as with Open MPI: destructors of static objects call it then.
 pub fn free_mem(call: &mut Call, base: Address) -> Result<()> {
     let memory = base.pointer();
     if let Some(shared) = NonNull::new(memory.cast())
-        && let Ok(process) = process()
+        && let Some(process) = process::started_ever()
     {
         // SAFETY: the caller vouches that nobody uses it any more.
         if unsafe { process.exposures.borrow_mut(&call.held).free(shared) } {

@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tutti_base::{Result, WorldRank};
 use tutti_sys::job::{ADDRESS_BYTES, Secret};
 use tutti_sys::letter::{self, Fields};
+use tutti_transport::adaptive::tag::derive;
 use tutti_transport::bridges::Way;
 use tutti_transport::directory::{Address, Answer};
 use tutti_transport::fabric::Identity;
 use tutti_transport::{Directory, FabricLink, Link, Peer};
 
-use super::line::{Line, derive};
+use super::line::Line;
 use super::meeting::{Introduction, Part, damaged};
 use crate::collective;
 use crate::communicator::Communicator;

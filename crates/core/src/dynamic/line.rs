@@ -21,7 +21,7 @@ use tutti_sys::letter::{self, Letter};
 use tutti_sys::local_socket::Connection;
 use tutti_sys::process;
 use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
-use tutti_transport::adaptive::tag::{Key, TAG_BYTES, Use};
+use tutti_transport::adaptive::tag::{Key, TAG_BYTES, Use, derive};
 
 const MAGIC: [u8; 8] = *b"tutti-p1";
 const NONCE_BYTES: usize = 16;
@@ -127,16 +127,6 @@ impl Line {
             Line::Far(far) => far.stream.local_addr().ok().map(|address| address.ip()),
         }
     }
-}
-
-/// 32 bytes that nobody finds out who does not know `secret`.
-pub fn derive(secret: &[u8; 32], of: &[&[u8]]) -> [u8; 32] {
-    let key = Key::new(secret, Use::Derived);
-    let half = |number: u8| key.tag(&[&[&[number][..]], of].concat());
-    let mut derived = [0; 32];
-    derived[..16].copy_from_slice(&half(0));
-    derived[16..].copy_from_slice(&half(1));
-    derived
 }
 
 fn nonce() -> io::Result<[u8; NONCE_BYTES]> {

@@ -216,6 +216,28 @@ impl Adaptive {
         }
     }
 
+    /// Returns machines that know nothing of what was before [`Adaptive::close`]. All processes of the job have
+    /// closed theirs. What they send from now on is under other keys, so that a late datagram of before is taken
+    /// for none of theirs.
+    pub fn renewed(&self) -> Adaptive {
+        let secret = tag::derive(&self.settings.secret, &[b"renewed"]);
+        let mut renewed = Adaptive::new(Settings { secret, ..self.settings.clone() });
+        renewed.common.counters = self.common.counters;
+        renewed
+    }
+
+    /// Asks for the connections that are wanted from the start.
+    pub fn begin(&mut self) {
+        let Settings { mode, rank, ranks, .. } = self.settings;
+        match mode {
+            Mode::PartiallyStatic => self.preconnect(Duration::ZERO, neighbours(rank, ranks)),
+            Mode::Static => {
+                self.preconnect(Duration::ZERO, (0..ranks).filter(|&peer| peer != rank).map(Peer));
+            }
+            Mode::Never | Mode::OnDemand => {}
+        }
+    }
+
     /// The connection over which records to `peer` have to go now; none: [`Adaptive::send`].
     #[inline]
     pub fn connection_of(&mut self, peer: Peer) -> Option<ConnectionId> {

@@ -34,6 +34,16 @@ pub enum Use {
 #[derive(Clone, Copy)]
 pub struct Key([u8; 16]);
 
+/// 32 bytes that nobody finds out who does not know `secret`.
+pub fn derive(secret: &[u8; 32], of: &[&[u8]]) -> [u8; 32] {
+    let key = Key::new(secret, Use::Derived);
+    let half = |number: u8| key.tag(&[&[&[number][..]], of].concat());
+    let mut derived = [0; 32];
+    derived[..16].copy_from_slice(&half(0));
+    derived[16..].copy_from_slice(&half(1));
+    derived
+}
+
 impl Key {
     /// The key of one use of a secret.
     ///

@@ -14,7 +14,7 @@ use super::address::Whereabouts;
 use super::carrier::{Carrier, CarrierKind, Event, Frames, place_of};
 use super::counters::FabricCounters;
 use super::datagrams::Datagrams;
-use crate::adaptive::{Action, Adaptive, ConnectionId, Decision, Mode, Settings, neighbours};
+use crate::adaptive::{Action, Adaptive, ConnectionId, Decision, Settings};
 use crate::directory::Directory;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::loan::{Loan, Memory};
@@ -153,7 +153,7 @@ impl<C: Carrier> Driver<C> {
         if let Some(address) = crate::directory::Address::new(&own.encode(ADDRESS_BYTES)) {
             directory.publish(&address);
         }
-        let Settings { mode, rank, ranks, .. } = settings;
+        let rank = settings.rank;
         let mut driver = Driver {
             machine: Adaptive::new(settings),
             carrier,
@@ -177,13 +177,7 @@ impl<C: Carrier> Driver<C> {
             until_control: 0,
             leaving: false,
         };
-        match mode {
-            Mode::PartiallyStatic => driver.machine.preconnect(Duration::ZERO, neighbours(rank, ranks)),
-            Mode::Static => {
-                driver.machine.preconnect(Duration::ZERO, (0..ranks).filter(|&peer| peer != rank).map(Peer));
-            }
-            Mode::Never | Mode::OnDemand => {}
-        }
+        driver.machine.begin();
         driver.act();
         driver
     }
@@ -297,6 +291,7 @@ impl<C: Carrier> Driver<C> {
         while let Some(action) = self.machine.next_action() {
             let now = self.now();
             match action {
+                Action::LookUp(peer) if self.peers.contains_key(&peer.0) => self.machine.reachable(now, peer),
                 Action::LookUp(peer) => {
                     self.directory.request(peer.0);
                     self.lookups += 1;
@@ -547,6 +542,25 @@ impl<C: Carrier> Driver<C> {
         let look = self.carrier.rest().map(|rest| Instant::now() + rest);
         let until = due.into_iter().chain(look).min();
         (quiet && !self.machine.pending() && self.failures.is_empty(), until)
+    }
+
+    /// Implements [`crate::FarLink::reopen`].
+    pub fn reopen(&mut self) {
+        if !std::mem::take(&mut self.leaving) {
+            return;
+        }
+        for connection in self.lines.drain(..).flatten().map(|line| line.name) {
+            self.carrier.disconnect(connection);
+        }
+        // What is still told of them means nothing to the new machines, which use the same names.
+        while self.carrier.event().is_some() {}
+        self.finishing.clear();
+        self.finished.clear();
+        self.failures.clear();
+        self.machine = self.machine.renewed();
+        self.machine.begin();
+        self.thorough = true;
+        self.act();
     }
 
     /// See [`crate::FarLink::is_flushed`].

@@ -302,4 +302,8 @@ impl FarLink for FabricLink {
     fn is_flushed(&mut self) -> bool {
         each!(&mut self.back_end, back_end => back_end.is_flushed())
     }
+
+    fn reopen(&mut self) {
+        each!(&mut self.back_end, back_end => back_end.reopen());
+    }
 }

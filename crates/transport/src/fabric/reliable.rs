@@ -433,6 +433,11 @@ impl Reliable {
         (quiet, None)
     }
 
+    /// Implements [`crate::FarLink::reopen`].
+    pub fn reopen(&mut self) {
+        self.leaving = false;
+    }
+
     /// See [`crate::FarLink::is_flushed`].
     pub fn is_flushed(&mut self) -> bool {
         if !std::mem::replace(&mut self.leaving, true) {
