@@ -17,10 +17,11 @@
 //! that, `spawning` is the order that a rank gives its launcher), `interface` (by which addresses hosts
 //! reach each other), `guardian` (a process that watches others and outlives its maker), `refusal` (errors
 //! with the name of the call, and what to do about them), `files` (files that users name, read and written
-//! where others can write too), `cgroup` (limits, and who was killed for lack of memory), `maps` and
-//! `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that changes). Absent:
-//! policy.
+//! where others can write too), `backtrace` and `speaker` (call chains and the name of a process, for
+//! messages), `cgroup` (limits, and who was killed for lack of memory), `maps` and `userfault::Watcher` (what
+//! addresses are mapped to, and the kernel's word when that changes). Absent: policy.
 
+pub mod backtrace;
 pub mod cache;
 pub mod cgroup;
 pub mod clock;
@@ -57,6 +58,7 @@ pub mod remap;
 pub mod signal;
 pub mod socket;
 pub mod spawning;
+pub mod speaker;
 pub mod this_process;
 pub mod tracee;
 pub mod userfault;
