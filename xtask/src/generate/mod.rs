@@ -60,6 +60,7 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     let mut rust = vec![
         ("constants".to_string(), constants::constants(&spec)),
         ("callbacks".to_string(), constants::callbacks(&spec)),
+        ("names".to_string(), constants::names(&spec)),
     ];
     rust.extend(entries::files(&spec)?);
     let fronts = fronts::files(root, &spec)?;

@@ -15,7 +15,7 @@ use std::cell::RefMut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tutti_base::{BankSizes, WorldRank};
+use tutti_base::{BankSizes, ErrorClass, WorldRank};
 use tutti_coll::generator::Node;
 use tutti_coll::{Plan, simulate};
 use tutti_sys::job::Reach;
@@ -255,7 +255,6 @@ fn open(
     match Banks::open(job, key, &layout, &ranks, me) {
         Ok(Some(banks)) => BankState::Open(Box::new(banks), reach(&ranks)),
         Ok(None) => BankState::Closed,
-        Err(error) => messenger
-            .abort(1, &format!("Tutti: rank {}: shared memory of a communicator: {error}", messenger.rank)),
+        Err(error) => messenger.fail(ErrorClass::NoMem, &format!("shared memory of a communicator: {error}")),
     }
 }
