@@ -41,6 +41,7 @@ pub mod environment;
 pub mod generated {
     //! From `spec/`.
     pub mod foreign;
+    pub mod statuses;
 }
 pub mod hosts;
 pub mod input;
@@ -131,4 +132,25 @@ fn show(text: &str) -> u8 {
 fn refuse(status: u8, reason: &str) -> u8 {
     eprintln!("mpirun: {reason}");
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::generated::statuses::STATUSES;
+    use crate::{outcome, policy, program, root};
+
+    #[test]
+    fn every_status_is_in_the_table() {
+        let own = [
+            root::STATUS_LOST,
+            outcome::STATUS_USAGE,
+            outcome::STATUS_DAMAGED,
+            policy::STATUS_TIMEOUT,
+            program::STATUS_NOT_EXECUTABLE,
+            program::STATUS_NOT_FOUND,
+        ];
+        let listed = STATUSES.iter().filter_map(|(status, _)| status.parse::<u8>().ok());
+        let own = [0].into_iter().chain(own);
+        assert_eq!(listed.collect::<Vec<_>>(), own.collect::<Vec<_>>());
+    }
 }

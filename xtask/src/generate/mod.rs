@@ -12,6 +12,7 @@ mod header;
 mod launchers;
 mod packets;
 mod spec;
+mod statuses;
 
 use std::fs;
 use std::io::Write;
@@ -78,6 +79,9 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     let (foreign, page) = launchers::files(root)?;
     let foreign = format_rust(root, &format!("{RUST_BANNER}{foreign}"))?;
     outputs.extend([("crates/launch/src/generated/foreign.rs".to_string(), foreign), page]);
+    let (statuses, page) = statuses::files(root, &spec)?;
+    let statuses = format_rust(root, &format!("{RUST_BANNER}{statuses}"))?;
+    outputs.extend([("crates/launch/src/generated/statuses.rs".to_string(), statuses), page]);
     outputs.extend(fortran::files(&spec, &fronts::tables(root, &spec)?)?);
     outputs.extend(fortran_f08::files(&spec));
     outputs.push(("crates/abi/tests/every_function.c".to_string(), header::every_function(&spec)));
