@@ -63,6 +63,7 @@ pub mod program;
 pub mod rankfile;
 pub mod ranks;
 pub mod report;
+pub mod reports;
 pub mod request;
 pub mod restart;
 pub mod root;
