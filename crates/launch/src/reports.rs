@@ -7,6 +7,7 @@
 //! the rank, addresses and times. Lines of the launcher that come meanwhile follow the blocks, as they are about
 //! them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tutti_topo::text::show_list;
@@ -21,7 +22,7 @@ const MOST_BYTES: usize = 1 << 20;
 const FEWEST_WAITS: usize = 4;
 
 /// What a line is a report of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     /// An error or a crash, from the library.
     Fault,
@@ -51,6 +52,8 @@ struct Line {
 #[derive(Debug, Default)]
 pub struct Reports {
     items: Vec<Item>,
+    /// Places of the blocks among the items.
+    blocks: HashMap<(Kind, usize), usize>,
     bytes: usize,
     /// When the first and the last line came.
     first: Duration,
@@ -73,13 +76,10 @@ impl Reports {
             return true;
         };
         self.last = now;
-        let of_rank = self.items.iter_mut().find_map(|item| match item {
-            Item::Block { kind: of, rank: number, lines } if *of == kind && *number == rank => Some(lines),
-            _ => None,
-        });
-        match of_rank {
-            Some(lines) => lines.push(line),
-            None => self.items.push(Item::Block { kind, rank, lines: vec![line] }),
+        let place = *self.blocks.entry((kind, rank)).or_insert(self.items.len());
+        match self.items.get_mut(place) {
+            Some(Item::Block { lines, .. }) => lines.push(line),
+            _ => self.items.push(Item::Block { kind, rank, lines: vec![line] }),
         }
         true
     }
@@ -98,47 +98,62 @@ impl Reports {
     /// Returns all that waits, equal reports as one.
     pub fn release(&mut self) -> Vec<u8> {
         let items = std::mem::take(self).items;
-        let mut is_shown = vec![false; items.len()];
+        let mut groups: HashMap<(Kind, String), Vec<(usize, &[Line])>> = HashMap::new();
+        for item in &items {
+            if let Item::Block { kind, rank, lines } = item {
+                groups.entry((*kind, key(lines))).or_default().push((*rank, lines));
+            }
+        }
         let mut out = Vec::new();
-        for (place, item) in items.iter().enumerate() {
-            let (kind, lines) = match item {
-                _ if is_shown[place] => continue,
-                Item::Plain(line) => {
-                    out.extend_from_slice(line);
-                    continue;
-                }
-                Item::Block { kind, lines, .. } => (*kind, lines),
-            };
-            let equal: Vec<(usize, usize, &Vec<Line>)> = items
-                .iter()
-                .enumerate()
-                .filter_map(|(other, item)| match item {
-                    Item::Block { kind: of, rank, lines: others }
-                        if *of == kind && other >= place && are_equal(lines, others) =>
-                    {
-                        Some((other, *rank, others))
+        for item in &items {
+            match item {
+                Item::Plain(line) => out.extend_from_slice(line),
+                Item::Block { kind, lines, .. } => {
+                    let fewest = if *kind == Kind::Wait { FEWEST_WAITS } else { 2 };
+                    let of_it = (*kind, key(lines));
+                    match groups.get(&of_it).map_or(0, Vec::len) {
+                        // Shown with the first of the group.
+                        0 => {}
+                        count if count < fewest => {
+                            lines.iter().for_each(|line| out.extend_from_slice(line.whole.as_bytes()));
+                        }
+                        _ => {
+                            let group = groups.remove(&of_it).unwrap_or_default();
+                            out.extend_from_slice(show(*kind, &group).as_bytes());
+                        }
                     }
-                    _ => None,
-                })
-                .collect();
-            if equal.len() < if kind == Kind::Wait { FEWEST_WAITS } else { 2 } {
-                lines.iter().for_each(|line| out.extend_from_slice(line.whole.as_bytes()));
-                continue;
+                }
             }
-            let mut ranks: Vec<usize> = equal.iter().map(|(_, rank, _)| *rank).collect();
-            ranks.sort_unstable();
-            let ranks = show_list(ranks.into_iter()).replace(',', ", ");
-            let speaker = if kind == Kind::Wait { "mpirun" } else { "tutti" };
-            for (number, line) in lines.iter().enumerate() {
-                let all = equal.iter().map(|(.., lines)| lines[number].text.as_str());
-                out.extend_from_slice(
-                    format!("{speaker}: ranks {ranks}: {}", merge(&line.text, all)).as_bytes(),
-                );
-            }
-            equal.iter().for_each(|(other, ..)| is_shown[*other] = true);
         }
         out
     }
+}
+
+/// Returns the lines of equal blocks as those of one.
+fn show(kind: Kind, group: &[(usize, &[Line])]) -> String {
+    let mut ranks: Vec<usize> = group.iter().map(|(rank, _)| *rank).collect();
+    ranks.sort_unstable();
+    let ranks = show_list(ranks.into_iter()).replace(',', ", ");
+    let speaker = if kind == Kind::Wait { "mpirun" } else { "tutti" };
+    let lines = group.first().map_or(&[][..], |(_, lines)| *lines);
+    let merged = lines.iter().enumerate().map(|(number, line)| {
+        let all = group.iter().map(|(_, lines)| lines[number].text.as_str());
+        format!("{speaker}: ranks {ranks}: {}", merge(&line.text, all))
+    });
+    merged.collect()
+}
+
+/// Returns what equal blocks have in common: their texts without addresses and times.
+fn key(lines: &[Line]) -> String {
+    let mut key = String::new();
+    for word in lines.iter().flat_map(|line| words(&line.text)) {
+        key.push_str(match word {
+            Word::Text(text) => text,
+            Word::Address(_) => "0x",
+            Word::Seconds(_) => "",
+        });
+    }
+    key
 }
 
 /// Reads a report: its kind, its rank, its line.
@@ -155,18 +170,6 @@ fn parse(line: &str) -> Option<(Kind, usize, Line)> {
     };
     let text = rest.strip_prefix(": ")?.to_string();
     Some((kind, rank.parse().ok()?, Line { whole: line.to_string(), text }))
-}
-
-fn are_equal(one: &[Line], other: &[Line]) -> bool {
-    one.len() == other.len()
-        && one.iter().zip(other).all(|(one, other)| {
-            let (one, other) = (words(&one.text), words(&other.text));
-            one.len() == other.len()
-                && one.iter().zip(&other).all(|(one, other)| match (one, other) {
-                    (Word::Text(one), Word::Text(other)) => one == other,
-                    _ => std::mem::discriminant(one) == std::mem::discriminant(other),
-                })
-        })
 }
 
 /// A part of a text: what is compared, or what may differ.
