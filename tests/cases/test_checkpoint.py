@@ -251,9 +251,10 @@ def test_wrong_input_has_one_clear_sentence(mpi, place, gate, tmp_path, unwritab
     done = command(mpi, "checkpoint", os.getpid())
     assert done.returncode == 1 and "is no mpirun of yours" in done.stderr, done
     for directory, part in ("/proc/nothing", "/proc/nothing"), ("/dev/null", "Not a directory"), unwritable:
-        job = mpi.begin(1, program, 0, "compute", options=["--checkpoint-dir", directory], env=gate.env)
+        check(["--checkpoint-dir", directory, "-n", 1, program, 0, "compute"], part, 2)
+        job = mpi.begin(1, program, 0, "compute", env=gate.env)
         assert job.until(lambda out, err: "computes" in out, PATIENCE), job.errors()
-        done = keep(mpi, job)
+        done = keep(mpi, job, "--dir", directory)
         assert done.returncode == 1 and part in done.stderr and "the job runs on" in done.stderr, done
         gate.open()
         assert job.wait(PATIENCE).status == 0

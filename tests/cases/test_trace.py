@@ -70,7 +70,11 @@ def test_a_trace_has_a_bound(tutti, tmp_path):
 
 
 def test_a_trace_that_cannot_be_written_is_no_end(tutti, tmp_path):
-    outcome = tutti.run(2, tutti.compile("one_collective.c"), options=["--trace", tmp_path / "none" / "run.json"])
+    """The folder is there at the start, where it is looked at, and is gone at the end."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    program = tutti.compile("one_collective.c")
+    outcome = tutti.run_words(["--trace", folder / "run.json", "-n", 1, "sh", "-c", f"rmdir {folder}; exec {program}", ":", "-n", 1, program])
     check(outcome)
     assert "the trace cannot be written to" in outcome.err, str(outcome)
 

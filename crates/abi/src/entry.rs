@@ -111,69 +111,80 @@ fn tidy_up(held: &LaneGuard) {
     }
 }
 
-/// Runs the implementation of `function`.
+/// Runs the implementation of `function`. `arguments` are asked for only when an error is reported.
 #[inline(always)]
-pub fn entry(
+pub fn entry<const N: usize>(
     function: &'static Function,
     at: At,
+    arguments: impl FnOnce() -> [usize; N],
     body: impl for<'s> FnOnce(&mut Call, Scope<'s>) -> Result<()>,
 ) -> c_int {
-    entry_in(Lane::FIRST, function, at, body)
+    entry_in(Lane::FIRST, function, at, arguments, body)
 }
 
 /// The same in a lane, for functions that need nothing but messages (see [`lane`]).
 #[inline(always)]
-pub fn entry_in(
+pub fn entry_in<const N: usize>(
     lane: Lane,
     function: &'static Function,
     at: At,
+    arguments: impl FnOnce() -> [usize; N],
     body: impl for<'s> FnOnce(&mut Call, Scope<'s>) -> Result<()>,
 ) -> c_int {
     if !function.always && !phase::is_running() {
-        return outside(function);
+        return outside(function, &arguments());
     }
     let mut call = Call::enter(function, at, lane);
     let result = body(&mut call, Scope::new());
     call.leave();
     match result {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => failed(call, &error),
+        Err(error) => failed(call, &error, &arguments()),
     }
 }
 
 /// Raises an error once the call has left the library: its handler may call MPI.
 #[cold]
-fn failed(call: Call, error: &Error) -> c_int {
+fn failed(call: Call, error: &Error, arguments: &[usize]) -> c_int {
     let Call { held, function, at, .. } = call;
     drop(held);
-    errors::raise(function, at, error)
+    errors::raise(function, at, error, arguments)
 }
 
 /// Runs the implementation of a function that any thread may call at any time: no lock, no state.
 #[inline(always)]
-pub fn bare(function: &'static Function, body: impl for<'s> FnOnce(Scope<'s>) -> Result<()>) -> c_int {
+pub fn bare<const N: usize>(
+    function: &'static Function,
+    arguments: impl FnOnce() -> [usize; N],
+    body: impl for<'s> FnOnce(Scope<'s>) -> Result<()>,
+) -> c_int {
     match body(Scope::new()) {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => errors::raise(function, At::World, &error),
+        Err(error) => errors::raise(function, At::World, &error, &arguments()),
     }
 }
 
 /// A function that is still to come.
 #[cold]
-pub fn unsupported(function: &'static Function, at: At) -> c_int {
+pub fn unsupported<const N: usize>(
+    function: &'static Function,
+    at: At,
+    arguments: impl FnOnce() -> [usize; N],
+) -> c_int {
     if !function.always && !phase::is_running() {
-        return outside(function);
+        return outside(function, &arguments());
     }
     let reason = format!("{} is not implemented yet (tutti info --functions lists what is)", function.name);
-    errors::raise(function, at, &Error::new(ErrorClass::UnsupportedOperation, reason))
+    let error = Error::new(ErrorClass::UnsupportedOperation, reason);
+    errors::raise(function, at, &error, &arguments())
 }
 
 #[cold]
-fn outside(function: &'static Function) -> c_int {
+fn outside(function: &'static Function, arguments: &[usize]) -> c_int {
     let reason = if phase::is_over() {
         "called after MPI_Finalize"
     } else {
         "called before MPI_Init: call MPI_Init, MPI_Init_thread or MPI_Session_init first"
     };
-    errors::raise(function, At::World, &Error::new(ErrorClass::Other, reason))
+    errors::raise(function, At::World, &Error::new(ErrorClass::Other, reason), arguments)
 }

@@ -2,7 +2,10 @@
 //! words.
 //!
 //! The code that a function returns is the class itself, so that programs may compare it. MPI_Error_string
-//! tells more than the class means: what the calling thread's last error of the class was ([`said`]).
+//! tells more than the class means: what the calling thread's last error of the class was ([`last_error`]).
+//!
+//! A fatal error is reported with the call, its arguments, and the functions of the program that led to it.
+//! Every line begins with the rank: `mpirun` shows equal reports of several ranks once.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,41 +18,53 @@ use tutti_core::lanes;
 use tutti_core::names::ObjectName;
 use tutti_core::process::by_context;
 use tutti_core::process::process;
+use tutti_core::report;
 use tutti_core::tool::settings;
 use tutti_io::file::handle_of_context;
 
+use crate::arguments;
 use crate::function::{At, Function};
-use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_T_ERR_INVALID};
+use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_FILE_NULL, MPI_T_ERR_INVALID};
 use crate::handles;
 use crate::handles::kind::{Group, Session};
 use crate::phase;
 use crate::types::{MPI_Group, MPI_Session, Raw};
 
-thread_local! {
-    /// The last error of each class that this thread was told of, in words.
-    static SAID: RefCell<BTreeMap<ErrorClass, String>> = const { RefCell::new(BTreeMap::new()) };
+/// An error in words.
+#[derive(Clone, Debug)]
+pub struct ErrorText {
+    /// Rank, function, object, argument, what to do.
+    pub sentence: String,
+    /// The function with its arguments.
+    pub call: String,
 }
 
-/// The last error of a class that this thread was told of, in words: rank, function, argument, what to do.
-pub fn said(class: ErrorClass) -> Option<String> {
-    SAID.try_with(|said| said.borrow().get(&class).cloned()).ok().flatten()
+thread_local! {
+    /// The last error of each class that this thread was told of, in words.
+    static LAST: RefCell<BTreeMap<ErrorClass, ErrorText>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Returns the last error of a class that this thread was told of.
+pub fn last_error(class: ErrorClass) -> Option<ErrorText> {
+    LAST.try_with(|all| all.borrow().get(&class).cloned()).ok().flatten()
 }
 
 /// Remembers an error of `function`: one that is raised, or one that is told in a status.
 #[cold]
-pub fn remember(function: &'static Function, at: At, error: &Error) {
+fn remember(function: &Function, at: At, error: &Error, arguments: &[usize]) {
     if error.code.is_some() {
         // A code that the program's own callback chose, with a string of its own.
         return;
     }
-    let words = sentence(function.name, at, error);
+    let sentence = format!("{}{}", report::prefix(), sentence(function.name, at, error));
+    let text = ErrorText { sentence, call: arguments::show_call(function, arguments) };
     // A thread that ends has no memory any more.
-    let _ = SAID.try_with(|said| said.borrow_mut().insert(error.class, words));
+    let _ = LAST.try_with(|all| all.borrow_mut().insert(error.class, text));
 }
 
 /// Handles an error of `function` and gives the code it returns, if it returns.
 #[cold]
-pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
+pub fn raise(function: &'static Function, at: At, error: &Error, arguments: &[usize]) -> c_int {
     if let At::Tool = at {
         // Where it has no code of its own, a wrong argument is invalid use of the interface (MPI-5 section
         // 15.3.10).
@@ -57,10 +72,10 @@ pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
     }
     let at = known(at);
     let (handler, handle) = handler_of(at);
-    remember(function, at, error);
+    remember(function, at, error, arguments);
     match handler.call(handle, error.code()) {
         Outcome::Return(code) => code,
-        Outcome::Abort | Outcome::Fatal => die(function, at, error),
+        Outcome::Abort | Outcome::Fatal => die(function, at, error, arguments),
     }
 }
 
@@ -130,27 +145,36 @@ fn initial() -> ErrorHandler {
     settings::at_start().map_or(ErrorHandler::Fatal, |config| config.diagnosis.initial_error_handler.into())
 }
 
-/// Who made which error in which function on what.
+/// Names the function, the object and the reason.
 fn sentence(function: &str, at: At, error: &Error) -> String {
-    let rank = phase::world_rank().map_or_else(rank_to_be, |rank| format!("rank {rank}: "));
     let object = name_of(at).map_or(String::new(), |name| format!(" on {name}"));
-    format!("{rank}error in {function}{object}: {}", error.message)
+    format!("error in {function}{object}: {}", error.message)
 }
 
-/// What MPI_ERRORS_ARE_FATAL prints.
-pub fn describe(function: &str, at: At, error: &Error) -> String {
-    format!(
-        "tutti: {}\n  class: {} ({})\n  this is fatal; to handle it in the \
-         program, set MPI_ERRORS_RETURN or an error handler of its own",
-        sentence(function, at, error),
-        error.class.name(),
-        error.class.meaning(),
-    )
-}
-
-/// The rank that a process will have which has not called MPI_Init, if a launcher started it.
-fn rank_to_be() -> String {
-    std::env::var("TUTTI_JOB_RANK").map_or(String::new(), |rank| format!("rank {rank}: "))
+/// Returns what MPI_ERRORS_ARE_FATAL prints.
+fn describe(function: &Function, at: At, error: &Error, arguments: &[usize]) -> String {
+    let mut lines =
+        vec![sentence(function.name, at, error), format!("  {}", arguments::show_call(function, arguments))];
+    let shows_callers = settings::at_start().is_ok_and(|config| config.diagnosis.backtrace);
+    let callers = if shows_callers { report::callers() } else { Vec::new() };
+    if !callers.is_empty() {
+        lines.push(format!("  called from {}", callers.join(", ")));
+    }
+    let class = match error.class {
+        // Says nothing that the sentence does not.
+        ErrorClass::Other => String::new(),
+        class => format!("{} ({}): ", class.name(), class.meaning()),
+    };
+    // No error handler of the program is in force before MPI_Init and after MPI_Finalize.
+    if phase::is_running() {
+        lines.push(format!(
+            "  {class}fatal, as the error handler says; to handle errors in the program, set MPI_ERRORS_RETURN \
+             or an error handler of its own"
+        ));
+    } else if !class.is_empty() {
+        lines.push(format!("  {}", class.trim_end_matches(": ")));
+    }
+    report::join(&lines)
 }
 
 fn name_of(at: At) -> Option<String> {
@@ -168,6 +192,7 @@ fn name_of(at: At) -> Option<String> {
             let window = unsafe { handles::resolve(raw, "win") }.ok()?;
             Some(named(&window.name.borrow(&held), "a window"))
         }
+        At::File(raw) if raw == MPI_FILE_NULL => None,
         At::File(raw) => {
             let _held = lanes::enter();
             // SAFETY: used only below, under the lock.
@@ -185,8 +210,9 @@ fn named(name: &ObjectName, what: &str) -> String {
     }
 }
 
-fn die(function: &'static Function, at: At, error: &Error) -> ! {
-    end_job(error.class as i32, &describe(function.name, at, error))
+fn die(function: &Function, at: At, error: &Error, arguments: &[usize]) -> ! {
+    let status = host::status_of_class(error.class);
+    end_job(status, &describe(function, at, error, arguments))
 }
 
 /// Ends this process and all it is connected with; `why` is said first.
@@ -196,19 +222,20 @@ pub fn end_job(code: c_int, why: &str) -> ! {
     if let Some(process) = process() {
         process.abort(code, why);
     }
-    if !why.is_empty() {
-        eprintln!("{why}");
-    }
+    host::say(why);
     std::process::exit(host::exit_status(code))
+}
+
+/// Ends the job because the program has called MPI_Abort.
+pub fn abort(function: &Function, code: c_int) -> ! {
+    end_job(code, &report::join(&[format!("{} with error code {code} ends the job", function.name)]))
 }
 
 /// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into
 /// C.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
-        let why =
-            format!("tutti: {rank}this is a bug of Tutti, not of your program; please report it: {panic}");
-        end_job(ErrorClass::Intern as i32, &why)
+        let why = format!("this is a bug of Tutti, not of your program; please report it: {panic}");
+        end_job(host::status_of_class(ErrorClass::Intern), &report::join(&[why]))
     }));
 }

@@ -9,6 +9,35 @@ pub struct Function {
     pub name: &'static str,
     /// Whether it may be called before MPI_Init and after MPI_Finalize.
     pub always: bool,
+    /// Name and kind of each parameter, for reports of errors.
+    pub parameters: &'static [(&'static str, Parameter)],
+}
+
+/// Kind of a parameter, by which its argument is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// A number.
+    Number,
+    /// A rank, or MPI_PROC_NULL and the like.
+    Rank,
+    /// A tag, or MPI_ANY_TAG.
+    Tag,
+    /// A communicator.
+    Comm,
+    /// Any other handle.
+    Handle,
+    /// An address of data, or MPI_IN_PLACE and the like.
+    Buffer,
+    /// A string that the function reads.
+    Text,
+    /// Weights of edges, or MPI_UNWEIGHTED and the like.
+    Weights,
+    /// A status, or MPI_STATUS_IGNORE.
+    Status,
+    /// Statuses, or MPI_STATUSES_IGNORE.
+    Statuses,
+    /// Any other address.
+    Pointer,
 }
 
 /// The object whose error handler gets an error (MPI-5 section 9.3).

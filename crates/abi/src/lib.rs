@@ -14,6 +14,7 @@
 //! `imp::stored` (which object a handle stands for), `errors` (raises them, and remembers them in words for
 //! MPI_Error_string). Absent: semantics.
 
+mod arguments;
 pub mod dialect;
 pub mod entry;
 pub mod errors;

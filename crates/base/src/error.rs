@@ -96,7 +96,7 @@ impl ErrorClass {
         (ErrorClass::Arg, "MPI_ERR_ARG", "invalid argument of some other kind"),
         (ErrorClass::Unknown, "MPI_ERR_UNKNOWN", "unknown error"),
         (ErrorClass::Truncate, "MPI_ERR_TRUNCATE", "message truncated on receive"),
-        (ErrorClass::Other, "MPI_ERR_OTHER", "known error not in this list"),
+        (ErrorClass::Other, "MPI_ERR_OTHER", "an error that no other class describes"),
         (ErrorClass::Intern, "MPI_ERR_INTERN", "internal error of the library"),
         (ErrorClass::Pending, "MPI_ERR_PENDING", "pending request"),
         (ErrorClass::InStatus, "MPI_ERR_IN_STATUS", "error code is in status"),
@@ -219,8 +219,10 @@ impl DerefMut for Error {
 }
 
 impl fmt::Display for Error {
+    /// Shows the sentence alone. Errors are put into the sentences of others; the class is named once, where
+    /// the program or the user gets the error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class.name(), self.message)
+        f.write_str(&self.message)
     }
 }
 
@@ -229,6 +231,13 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_in_the_sentence_of_another_brings_no_class() {
+        let inner = Error::new(ErrorClass::NoSuchFile, "there is no file x");
+        let outer = Error::new(ErrorClass::Io, format!("server 1: {inner}"));
+        assert_eq!(outer.to_string(), "server 1: there is no file x");
+    }
 
     #[test]
     fn classes_are_dense_and_named() {

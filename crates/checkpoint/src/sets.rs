@@ -116,6 +116,21 @@ impl Directory {
         fs::write(&probe, b"?").and_then(|()| fs::remove_file(&probe)).map_err(|error| named(&self.0, error))
     }
 
+    /// Finds out before a job starts whether sets could be written here. A directory that is not there yet is
+    /// made and removed again: a job that writes no checkpoint leaves none.
+    ///
+    /// # Errors
+    /// As [`Directory::prepare`].
+    pub fn try_out(&self) -> io::Result<()> {
+        let is_there = self.0.symlink_metadata().is_ok();
+        let result = self.prepare();
+        if !is_there {
+            // Of a directory that another job has begun to use meanwhile nothing is removed.
+            let _ = fs::remove_dir(&self.0);
+        }
+        result
+    }
+
     /// The numbers of the sets that have a manifest, newest first.
     ///
     /// # Errors

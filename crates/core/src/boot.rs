@@ -17,7 +17,7 @@ use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::{
     Declaration, ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, MOST_GENERATIONS, Plan, Reach, Secret,
 };
-use tutti_sys::{cpu, refusal, this_process};
+use tutti_sys::{cpu, refusal, speaker, this_process};
 use tutti_transport::Directory;
 
 use starter::Starter;
@@ -52,12 +52,32 @@ pub struct Network {
 /// `Other` when the environment names something that is not a job, or a starter that does not answer.
 pub fn join(config: &Config) -> Result<Boot> {
     match (variable(ENV_FD)?, variable(ENV_RANK)?) {
+        // The variables of a rank come down to the processes that it starts, also by another launcher.
+        (Some(fd), Some(rank)) if speaker::joined_ancestor(fd as i32).is_some() => {
+            match starter::find(config)? {
+                Some(starter) => hosted::join(config, starter),
+                None => {
+                    speaker::set_starter(rank);
+                    alone(config)
+                }
+            }
+        }
         (Some(fd), Some(rank)) => inherited(fd, rank),
         (None, None) => match starter::find(config)? {
             Some(starter) => hosted::join(config, starter),
             None => alone(config),
         },
         _ => Err(broken("only one of the variables of the launcher is set")),
+    }
+}
+
+/// Returns the name in messages of a process that has not joined a job: `rank 3` for one that a launcher has
+/// started.
+pub fn name_before_joining() -> Option<String> {
+    let (fd, rank) = (variable(ENV_FD).ok()??, variable(ENV_RANK).ok()??);
+    match speaker::joined_ancestor(fd as i32) {
+        None => Some(format!("rank {rank}")),
+        Some(_) => Some(format!("process {} (started by rank {rank})", std::process::id())),
     }
 }
 

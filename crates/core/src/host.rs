@@ -1,15 +1,16 @@
 //! What a process is on its host: its settings, its job, its rank; how it waits there, and how it ends the
 //! job. No messages: see [`crate::messenger`].
 
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use tutti_base::WorldRank;
 use tutti_base::config::Config;
+use tutti_base::{ErrorClass, WorldRank};
 use tutti_sys::clock;
 use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
-use tutti_sys::this_process;
+use tutti_sys::{speaker, this_process};
 use tutti_transport::waiting::{Spin, Waiting};
 use tutti_transport::{Waiter, Watch};
 
@@ -29,6 +30,11 @@ pub enum ThreadLevel {
     /// Any thread at any time.
     Multiple,
 }
+
+/// The largest of the small exit statuses that `mpirun` itself has.
+const LAST_OF_LAUNCHER: i32 = 3;
+/// Distance of exit statuses that would otherwise be those of `mpirun`, beyond the largest class.
+const SHIFTED: i32 = 64;
 
 /// A process on its host.
 #[derive(Debug)]
@@ -168,9 +174,7 @@ impl Host {
     /// Ends the job: says why, tells the launcher, leaves at once. Does not return.
     pub fn abort(&self, code: i32, why: &str) -> ! {
         let block = self.block();
-        if !why.is_empty() {
-            eprintln!("{why}");
-        }
+        say(why);
         block.abort_code.store(code, Ordering::Relaxed);
         block.set_state(RankState::Aborted);
         // Another thread may be waiting in it: then it ends the job when it sees our status.
@@ -179,7 +183,15 @@ impl Host {
         {
             starter.abort(exit_status(code), why);
         }
+        // Of a process that a rank has forked only the rank's own end ends the job.
+        speaker::end_origin();
         this_process::exit_now(exit_status(code))
+    }
+
+    /// Ends the job because of an error of `class` that concerns no call of the program. Does not return.
+    pub fn fail(&self, class: ErrorClass, why: &str) -> ! {
+        let name = speaker::name().unwrap_or_else(|| format!("rank {}", self.rank));
+        self.abort(status_of_class(class), &format!("tutti: {name}: {why}"))
     }
 
     /// Tells the starter that the end of this process is no failure any more. `together`: all ranks do so
@@ -207,10 +219,41 @@ impl Host {
     }
 }
 
+/// Writes a report to standard error in one piece, so that lines of other processes do not come between.
+pub fn say(report: &str) {
+    if !report.is_empty() {
+        // Nobody can be told where that fails.
+        let _ = std::io::stderr().write_all(format!("{report}\n").as_bytes());
+    }
+}
+
+/// The exit status of a fatal error of a class: the number of the class. Where that is a status of `mpirun`
+/// itself (1 to 3), [`SHIFTED`] is added.
+pub fn status_of_class(class: ErrorClass) -> i32 {
+    let number = class as i32;
+    if number <= LAST_OF_LAUNCHER { SHIFTED + number } else { number }
+}
+
 /// The exit status for an abort code: never 0 unless the code is.
 pub fn exit_status(code: i32) -> i32 {
     match code & 0xff {
         0 if code != 0 => 1,
         status => status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fatal_errors_have_statuses_of_their_own() {
+        let statuses: Vec<i32> = ErrorClass::ALL.iter().map(|(class, ..)| status_of_class(*class)).collect();
+        for (place, status) in statuses.iter().enumerate() {
+            // Those of mpirun (spec/statuses.tsv).
+            assert!(![0, 1, 2, 3, 124, 126, 127].contains(status) && *status < 128, "{status}");
+            assert!(!statuses[..place].contains(status), "{status}");
+        }
+        assert_eq!((status_of_class(ErrorClass::Count), status_of_class(ErrorClass::Truncate)), (66, 15));
     }
 }

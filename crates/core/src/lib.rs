@@ -97,6 +97,7 @@ pub mod process;
 pub mod progress;
 pub mod progress_thread;
 pub mod repairs;
+pub mod report;
 pub mod request;
 mod request_id;
 pub mod separation;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tutti_base::traffic::{self, Totals};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::job::RankState;
-use tutti_sys::{crash, debugger, floating_point, this_process};
+use tutti_sys::{crash, debugger, floating_point, speaker, this_process};
 use tutti_transport::FarLink;
 
 use crate::collective::{self, tell_undecided};
@@ -43,8 +43,9 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     let process = floating_point::isolated(|| join(wanted))?;
     let process = PROCESS.get_or_init(|| process);
     this_process::at_exit(leave_at_exit);
+    speaker::set_rank(process.rank.0);
     if process.config.diagnosis.backtrace {
-        crash::tell(process.rank.0);
+        crash::tell();
     }
     debugger::wait_at_gate();
     warn_of_other_libraries(process);

@@ -266,6 +266,18 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.contexts.keys().flat_map(|context| self.kept_in(*context))
     }
 
+    /// All receives that wait for a message.
+    pub fn posted_anywhere(&self) -> impl Iterator<Item = Pattern> {
+        let all = self.contexts.iter().flat_map(|(context, queues)| {
+            let named = queues.sources.iter().map(|(source, place)| (*context, Some(*source), *place));
+            named.chain([(*context, None, queues.any_source)])
+        });
+        all.flat_map(|(context, source, place)| {
+            let posted = self.queues[place as usize].posted.iter();
+            posted.map(move |posted| Pattern { context, source, tag: posted.tag })
+        })
+    }
+
     /// Takes the one kept message, of whatever context, that is `wanted`. Looks at all of them.
     #[cold]
     pub fn take_first(&mut self, wanted: impl Fn(&M) -> bool) -> Option<M> {

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use tutti_base::WorldRank;
 use tutti_base::config::MAX_LANES;
+use tutti_base::{ErrorClass, WorldRank};
 use tutti_sys::clock;
 use tutti_sys::job::Sleeper;
 use tutti_transport::waiting::{Contention, Turn};
@@ -50,7 +50,7 @@ pub(crate) fn take_in(held: &LaneGuard, messenger: &Messenger) -> bool {
 #[cold]
 fn heed(held: &LaneGuard, messenger: &Messenger, notice: Notice) {
     match notice {
-        Notice::Fault(fault) => messenger.abort(1, &format!("Tutti: rank {}: {fault}", messenger.rank)),
+        Notice::Fault(fault) => messenger.fail(ErrorClass::Intern, &fault),
         Notice::Lost(lost) => give_up(messenger, &lost),
         Notice::Calls => (messenger.above.answer_calls)(held, messenger),
         Notice::Inquiry { from, envelope, signature } => {
@@ -66,7 +66,7 @@ const LAUNCHER_FIRST: Duration = Duration::from_secs(1);
 /// says so and ends this process within milliseconds.
 fn give_up(messenger: &Messenger, why: &str) -> ! {
     std::thread::sleep(LAUNCHER_FIRST);
-    messenger.abort(1, &format!("Tutti: rank {}: {why}", messenger.rank));
+    messenger.fail(ErrorClass::ProcAborted, why)
 }
 
 /// As [`progress`] in the first lane, without anything that calls the program.

@@ -110,7 +110,7 @@ pub fn stop(held: &mut LaneGuard, process: &Process) {
     repairs::tell(None);
     repairs::are_done();
     if ended.is_err() {
-        process.abort(1, &format!("Tutti: rank {}: a progress thread has failed", process.rank));
+        process.fail(ErrorClass::Intern, "a progress thread has failed");
     }
 }
 

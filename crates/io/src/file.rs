@@ -97,7 +97,17 @@ pub fn handle_of_context(held: &LaneGuard, context: u32) -> Option<usize> {
 /// # Errors
 /// `NoSuchFile` and what else the system reports.
 pub fn delete(process: &Process, name: &[u8]) -> Result<()> {
-    place::delete(process, without_prefix(name))
+    place::delete(process, without_prefix(name)).map_err(|error| with_name("delete", name, error))
+}
+
+/// Puts the name of the file into the sentence of an error, unless it is there.
+#[cold]
+fn with_name(what: &str, name: &[u8], mut error: Error) -> Error {
+    let name = String::from_utf8_lossy(name);
+    if !error.message.contains(&*name) {
+        error.message = format!("cannot {what} {name}: {}", error.message).into();
+    }
+    error
 }
 
 /// An operation that streams do not have.
@@ -113,6 +123,19 @@ impl File {
     /// # Errors
     /// `Comm` for an intercommunicator, `Amode`, `NotSame`, and what the system reports: the same class at all members.
     pub fn open(
+        held: &mut LaneGuard,
+        process: &'static Process,
+        comm: &Communicator,
+        name: &[u8],
+        amode: i32,
+        info: &Info,
+    ) -> Result<Arc<File>> {
+        File::open_unnamed(held, process, comm, name, amode, info)
+            .map_err(|error| with_name("open", without_prefix(name), error))
+    }
+
+    /// Opens a file. Errors may lack its name.
+    fn open_unnamed(
         held: &mut LaneGuard,
         process: &'static Process,
         comm: &Communicator,

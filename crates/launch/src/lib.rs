@@ -43,6 +43,7 @@ pub mod foreign_hosts;
 pub mod generated {
     //! From `spec/`.
     pub mod foreign;
+    pub mod statuses;
 }
 pub mod hosts;
 pub mod input;
@@ -65,6 +66,7 @@ pub mod program;
 pub mod rankfile;
 pub mod ranks;
 pub mod report;
+pub mod reports;
 pub mod request;
 pub mod restart;
 pub mod root;
@@ -136,4 +138,25 @@ fn show(text: &str) -> u8 {
 fn refuse(status: u8, reason: &str) -> u8 {
     eprintln!("mpirun: {reason}");
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::generated::statuses::STATUSES;
+    use crate::{outcome, policy, program, root};
+
+    #[test]
+    fn every_status_is_in_the_table() {
+        let own = [
+            root::STATUS_LOST,
+            outcome::STATUS_USAGE,
+            outcome::STATUS_DAMAGED,
+            policy::STATUS_TIMEOUT,
+            program::STATUS_NOT_EXECUTABLE,
+            program::STATUS_NOT_FOUND,
+        ];
+        let listed = STATUSES.iter().filter_map(|(status, _)| status.parse::<u8>().ok());
+        let own = [0].into_iter().chain(own);
+        assert_eq!(listed.collect::<Vec<_>>(), own.collect::<Vec<_>>());
+    }
 }

@@ -10,6 +10,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::reports::Reports;
+
 /// Bytes of a line that are kept until its end comes.
 pub const LONGEST: usize = 64 << 10;
 /// Silence after which a line without end is shown.
@@ -37,6 +39,10 @@ pub struct Merger {
     /// Sources with whole lines that wait for it, in order of arrival.
     queue: VecDeque<usize>,
     timestamp: bool,
+    /// Reports of ranks that wait for equal ones, where the user sees the lines without tags.
+    reports: Option<Reports>,
+    /// Source of what the launcher says, if reports are put together.
+    own: Option<usize>,
     out: Vec<u8>,
 }
 
@@ -44,6 +50,27 @@ impl Merger {
     /// A merger without sources; `timestamp` puts the time before each line.
     pub fn new(timestamp: bool) -> Merger {
         Merger { timestamp, ..Merger::default() }
+    }
+
+    /// Puts equal reports of several ranks together from now on. `own` is the source of what the launcher
+    /// says.
+    pub fn join_reports(&mut self, own: usize) {
+        self.reports = (!self.timestamp).then(Reports::default);
+        self.own = Some(own);
+    }
+
+    /// Shows the reports that wait, as no further ones can come.
+    pub fn release_reports(&mut self) {
+        if let Some(reports) = self.reports.as_mut().filter(|reports| !reports.is_empty())
+            && self.open.is_none()
+        {
+            self.out.extend(reports.release());
+        }
+    }
+
+    /// Returns true while reports wait.
+    pub fn holds_reports(&self) -> bool {
+        self.reports.as_ref().is_some_and(|reports| !reports.is_empty())
     }
 
     /// Adds a source whose lines begin with `tag`; returns its number.
@@ -79,6 +106,9 @@ impl Merger {
             self.end_open_line();
         }
         self.release(now);
+        if self.reports_due().is_some_and(|at| at <= now) {
+            self.release_reports();
+        }
         if self.open.is_none() {
             let quiet = |source: &Source| !source.held.is_empty() && source.fed + QUIET <= now;
             if let Some(source) = self.sources.iter().position(quiet) {
@@ -93,7 +123,11 @@ impl Merger {
             return self.overdue();
         }
         let partial = self.sources.iter().filter(|source| !source.held.is_empty());
-        partial.map(|source| source.fed + QUIET).min()
+        partial.map(|source| source.fed + QUIET).chain(self.reports_due()).min()
+    }
+
+    fn reports_due(&self) -> Option<Duration> {
+        self.reports.as_ref()?.deadline().filter(|_| self.open.is_none())
     }
 
     /// What has come out; the caller takes the bytes away.
@@ -156,7 +190,15 @@ impl Merger {
     fn show(&mut self, source: usize, end: usize, now: Duration) {
         let entry = &mut self.sources[source];
         let mut continues = self.open == Some(source);
-        if entry.tag.is_empty() && !self.timestamp {
+        if let Some(reports) = self.reports.as_mut().filter(|_| entry.tag.is_empty()) {
+            let is_own = self.own == Some(source);
+            for line in entry.held[..end].split_inclusive(|&byte| byte == b'\n') {
+                let is_whole = !std::mem::take(&mut continues) && line.ends_with(b"\n");
+                if !is_whole || !reports.take(line, is_own, now) {
+                    self.out.extend_from_slice(line);
+                }
+            }
+        } else if entry.tag.is_empty() && !self.timestamp {
             self.out.extend_from_slice(&entry.held[..end]);
         } else {
             for line in entry.held[..end].split_inclusive(|&byte| byte == b'\n') {
@@ -255,6 +297,27 @@ mod tests {
         merger.tick(QUIET + HOLD);
         assert!(merger.wants(two));
         assert_eq!((merger.output_bytes(), merger.deadline()), (5 + LONGEST, None));
+    }
+
+    #[test]
+    fn equal_reports_are_put_together() {
+        let mut merger = Merger::new(false);
+        let (own, one, two) =
+            (merger.add(String::new()), merger.add(String::new()), merger.add(String::new()));
+        merger.join_reports(own);
+        merger.feed(one, b"tutti: rank 0: a\nplain\n", Duration::ZERO);
+        merger.feed(two, b"tutti: rank 1: a\n", Duration::ZERO);
+        assert_eq!(merger.deadline(), Some(HOLD));
+        assert_eq!(merger.output(), b"plain\n");
+        // Not into a line that is shown in part.
+        merger.feed(two, b"name? ", Duration::ZERO);
+        merger.tick(QUIET);
+        merger.tick(HOLD);
+        assert!(merger.holds_reports());
+        merger.feed(two, b"x\n", HOLD);
+        merger.tick(HOLD);
+        assert_eq!(merger.output(), b"plain\nname? x\ntutti: ranks 0-1: a\n");
+        assert_eq!((merger.holds_reports(), merger.deadline()), (false, None));
     }
 
     #[test]

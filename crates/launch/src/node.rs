@@ -14,6 +14,7 @@ use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::process;
 use tutti_sys::refusal;
 use tutti_sys::signal::{Mask, SignalFd};
+use tutti_sys::speaker;
 
 use crate::connections::{self, Connections};
 use crate::loaded_libraries::Looks;
@@ -175,7 +176,7 @@ fn fail(error: &io::Error) -> u8 {
 
 impl Node {
     fn new(given: Given, daemon: Daemon) -> io::Result<Node> {
-        process::set_name(c"tutti-node");
+        process::set_name(speaker::LAUNCHER_NAME);
         process::adopt_orphans()?;
         let poller = Poller::new()?;
         event::set_nonblocking(given.control.as_fd())?;

@@ -115,6 +115,9 @@ impl Outputs {
         if identity(out.as_fd()) != identity(err.as_fd()) {
             sinks.push(Sink::new(err.as_fd(), 2, timestamp)?);
         }
+        if let Some(sink) = sinks.last_mut() {
+            sink.merger.join_reports(sink.own);
+        }
         Ok(Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], failure: None })
     }
 
@@ -259,8 +262,12 @@ impl Outputs {
 
     /// Writes what can be written and tells the poller what to watch next.
     pub fn advance(&mut self, poller: &Poller, now: Duration) {
+        let are_closed = self.sources.iter().all(|source| matches!(source.feed, Feed::Closed));
         for (index, sink) in (0..).zip(&mut self.sinks) {
             sink.merger.tick(now);
+            if are_closed {
+                sink.merger.release_reports();
+            }
             sink.flush(poller, self.base + index);
             if let Some(error) = sink.failure.take() {
                 self.failure.get_or_insert(error);
@@ -299,7 +306,7 @@ impl Outputs {
     /// Whether all that was written to us has been passed on.
     pub fn is_finished(&self) -> bool {
         self.sources.iter().all(|source| matches!(source.feed, Feed::Closed))
-            && self.sinks.iter().all(|sink| sink.pending() == 0)
+            && self.sinks.iter().all(|sink| sink.pending() == 0 && !sink.merger.holds_reports())
     }
 
     /// Takes no more from the ranks of this host.

@@ -244,6 +244,11 @@ impl Policy {
         self.killed.is_none() && self.user_signal.is_none() && self.status.is_none()
     }
 
+    /// Whether ranks may end with any code: the user has sent a signal, or nobody reads their output.
+    pub fn expects_failures(&self) -> bool {
+        self.user_signal.is_some() || self.output_lost
+    }
+
     /// Whether the end of some ranks was not waited for.
     pub fn has_resigned(&self) -> bool {
         self.has_resigned

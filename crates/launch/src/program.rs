@@ -131,6 +131,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
         info.programs.iter_mut().for_each(|program| program.command.splice(0..0, words()).for_each(drop));
     }
     let placement = spread(request, &mut hosts, &mut info)?;
+    refuse_trace(&config, &info).map_err(usage)?;
     info.pace_ms = (config.launch.heartbeat_ms, config.launch.silence_ms);
     info.ports = config.network.port_range.map(PortRange::bounds);
     (info.start_ms, info.stop) = (config.launch.start_ms, config.checkpoint.checkpoint_stop.clone());
@@ -165,6 +166,21 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
     Ok(JobPlan { info, here, secret, io_servers })
+}
+
+/// Refuses a trace that rank 0 could not write at the end, if it runs on this host.
+fn refuse_trace(config: &Config, info: &JobInfo) -> Result<(), String> {
+    let trace = &config.diagnosis.trace;
+    let daemon = info.runs.first().and_then(|&(host, _)| info.daemon_of.get(host as usize));
+    if trace.is_empty() || daemon != Some(&0) {
+        return Ok(());
+    }
+    let directory = info.programs.first().and_then(|program| program.directory.as_ref());
+    let path =
+        directory.map_or(Path::new(""), |directory| Path::new(OsStr::from_bytes(directory))).join(trace);
+    let why =
+        |error| format!("the trace (--trace, TUTTI_TRACE) cannot be written to {}: {error}", path.display());
+    files::try_write(&path).map_err(why)
 }
 
 /// How checkpoints are written.

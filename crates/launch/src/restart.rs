@@ -23,6 +23,12 @@ pub fn run(mut request: Request) -> Result<u8, Refusal> {
         let owner = Directory::new(Path::new(place)).check_owner(None);
         owner.map_err(|error| program::usage(error.to_string()))?;
     }
+    if let Some(directory) = &said.directory {
+        let tried = Directory::new(Path::new(directory)).try_out();
+        tried.map_err(|error| {
+            program::usage(format!("--checkpoint-dir: no checkpoint can be written: {error}"))
+        })?;
+    }
     let mut has_begun = false;
     loop {
         let job = program::prepare(&request)?;

@@ -30,6 +30,10 @@ pub struct Root {
     ended: Vec<bool>,
     /// Processes of ranks that failed, to name them, and what their hosts know of the cause.
     failed: HashMap<u32, (i32, String)>,
+    /// The first rank that ended with another code than 0, after MPI_Finalize or without MPI, and its code.
+    culprit: Option<(u32, i32)>,
+    /// Whether the user has been told why the job ended.
+    is_explained: bool,
     /// The process of each rank that was started.
     processes: BTreeMap<u32, i32>,
     /// Lines on how ranks ended, if they are wanted.
@@ -54,6 +58,8 @@ impl Root {
             placement,
             ended: vec![false; ranks as usize],
             failed: HashMap::new(),
+            culprit: None,
+            is_explained: false,
             processes: BTreeMap::new(),
             exit_codes: wants_exit_codes.then(BTreeMap::new),
             policy: Policy::new(ranks),
@@ -109,6 +115,14 @@ impl Root {
                 Ending::Code(code) => Exit::Code(code),
                 Ending::Signal { number, core } => Exit::Signal { number, core },
             };
+            // MPI_Abort and fatal errors tell it themselves.
+            self.is_explained |= state == RankState::Aborted;
+            if let (Exit::Code(code), None) = (how, self.culprit)
+                && code != 0
+                && !self.policy.expects_failures()
+            {
+                self.culprit = Some((exit.rank, code));
+            }
             if matches!(how, Exit::Signal { .. }) && self.outcome == Outcome::Over && self.policy.is_unended()
             {
                 self.outcome = Outcome::Lost(String::new());
@@ -199,7 +213,7 @@ impl Root {
     }
 
     /// The text of a notice, if it is worth one.
-    pub fn tell(&self, notice: &Notice) -> Option<String> {
+    pub fn tell(&mut self, notice: &Notice) -> Option<String> {
         if *notice == Notice::Unended {
             return Some(self.unended());
         }
@@ -208,7 +222,15 @@ impl Root {
         let is_told = matches!(notice, Notice::Told(text) if text.is_empty());
         let is_cause = !is_told
             && !matches!(notice, Notice::Failed { code, .. } if !others && ![126, 127].contains(code));
+        self.is_explained |= is_cause || is_told;
         is_cause.then(|| report::notice(notice, |rank| self.name(rank), others))
+    }
+
+    /// Names the rank that gives the job its status, if nothing has explained that yet.
+    pub fn explain(&self) -> Option<String> {
+        let (rank, code) = self.culprit.filter(|(_, code)| *code == i32::from(self.policy.status()))?;
+        let notice = Notice::Failed { rank, code };
+        (!self.is_explained).then(|| report::notice(&notice, |rank| self.name(rank), false))
     }
 
     /// On which hosts ranks may run that were killed.

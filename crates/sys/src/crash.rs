@@ -9,15 +9,15 @@
 //! # Safety
 //! Between the signal and the child the handler calls only what signal-safety(7) lists.
 
-use std::backtrace::Backtrace;
 use std::ffi::{c_int, c_void};
 use std::fmt::Write;
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arithmetic_exception::Exception;
-use crate::{host_memory, signal};
+use crate::backtrace::{self, Frame};
+use crate::{host_memory, signal, speaker};
 
 /// How long the child may take.
 const PATIENCE_MS: i64 = 3000;
@@ -26,13 +26,11 @@ const STACK_BYTES: usize = 512 << 10;
 const MOST_FRAMES: usize = 64;
 const CRASHES: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE];
 
-static RANK: AtomicU32 = AtomicU32::new(0);
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// From now on a crash of this process, which is `rank` in its job, is told on standard error. Signals that
-/// the program handles or ignores stay its own.
-pub fn tell(rank: u32) {
-    RANK.store(rank, Ordering::Relaxed);
+/// Reports crashes of this process on standard error from now on. Leaves alone the signals that the program
+/// handles or ignores.
+pub fn tell() {
     lend_stack();
     for signal in CRASHES {
         // SAFETY: zero bytes are a valid value of the plain C structure, the handler has the type that
@@ -68,7 +66,7 @@ fn lend_stack() {
     }
 }
 
-extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel gives a valid structure; its address is meaningful for signals that it sent itself
     // (a positive code).
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
@@ -79,7 +77,7 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, _context: *mut 
             // Without the handlers that fork(3) runs: they would lock.
             let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t;
             if child == 0 {
-                write_all(&story(signal, code, (code > 0).then_some(address)));
+                write_all(&story(signal, code, (code > 0).then_some(address), call_chain(context)));
                 libc::_exit(0);
             }
             await_child(child);
@@ -118,10 +116,28 @@ unsafe fn await_child(child: libc::pid_t) {
     }
 }
 
-/// What is said, in one piece.
-fn story(signal: c_int, code: c_int, address: Option<usize>) -> String {
-    let rank = RANK.load(Ordering::Relaxed);
-    let mut text = format!("tutti: rank {rank}: {}", signal::describe(signal));
+/// Returns the call chain that the signal interrupted, as far as it can be told from the handler's own.
+///
+/// # Safety
+/// As [`backtrace::interrupted`].
+unsafe fn call_chain(context: *mut c_void) -> Vec<Frame> {
+    // SAFETY: the caller's promise.
+    unsafe { backtrace::interrupted(context) }.unwrap_or_else(|| {
+        let mut frames = backtrace::capture();
+        // The handler, and the frame by which the kernel called it.
+        let own = frames.iter().position(|frame| frame.name().contains("crash::crashed"));
+        frames.drain(..own.map_or(0, |place| place + 2).min(frames.len()));
+        frames
+    })
+}
+
+/// Returns the report, in one piece. Every line names the process: `mpirun` shows equal reports of several
+/// ranks once.
+fn story(signal: c_int, code: c_int, address: Option<usize>, frames: Vec<Frame>) -> String {
+    // This is a child of the process that crashed.
+    let pid = std::os::unix::process::parent_id();
+    let speaker = speaker::name_of(pid).unwrap_or_else(|| format!("process {pid}"));
+    let mut text = format!("tutti: {speaker}: {}", signal::describe(signal));
     // Writing to a string does not fail. For these signals the address is that of data, for others of code.
     let data = address.filter(|_| signal == libc::SIGSEGV || signal == libc::SIGBUS);
     if let Some(data) = data {
@@ -132,20 +148,19 @@ fn story(signal: c_int, code: c_int, address: Option<usize>) -> String {
         let _ = write!(text, ": {}", exception.name());
     }
     text.push_str("; it was here (TUTTI_BACKTRACE=0: nothing is said):\n");
-    let frames = frames(&Backtrace::force_capture().to_string());
     let complaint = data.and_then(|address| buffer_complaint(&frames, address));
-    if let Some(complaint) = complaint.or_else(|| exception?.complaint(called(&frames))) {
-        let _ = writeln!(text, "tutti: rank {rank}: {complaint}");
+    if let Some(complaint) = complaint.or_else(|| exception?.complaint(called(frames.iter().map(Frame::name)))) {
+        let _ = writeln!(text, "tutti: {speaker}: {complaint}");
     }
     for (number, frame) in frames.iter().take(MOST_FRAMES).enumerate() {
-        let _ = writeln!(text, "tutti: rank {rank}: {number:3}  {frame}");
+        let _ = writeln!(text, "tutti: {speaker}: {number:3}  {frame}");
     }
     text
 }
 
 /// What was wrong with memory that a function of MPI was given, if the crash was in one.
-fn buffer_complaint(frames: &[String], address: usize) -> Option<String> {
-    let function = called(frames)?;
+fn buffer_complaint(frames: &[Frame], address: usize) -> Option<String> {
+    let function = called(frames.iter().map(Frame::name))?;
     // Of the process that crashed: mappings of devices are not in the child.
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", std::os::unix::process::parent_id())).ok()?;
     let complaint = host_memory::complaint_in(&maps, address as u64, true)?;
@@ -153,30 +168,9 @@ fn buffer_complaint(frames: &[String], address: usize) -> Option<String> {
 }
 
 /// The function of MPI that the program called, and that has not returned.
-fn called(frames: &[String]) -> Option<&str> {
-    let name = |frame: &'_ String| frame.split(' ').next().map_or(0, str::len);
-    let outermost =
-        frames.iter().rev().find(|frame| frame.starts_with("MPI_") || frame.starts_with("PMPI_"))?;
-    Some(outermost[..name(outermost)].trim_start_matches('P'))
-}
-
-/// One line a function out of the standard library's text, without those that are the handler's own: `main
-/// at ./a.c:7`.
-fn frames(backtrace: &str) -> Vec<String> {
-    let mut frames: Vec<String> = Vec::new();
-    for line in backtrace.lines().map(str::trim) {
-        match (line.strip_prefix("at "), line.split_once(": ")) {
-            (Some(place), _) => frames.last_mut().into_iter().for_each(|frame| {
-                let _ = write!(frame, " at {place}");
-            }),
-            (None, Some((_, name))) => frames.push(name.to_string()),
-            (None, None) => {}
-        }
-    }
-    // The handler, and the frame by which the kernel called it.
-    let own = frames.iter().position(|frame| frame.contains("crash::crashed")).map_or(0, |place| place + 2);
-    let start = frames.iter().position(|frame| frame.starts_with("__libc_start")).unwrap_or(frames.len());
-    frames.drain(own.min(start)..start).collect()
+fn called<'n>(names: impl DoubleEndedIterator<Item = &'n str>) -> Option<&'n str> {
+    let is_of_mpi = |name: &&str| name.starts_with("MPI_") || name.starts_with("PMPI_");
+    names.rev().find(is_of_mpi).map(|name| name.trim_start_matches('P'))
 }
 
 fn write_all(text: &str) {
@@ -196,15 +190,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_lines_without_the_handlers_own() {
-        let text = "   0: tutti_sys::crash::story\n             at ./crash.rs:1:2\n   1: tutti_sys::crash::crashed\n   2: <unknown>\n   \
-                    3: deliberate\n             at /tmp/a.c:7:5\n   4: main\n             at /tmp/a.c:9:5\n   5: __libc_start_call_main\n   \
-                    6: _start\n";
-        assert_eq!(frames(text), ["deliberate at /tmp/a.c:7:5", "main at /tmp/a.c:9:5"]);
-        let inside =
-            ["copy::run", "PMPI_Send at ./form.rs:3", "halo at /tmp/a.c:7:5", "main"].map(String::from);
-        assert_eq!((called(&inside), called(&inside[2..])), (Some("MPI_Send"), None));
-        // Without names nothing is taken for the handler.
-        assert_eq!(frames("   0: <unknown>\n   1: main\n"), ["<unknown>", "main"]);
+    fn the_function_that_the_program_called_is_found() {
+        let names = ["copy::run", "PMPI_Send", "halo", "main"];
+        assert_eq!(called(names.into_iter()), Some("MPI_Send"));
+        assert_eq!(called(names[2..].iter().copied()), None);
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::{event, process};
@@ -51,6 +51,17 @@ pub fn read_text_or_pipe(path: &Path, most: u64) -> io::Result<String> {
 /// What the system reports; InvalidInput, with the reason, if there is something else of this name: a link, a
 /// FIFO, a device.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (mut file, fresh) = begin(path)?;
+    let done = file.write_all(bytes).and_then(|()| std::fs::rename(&fresh, path));
+    if done.is_err() {
+        // Nothing more can be done about it.
+        let _ = std::fs::remove_file(fresh);
+    }
+    done
+}
+
+/// Opens a file beside `path` that is to take its place; returns it and its name.
+fn begin(path: &Path) -> io::Result<(File, PathBuf)> {
     if let Ok(there) = path.symlink_metadata()
         && !there.is_file()
     {
@@ -59,14 +70,17 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     // A name that nobody can have taken beforehand; if somebody has, or has put a link there, it is an error.
     fresh.push(format!(".{:016x}", process::random()?));
-    let fresh = Path::new(&fresh);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(fresh)?;
-    let done = file.write_all(bytes).and_then(|()| std::fs::rename(fresh, path));
-    if done.is_err() {
-        // Nothing more can be done about it.
-        let _ = std::fs::remove_file(fresh);
-    }
-    done
+    let file = OpenOptions::new().write(true).create_new(true).open(&fresh)?;
+    Ok((file, fresh.into()))
+}
+
+/// Finds out whether [`write`] could put a file there, by making one beside it and removing that again.
+///
+/// # Errors
+/// Those of [`write`], but for a lack of room.
+pub fn try_write(path: &Path) -> io::Result<()> {
+    let (_, fresh) = begin(path)?;
+    std::fs::remove_file(fresh)
 }
 
 /// As [`write`], in a folder that is made if it is not there.

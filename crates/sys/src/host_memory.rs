@@ -12,6 +12,9 @@ const OF_THE_HOST: [&str; 4] = ["/dev/shm/", "/dev/zero", "/dev/hugepages", "/de
 pub const ADVICE: &str =
     "memory of a device (GPU) cannot be handed to MPI here: copy it to memory of the host first";
 
+/// Below this address the kernel maps nothing unless it is told to (vm.mmap_min_addr).
+const LOWEST_ADDRESS: u64 = 64 << 10;
+
 /// Why memory at `address` of this process cannot be used to read, or to write; nothing if it can.
 pub fn complaint(address: u64, is_written: bool) -> Option<String> {
     complaint_in(&fs::read_to_string("/proc/self/maps").ok()?, address, is_written)
@@ -20,7 +23,9 @@ pub fn complaint(address: u64, is_written: bool) -> Option<String> {
 /// As [`complaint`], of the process that `maps` (proc_pid_maps(5)) describes.
 pub fn complaint_in(maps: &str, address: u64, is_written: bool) -> Option<String> {
     let Some((permissions, name)) = maps.lines().find_map(|line| mapping(line, address)) else {
-        return Some(format!("nothing is mapped at {address:#x}; {ADVICE}"));
+        // No device has memory there.
+        let advice = if address < LOWEST_ADDRESS { "it is a null pointer or close to one" } else { ADVICE };
+        return Some(format!("nothing is mapped at {address:#x}; {advice}"));
     };
     let is_device = name.starts_with("/dev/") && !OF_THE_HOST.iter().any(|host| name.starts_with(host));
     let may_read = permissions.starts_with('r');
@@ -31,6 +36,13 @@ pub fn complaint_in(maps: &str, address: u64, is_written: bool) -> Option<String
         (true, _) if is_written && !may_write => Some(format!("{address:#x} is read-only{}", of(name))),
         _ => None,
     }
+}
+
+/// Returns true if `maps` (proc_pid_maps(5)) has code at `address`.
+pub fn is_code(maps: &str, address: u64) -> bool {
+    maps.lines()
+        .find_map(|line| mapping(line, address))
+        .is_some_and(|(permissions, _)| permissions.contains('x'))
 }
 
 fn of(name: &str) -> String {
@@ -76,11 +88,15 @@ mod tests {
         check(0x55d0_c000_0010, true, Some("read-only, a mapping of /usr/bin/solver"));
         check(0x7f00_0000_1000, false, Some("reserved, but not accessible; memory of a device"));
         check(0x7f00_0020_0000, false, Some("a mapping of /dev/nvidia-uvm; memory of a device"));
-        check(0x7f00_0040_0000, false, Some("nothing is mapped at 0x7f0000400000"));
+        check(0x7f00_0040_0000, false, Some("nothing is mapped at 0x7f0000400000; memory of a device"));
+        check(0x40, false, Some("nothing is mapped at 0x40; it is a null pointer or close to one"));
     }
 
     #[test]
     fn memory_of_this_process_is_fine() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        assert!(is_code(&maps, complaint as fn(u64, bool) -> Option<String> as usize as u64));
+        assert!(!is_code(&maps, 0) && !is_code(&maps, &raw const maps as u64));
         let here = 0u8;
         assert_eq!(complaint(&raw const here as u64, true), None);
     }

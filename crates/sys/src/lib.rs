@@ -17,13 +17,15 @@
 //! that, `spawning` is the order that a rank gives its launcher), `interface` (by which addresses hosts
 //! reach each other), `guardian` (a process that watches others and outlives its maker), `refusal` (errors
 //! with the name of the call, and what to do about them), `files` (files that users name, read and written
-//! where others can write too), `floating_point` (work that leaves no trace in the program's floating-point
+//! where others can write too), `backtrace` and `speaker` (call chains and the name of a process, for
+//! messages), `floating_point` (work that leaves no trace in the program's floating-point
 //! environment), `own_thread` (threads of the library), `cgroup` (limits, and who was killed for lack of
 //! memory), `maps` and `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that
 //! changes), `interpose` and `calls` (functions in the place of the C library's, for calls of the program that
 //! concern exposed memory), `device` (whether an address is memory of a device). Absent: policy.
 
 mod arithmetic_exception;
+pub mod backtrace;
 pub mod cache;
 pub mod calls;
 pub mod cgroup;
@@ -67,6 +69,7 @@ pub mod remap;
 pub mod signal;
 pub mod socket;
 pub mod spawning;
+pub mod speaker;
 pub mod this_process;
 pub mod tracee;
 pub mod userfault;

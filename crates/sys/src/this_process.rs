@@ -58,15 +58,32 @@ pub fn is_socket(fd: i32) -> bool {
     known && status.st_mode & libc::S_IFMT == libc::S_IFSOCK
 }
 
-/// The file that was loaded where `address` is in memory: that of this program, or of a library.
-pub fn file_of(address: usize) -> Option<Vec<u8>> {
+/// A program or library in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Path of the file, as the loader knows it.
+    pub file: Vec<u8>,
+    /// Address of its first byte in memory.
+    pub base: usize,
+}
+
+impl Loaded {
+    /// The last part of the path.
+    pub fn name(&self) -> String {
+        let name = self.file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    }
+}
+
+/// Returns what was loaded where `address` is in memory: this program, or a library.
+pub fn loaded_at(address: usize) -> Option<Loaded> {
     // SAFETY: an all-zero result is a valid value of that plain C structure.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: the address is only compared; the result is writable.
     let known = unsafe { libc::dladdr(address as *const libc::c_void, &mut found) } != 0;
     // SAFETY: the name is terminated and lives as long as the library is loaded.
     let name = (known && !found.dli_fname.is_null()).then(|| unsafe { CStr::from_ptr(found.dli_fname) })?;
-    Some(name.to_bytes().to_vec())
+    Some(Loaded { file: name.to_bytes().to_vec(), base: found.dli_fbase as usize })
 }
 
 /// What all processes have in common that find each other's sockets by name: the machine since its start, and its network.

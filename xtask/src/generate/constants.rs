@@ -15,6 +15,22 @@ pub fn constants(spec: &Spec) -> String {
     out
 }
 
+/// `generated/names.rs`: the names of predefined handles, whose numbers differ between kinds too.
+pub fn names(spec: &Spec) -> String {
+    let is_handle = |constant: &&Constant| {
+        constant.ctype.strip_prefix("MPI_").is_some_and(|rest| HANDLES.contains(&rest))
+    };
+    let rows: String = spec
+        .constants
+        .iter()
+        .filter(is_handle)
+        .map(|constant| format!("    ({}, {:?}),\n", constant.value, constant.name))
+        .collect();
+    format!(
+        "\n/// Predefined handles: number and name.\npub static HANDLE_NAMES: &[(usize, &str)] = &[\n{rows}];\n"
+    )
+}
+
 fn declaration(constant: &Constant, spec: &Spec) -> String {
     let Constant { name, ctype, value } = constant;
     let is_handle =

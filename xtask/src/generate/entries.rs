@@ -10,6 +10,7 @@ const HEAD: &str = "#![allow(missing_docs, non_snake_case, clippy::missing_safet
                     #![allow(unused_imports, unused_variables, unused_unsafe, reason = \"functions without pointers or not implemented yet\")]\n\n\
                     use std::ffi::{c_char, c_double, c_int, c_void};\n\n\
                     use crate::entry::{At, Function, bare, entry, entry_in, unsupported};\n\
+                    use crate::function::Parameter::*;\n\
                     use crate::form::Form;\nuse crate::generated::callbacks::*;\nuse crate::generated::constants::*;\n\
                     use crate::imp::{self, *};\nuse crate::lane;\nuse crate::status::StatusOut;\nuse crate::types::*;\n\n";
 
@@ -94,11 +95,16 @@ fn body(spec: &Spec, function: &Function, place: &Place) -> String {
     let name = &function.name;
     let bare = spec.has(name, "bare");
     let always = bare || spec.has(name, "always");
-    let record = format!("&Function {{ name: {name:?}, always: {always} }}");
+    let parameters: Vec<String> =
+        function.params.iter().map(|param| format!("({:?}, {})", param.name, kind(param))).collect();
+    let parameters = parameters.join(", ");
+    let record = format!("&Function {{ name: {name:?}, always: {always}, parameters: &[{parameters}] }}");
+    let values: Vec<String> = function.params.iter().map(value).collect();
+    let values = format!("|| [{}]", values.join(", "));
     let at = at(spec, function);
     let Some(implementation) = place.implementation else {
         return match function.returns.as_str() {
-            "int" => format!("unsupported({record}, {at})"),
+            "int" => format!("unsupported({record}, {at}, {values})"),
             "MPI_Aint" | "double" => panic!("{name} returns a value and has to be implemented"),
             _ => "Raw::predefined(0)".to_string(),
         };
@@ -118,11 +124,11 @@ fn body(spec: &Spec, function: &Function, place: &Place) -> String {
     arguments.extend(form);
     let arguments = arguments.join(", ");
     if bare {
-        return format!("{safety}\nbare({record}, |scope| unsafe {{ imp::{path}({arguments}) }})");
+        return format!("{safety}\nbare({record}, {values}, |scope| unsafe {{ imp::{path}({arguments}) }})");
     }
     let begin =
         lane(spec, function).map_or_else(|| "entry(".to_string(), |lane| format!("entry_in({lane}, "));
-    format!("{safety}\n{begin}{record}, {at}, |call, scope| unsafe {{ imp::{path}({arguments}) }})")
+    format!("{safety}\n{begin}{record}, {at}, {values}, |call, scope| unsafe {{ imp::{path}({arguments}) }})")
 }
 
 /// In which lane a function that needs nothing but messages enters: that of its requests or of its communicator.
@@ -196,7 +202,7 @@ fn argument(param: &Param, place: &Place) -> String {
     let base = param.base.as_str();
     let number = NUMBERS.contains(&base);
     let view = |method: &str| format!("scope.{method}({name}, {:?})", param.name);
-    let is_handle = base.strip_prefix("MPI_").is_some_and(|rest| HANDLES.contains(&rest));
+    let is_handle = is_handle(base);
     if param.array == "[][3]" {
         return view("array");
     }
@@ -221,6 +227,44 @@ fn argument(param: &Param, place: &Place) -> String {
     }
 }
 
+/// The variant of the abi crate's `Parameter` that says how reports of errors show an argument.
+fn kind(param: &Param) -> &'static str {
+    let (name, base) = (param.name.as_str(), param.base.as_str());
+    let ranks = ["dest", "source", "root", "rank", "target_rank", "rank_source", "rank_dest"];
+    match param.depth() {
+        0 if base == "int" && ranks.contains(&name) => "Rank",
+        0 if base == "int" && (name == "tag" || name.ends_with("tag")) => "Tag",
+        0 if base == "MPI_Comm" => "Comm",
+        0 if is_handle(base) => "Handle",
+        0 if is_tool(base) && !TOOL_ENUMS.contains(&base) => "Pointer",
+        0 => "Number",
+        1 if base == "void" => "Buffer",
+        1 if base == "char" && param.constant => "Text",
+        1 if base == "MPI_Status" && name.starts_with("array_of") => "Statuses",
+        1 if base == "MPI_Status" => "Status",
+        1 if name.ends_with("weights") => "Weights",
+        _ => "Pointer",
+    }
+}
+
+/// The argument as a number, which [`kind`] says how to show.
+fn value(param: &Param) -> String {
+    let name = rust_name(param);
+    match param.depth() {
+        _ if is_callback(&param.base) => format!("{name}.map_or(0, |function| function as usize)"),
+        0 if is_handle(&param.base) => format!("{name}.bits()"),
+        _ => format!("{name} as usize"),
+    }
+}
+
+fn is_handle(base: &str) -> bool {
+    base.strip_prefix("MPI_").is_some_and(|rest| HANDLES.contains(&rest))
+}
+
+fn is_callback(base: &str) -> bool {
+    base.ends_with("_function") || base.ends_with("_function_c")
+}
+
 fn is_tool(base: &str) -> bool {
     TOOL_ENUMS.contains(&base) || base.strip_prefix("MPI_T_").is_some_and(|rest| TOOL_HANDLES.contains(&rest))
 }
@@ -240,9 +284,7 @@ pub fn rust_type(param: &Param) -> String {
         "int" => "c_int",
         "char" => "c_char",
         "void" => "c_void",
-        base if base.ends_with("_function") || base.ends_with("_function_c") => {
-            return format!("Option<{base}>");
-        }
+        base if is_callback(base) => return format!("Option<{base}>"),
         base if TOOL_ENUMS.contains(&base) => "c_int",
         base => base,
     };

@@ -13,6 +13,7 @@ mod header;
 mod launchers;
 mod packets;
 mod spec;
+mod statuses;
 
 use std::fs;
 use std::io::Write;
@@ -61,6 +62,7 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     let mut rust = vec![
         ("constants".to_string(), constants::constants(&spec)),
         ("callbacks".to_string(), constants::callbacks(&spec)),
+        ("names".to_string(), constants::names(&spec)),
     ];
     rust.extend(entries::files(&spec)?);
     let fronts = fronts::files(root, &spec)?;
@@ -81,6 +83,9 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     let tables = fronts::tables(root, &spec)?;
     outputs.extend(fortran::files(&spec, &tables)?);
     outputs.push(fortran_mpich::file(&spec, &tables)?);
+    let (statuses, page) = statuses::files(root, &spec)?;
+    let statuses = format_rust(root, &format!("{RUST_BANNER}{statuses}"))?;
+    outputs.extend([("crates/launch/src/generated/statuses.rs".to_string(), statuses), page]);
     outputs.extend(fortran_f08::files(&spec));
     Ok(outputs)
 }

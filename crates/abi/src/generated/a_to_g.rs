@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -33,15 +34,29 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
     is_set: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Abi_get_fortran_booleans", always: true }, At::World, |call, scope| unsafe {
-        imp::abi_info::get_fortran_booleans(
-            call,
-            logical_size,
-            scope.address(logical_true),
-            scope.address(logical_false),
-            scope.out(is_set, "is_set"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Abi_get_fortran_booleans",
+            always: true,
+            parameters: &[
+                ("logical_size", Number),
+                ("logical_true", Buffer),
+                ("logical_false", Buffer),
+                ("is_set", Pointer),
+            ],
+        },
+        At::World,
+        || [logical_size as usize, logical_true as usize, logical_false as usize, is_set as usize],
+        |call, scope| unsafe {
+            imp::abi_info::get_fortran_booleans(
+                call,
+                logical_size,
+                scope.address(logical_true),
+                scope.address(logical_false),
+                scope.out(is_set, "is_set"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -58,9 +73,12 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_booleans(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Abi_get_fortran_info", always: true }, At::World, |call, scope| unsafe {
-        imp::abi_info::get_fortran_info(call, scope.handle_out(info, "info"))
-    })
+    entry(
+        &Function { name: "MPI_Abi_get_fortran_info", always: true, parameters: &[("info", Pointer)] },
+        At::World,
+        || [info as usize],
+        |call, scope| unsafe { imp::abi_info::get_fortran_info(call, scope.handle_out(info, "info")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -72,9 +90,12 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Abi_get_info", always: true }, At::World, |call, scope| unsafe {
-        imp::abi_info::get_info(call, scope.handle_out(info, "info"))
-    })
+    entry(
+        &Function { name: "MPI_Abi_get_info", always: true, parameters: &[("info", Pointer)] },
+        At::World,
+        || [info as usize],
+        |call, scope| unsafe { imp::abi_info::get_info(call, scope.handle_out(info, "info")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -86,12 +107,20 @@ pub unsafe extern "C" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Abi_get_version", always: true }, |scope| unsafe {
-        imp::environment::abi_get_version(
-            scope.out(abi_major, "abi_major"),
-            scope.out(abi_minor, "abi_minor"),
-        )
-    })
+    bare(
+        &Function {
+            name: "MPI_Abi_get_version",
+            always: true,
+            parameters: &[("abi_major", Pointer), ("abi_minor", Pointer)],
+        },
+        || [abi_major as usize, abi_minor as usize],
+        |scope| unsafe {
+            imp::environment::abi_get_version(
+                scope.out(abi_major, "abi_major"),
+                scope.out(abi_minor, "abi_minor"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -107,14 +136,23 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
     logical_false: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Abi_set_fortran_booleans", always: true }, At::World, |call, scope| unsafe {
-        imp::abi_info::set_fortran_booleans(
-            call,
-            logical_size,
-            scope.address(logical_true),
-            scope.address(logical_false),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Abi_set_fortran_booleans",
+            always: true,
+            parameters: &[("logical_size", Number), ("logical_true", Buffer), ("logical_false", Buffer)],
+        },
+        At::World,
+        || [logical_size as usize, logical_true as usize, logical_false as usize],
+        |call, scope| unsafe {
+            imp::abi_info::set_fortran_booleans(
+                call,
+                logical_size,
+                scope.address(logical_true),
+                scope.address(logical_false),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -130,9 +168,12 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_booleans(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Abi_set_fortran_info", always: true }, At::World, |call, scope| unsafe {
-        imp::abi_info::set_fortran_info(call, scope.handle(info, "info"))
-    })
+    entry(
+        &Function { name: "MPI_Abi_set_fortran_info", always: true, parameters: &[("info", Handle)] },
+        At::World,
+        || [info.bits()],
+        |call, scope| unsafe { imp::abi_info::set_fortran_info(call, scope.handle(info, "info")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -144,9 +185,12 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Abort", always: true }, At::Comm(comm), |call, scope| unsafe {
-        imp::environment::abort(call, scope.handle(comm, "comm"), errorcode)
-    })
+    entry(
+        &Function { name: "MPI_Abort", always: true, parameters: &[("comm", Comm), ("errorcode", Number)] },
+        At::Comm(comm),
+        || [comm.bits(), errorcode as usize],
+        |call, scope| unsafe { imp::environment::abort(call, scope.handle(comm, "comm"), errorcode) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -168,20 +212,51 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Accumulate", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::accumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Accumulate",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::accumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -225,20 +300,51 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Accumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::accumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Accumulate_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::accumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -272,9 +378,12 @@ pub unsafe extern "C" fn MPI_Accumulate_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Add_error_class", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::add_class(call, scope.out(errorclass, "errorclass"))
-    })
+    entry(
+        &Function { name: "MPI_Add_error_class", always: true, parameters: &[("errorclass", Pointer)] },
+        At::World,
+        || [errorclass as usize],
+        |call, scope| unsafe { imp::error_handler::add_class(call, scope.out(errorclass, "errorclass")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -286,9 +395,18 @@ pub unsafe extern "C" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Add_error_code", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::add_code(call, errorclass, scope.out(errorcode, "errorcode"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Add_error_code",
+            always: true,
+            parameters: &[("errorclass", Number), ("errorcode", Pointer)],
+        },
+        At::World,
+        || [errorclass as usize, errorcode as usize],
+        |call, scope| unsafe {
+            imp::error_handler::add_code(call, errorclass, scope.out(errorcode, "errorcode"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -300,9 +418,18 @@ pub unsafe extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Add_error_string", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::add_string(call, errorcode, scope.text(string, "string"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Add_error_string",
+            always: true,
+            parameters: &[("errorcode", Number), ("string", Text)],
+        },
+        At::World,
+        || [errorcode as usize, string as usize],
+        |call, scope| unsafe {
+            imp::error_handler::add_string(call, errorcode, scope.text(string, "string"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -344,19 +471,46 @@ pub unsafe extern "C" fn PMPI_Allgather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgather", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgather",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -384,19 +538,46 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgather_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -426,19 +607,50 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgather_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgather_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -472,19 +684,50 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgather_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgather_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -517,20 +760,49 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgatherv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -560,20 +832,49 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgatherv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -605,20 +906,53 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgatherv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgatherv_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -656,20 +990,53 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allgatherv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allgatherv_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -696,9 +1063,18 @@ pub unsafe extern "C" fn MPI_Allgatherv_init_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alloc_mem", always: false }, At::World, |call, scope| unsafe {
-        imp::storage::alloc_mem(call, size as i64, scope.handle(info, "info"), scope.address(baseptr))
-    })
+    entry(
+        &Function {
+            name: "MPI_Alloc_mem",
+            always: false,
+            parameters: &[("size", Number), ("info", Handle), ("baseptr", Buffer)],
+        },
+        At::World,
+        || [size as usize, info.bits(), baseptr as usize],
+        |call, scope| unsafe {
+            imp::storage::alloc_mem(call, size as i64, scope.handle(info, "info"), scope.address(baseptr))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -717,19 +1093,35 @@ pub unsafe extern "C" fn PMPI_Allreduce(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allreduce", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Allreduce,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allreduce",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, count as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Allreduce,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -755,19 +1147,35 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allreduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Allreduce,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allreduce_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, count as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Allreduce,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -795,19 +1203,48 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allreduce_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Allreduce,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allreduce_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Allreduce,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -837,19 +1274,48 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Allreduce_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Allreduce,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Allreduce_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Allreduce,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -878,19 +1344,46 @@ pub unsafe extern "C" fn PMPI_Alltoall(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoall(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoall",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoall(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -918,19 +1411,46 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoall_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoall(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoall_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoall(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -960,19 +1480,50 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoall_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoall(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoall_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoall(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1006,19 +1557,50 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoall_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoall(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoall_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoall(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1052,21 +1634,52 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1100,21 +1713,52 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1150,21 +1794,56 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallv_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1205,21 +1884,56 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallv_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1258,21 +1972,52 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallw", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallw(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.array(sendtypes, "sendtypes"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.array(recvtypes, "recvtypes"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallw",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1306,21 +2051,52 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallw_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallw(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.array(sendtypes, "sendtypes"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.array(recvtypes, "recvtypes"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallw_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1358,21 +2134,56 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallw_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallw(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.array(sendtypes, "sendtypes"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.array(recvtypes, "recvtypes"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallw_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1413,21 +2224,56 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Alltoallw_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallw(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.array(sendtypes, "sendtypes"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.array(recvtypes, "recvtypes"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Alltoallw_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1456,9 +2302,16 @@ pub unsafe extern "C" fn MPI_Alltoallw_init_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Attr_delete", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::attribute::delete_comm(call, scope.handle(comm, "comm"), keyval)
-    })
+    entry(
+        &Function {
+            name: "MPI_Attr_delete",
+            always: false,
+            parameters: &[("comm", Comm), ("keyval", Number)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), keyval as usize],
+        |call, scope| unsafe { imp::attribute::delete_comm(call, scope.handle(comm, "comm"), keyval) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1475,15 +2328,24 @@ pub unsafe extern "C" fn PMPI_Attr_get(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Attr_get", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::attribute::get_comm(
-            call,
-            scope.handle(comm, "comm"),
-            keyval,
-            scope.address(attribute_val),
-            scope.out(flag, "flag"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Attr_get",
+            always: false,
+            parameters: &[("comm", Comm), ("keyval", Number), ("attribute_val", Buffer), ("flag", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), keyval as usize, attribute_val as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::attribute::get_comm(
+                call,
+                scope.handle(comm, "comm"),
+                keyval,
+                scope.address(attribute_val),
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1500,9 +2362,18 @@ pub unsafe extern "C" fn MPI_Attr_get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Attr_put", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::attribute::set_comm(call, scope.handle(comm, "comm"), keyval, scope.address(attribute_val))
-    })
+    entry(
+        &Function {
+            name: "MPI_Attr_put",
+            always: false,
+            parameters: &[("comm", Comm), ("keyval", Number), ("attribute_val", Buffer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), keyval as usize, attribute_val as usize],
+        |call, scope| unsafe {
+            imp::attribute::set_comm(call, scope.handle(comm, "comm"), keyval, scope.address(attribute_val))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1514,9 +2385,14 @@ pub unsafe extern "C" fn MPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_v
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Barrier", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::barrier(call, scope.handle(comm, "comm"), Form::Blocking(StatusOut::IGNORE))
-    })
+    entry(
+        &Function { name: "MPI_Barrier", always: false, parameters: &[("comm", Comm)] },
+        At::Comm(comm),
+        || [comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::barrier(call, scope.handle(comm, "comm"), Form::Blocking(StatusOut::IGNORE))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1532,13 +2408,22 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Barrier_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::barrier(
-            call,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Barrier_init",
+            always: false,
+            parameters: &[("comm", Comm), ("info", Handle), ("request", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), info.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::collective::barrier(
+                call,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1560,17 +2445,32 @@ pub unsafe extern "C" fn PMPI_Bcast(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bcast", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::bcast(
-            call,
-            scope.address(buffer),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bcast",
+            always: false,
+            parameters: &[
+                ("buffer", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [buffer as usize, count as usize, datatype.bits(), root as usize, comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::bcast(
+                call,
+                scope.address(buffer),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1594,17 +2494,32 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bcast_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::bcast(
-            call,
-            scope.address(buffer),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bcast_c",
+            always: false,
+            parameters: &[
+                ("buffer", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [buffer as usize, count as usize, datatype.bits(), root as usize, comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::bcast(
+                call,
+                scope.address(buffer),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1630,17 +2545,44 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bcast_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::bcast(
-            call,
-            scope.address(buffer),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bcast_init",
+            always: false,
+            parameters: &[
+                ("buffer", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buffer as usize,
+                count as usize,
+                datatype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::bcast(
+                call,
+                scope.address(buffer),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1668,17 +2610,44 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bcast_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::bcast(
-            call,
-            scope.address(buffer),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bcast_init_c",
+            always: false,
+            parameters: &[
+                ("buffer", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buffer as usize,
+                count as usize,
+                datatype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::bcast(
+                call,
+                scope.address(buffer),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1705,19 +2674,35 @@ pub unsafe extern "C" fn PMPI_Bsend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bsend", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Buffered,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bsend",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Buffered,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1743,19 +2728,35 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Buffered,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bsend_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Buffered,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1782,19 +2783,46 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bsend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Buffered,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bsend_init",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Buffered,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1822,19 +2850,46 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Bsend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Buffered,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Bsend_init_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Buffered,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1854,9 +2909,16 @@ pub unsafe extern "C" fn MPI_Bsend_init_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Buffer_attach", always: false }, At::World, |call, scope| unsafe {
-        imp::buffered::attach(call, scope.address(buffer), size as i64)
-    })
+    entry(
+        &Function {
+            name: "MPI_Buffer_attach",
+            always: false,
+            parameters: &[("buffer", Buffer), ("size", Number)],
+        },
+        At::World,
+        || [buffer as usize, size as usize],
+        |call, scope| unsafe { imp::buffered::attach(call, scope.address(buffer), size as i64) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1868,9 +2930,16 @@ pub unsafe extern "C" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Buffer_attach_c", always: false }, At::World, |call, scope| unsafe {
-        imp::buffered::attach(call, scope.address(buffer), size as i64)
-    })
+    entry(
+        &Function {
+            name: "MPI_Buffer_attach_c",
+            always: false,
+            parameters: &[("buffer", Buffer), ("size", Number)],
+        },
+        At::World,
+        || [buffer as usize, size as usize],
+        |call, scope| unsafe { imp::buffered::attach(call, scope.address(buffer), size as i64) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1882,9 +2951,18 @@ pub unsafe extern "C" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Coun
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Buffer_detach", always: false }, At::World, |call, scope| unsafe {
-        imp::buffered::detach(call, scope.address(buffer_addr), scope.count_out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Buffer_detach",
+            always: false,
+            parameters: &[("buffer_addr", Buffer), ("size", Pointer)],
+        },
+        At::World,
+        || [buffer_addr as usize, size as usize],
+        |call, scope| unsafe {
+            imp::buffered::detach(call, scope.address(buffer_addr), scope.count_out(size, "size"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1896,9 +2974,18 @@ pub unsafe extern "C" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut MPI_Count) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Buffer_detach_c", always: false }, At::World, |call, scope| unsafe {
-        imp::buffered::detach(call, scope.address(buffer_addr), scope.count_out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Buffer_detach_c",
+            always: false,
+            parameters: &[("buffer_addr", Buffer), ("size", Pointer)],
+        },
+        At::World,
+        || [buffer_addr as usize, size as usize],
+        |call, scope| unsafe {
+            imp::buffered::detach(call, scope.address(buffer_addr), scope.count_out(size, "size"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1910,9 +2997,12 @@ pub unsafe extern "C" fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Buffer_flush", always: false }, At::World, |call, scope| unsafe {
-        imp::buffered::flush(call)
-    })
+    entry(
+        &Function { name: "MPI_Buffer_flush", always: false, parameters: &[] },
+        At::World,
+        || [],
+        |call, scope| unsafe { imp::buffered::flush(call) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1924,9 +3014,12 @@ pub unsafe extern "C" fn MPI_Buffer_flush() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Buffer_iflush", always: false }, At::World, |call, scope| unsafe {
-        imp::buffered::iflush(call, scope.handle_out(request, "request"))
-    })
+    entry(
+        &Function { name: "MPI_Buffer_iflush", always: false, parameters: &[("request", Pointer)] },
+        At::World,
+        || [request as usize],
+        |call, scope| unsafe { imp::buffered::iflush(call, scope.handle_out(request, "request")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1938,9 +3031,12 @@ pub unsafe extern "C" fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cancel", always: false }, At::World, |call, scope| unsafe {
-        imp::request::cancel(call, scope.handle_out(request, "request"))
-    })
+    entry(
+        &Function { name: "MPI_Cancel", always: false, parameters: &[("request", Pointer)] },
+        At::World,
+        || [request as usize],
+        |call, scope| unsafe { imp::request::cancel(call, scope.handle_out(request, "request")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1957,15 +3053,24 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
     coords: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cart_coords", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::cart_coords(
-            call,
-            scope.handle(comm, "comm"),
-            rank,
-            maxdims,
-            scope.array_out(coords, "coords"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Cart_coords",
+            always: false,
+            parameters: &[("comm", Comm), ("rank", Rank), ("maxdims", Number), ("coords", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), rank as usize, maxdims as usize, coords as usize],
+        |call, scope| unsafe {
+            imp::topology::cart_coords(
+                call,
+                scope.handle(comm, "comm"),
+                rank,
+                maxdims,
+                scope.array_out(coords, "coords"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1989,17 +3094,42 @@ pub unsafe extern "C" fn PMPI_Cart_create(
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cart_create", always: false }, At::Comm(comm_old), |call, scope| unsafe {
-        imp::topology::cart_create(
-            call,
-            scope.handle(comm_old, "comm_old"),
-            ndims,
-            scope.array(dims, "dims"),
-            scope.array(periods, "periods"),
-            reorder,
-            scope.handle_out(comm_cart, "comm_cart"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Cart_create",
+            always: false,
+            parameters: &[
+                ("comm_old", Comm),
+                ("ndims", Number),
+                ("dims", Pointer),
+                ("periods", Pointer),
+                ("reorder", Number),
+                ("comm_cart", Pointer),
+            ],
+        },
+        At::Comm(comm_old),
+        || {
+            [
+                comm_old.bits(),
+                ndims as usize,
+                dims as usize,
+                periods as usize,
+                reorder as usize,
+                comm_cart as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::topology::cart_create(
+                call,
+                scope.handle(comm_old, "comm_old"),
+                ndims,
+                scope.array(dims, "dims"),
+                scope.array(periods, "periods"),
+                reorder,
+                scope.handle_out(comm_cart, "comm_cart"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2024,16 +3154,31 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     coords: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cart_get", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::cart_get(
-            call,
-            scope.handle(comm, "comm"),
-            maxdims,
-            scope.array_out(dims, "dims"),
-            scope.array_out(periods, "periods"),
-            scope.array_out(coords, "coords"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Cart_get",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("maxdims", Number),
+                ("dims", Pointer),
+                ("periods", Pointer),
+                ("coords", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [comm.bits(), maxdims as usize, dims as usize, periods as usize, coords as usize],
+        |call, scope| unsafe {
+            imp::topology::cart_get(
+                call,
+                scope.handle(comm, "comm"),
+                maxdims,
+                scope.array_out(dims, "dims"),
+                scope.array_out(periods, "periods"),
+                scope.array_out(coords, "coords"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2057,16 +3202,31 @@ pub unsafe extern "C" fn PMPI_Cart_map(
     newrank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cart_map", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::cart_map(
-            call,
-            scope.handle(comm, "comm"),
-            ndims,
-            scope.array(dims, "dims"),
-            scope.array(periods, "periods"),
-            scope.out(newrank, "newrank"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Cart_map",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("ndims", Number),
+                ("dims", Pointer),
+                ("periods", Pointer),
+                ("newrank", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [comm.bits(), ndims as usize, dims as usize, periods as usize, newrank as usize],
+        |call, scope| unsafe {
+            imp::topology::cart_map(
+                call,
+                scope.handle(comm, "comm"),
+                ndims,
+                scope.array(dims, "dims"),
+                scope.array(periods, "periods"),
+                scope.out(newrank, "newrank"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2084,14 +3244,23 @@ pub unsafe extern "C" fn MPI_Cart_map(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cart_rank", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::cart_rank(
-            call,
-            scope.handle(comm, "comm"),
-            scope.array(coords, "coords"),
-            scope.out(rank, "rank"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Cart_rank",
+            always: false,
+            parameters: &[("comm", Comm), ("coords", Pointer), ("rank", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), coords as usize, rank as usize],
+        |call, scope| unsafe {
+            imp::topology::cart_rank(
+                call,
+                scope.handle(comm, "comm"),
+                scope.array(coords, "coords"),
+                scope.out(rank, "rank"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2109,16 +3278,31 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
     rank_dest: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cart_shift", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::cart_shift(
-            call,
-            scope.handle(comm, "comm"),
-            direction,
-            disp,
-            scope.out(rank_source, "rank_source"),
-            scope.out(rank_dest, "rank_dest"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Cart_shift",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("direction", Number),
+                ("disp", Number),
+                ("rank_source", Pointer),
+                ("rank_dest", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [comm.bits(), direction as usize, disp as usize, rank_source as usize, rank_dest as usize],
+        |call, scope| unsafe {
+            imp::topology::cart_shift(
+                call,
+                scope.handle(comm, "comm"),
+                direction,
+                disp,
+                scope.out(rank_source, "rank_source"),
+                scope.out(rank_dest, "rank_dest"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2140,14 +3324,23 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cart_sub", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::cart_sub(
-            call,
-            scope.handle(comm, "comm"),
-            scope.array(remain_dims, "remain_dims"),
-            scope.handle_out(newcomm, "newcomm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Cart_sub",
+            always: false,
+            parameters: &[("comm", Comm), ("remain_dims", Pointer), ("newcomm", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), remain_dims as usize, newcomm as usize],
+        |call, scope| unsafe {
+            imp::topology::cart_sub(
+                call,
+                scope.handle(comm, "comm"),
+                scope.array(remain_dims, "remain_dims"),
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2163,9 +3356,18 @@ pub unsafe extern "C" fn MPI_Cart_sub(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Cartdim_get", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::cartdim_get(call, scope.handle(comm, "comm"), scope.out(ndims, "ndims"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Cartdim_get",
+            always: false,
+            parameters: &[("comm", Comm), ("ndims", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), ndims as usize],
+        |call, scope| unsafe {
+            imp::topology::cartdim_get(call, scope.handle(comm, "comm"), scope.out(ndims, "ndims"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2177,9 +3379,12 @@ pub unsafe extern "C" fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Close_port", always: false }, At::World, |call, scope| unsafe {
-        imp::dynamic::close_port(call, scope.text(port_name, "port_name"))
-    })
+    entry(
+        &Function { name: "MPI_Close_port", always: false, parameters: &[("port_name", Text)] },
+        At::World,
+        || [port_name as usize],
+        |call, scope| unsafe { imp::dynamic::close_port(call, scope.text(port_name, "port_name")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2199,18 +3404,45 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Compare_and_swap", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::compare_and_swap(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            scope.address(compare_addr.cast_mut()),
-            scope.address(result_addr),
-            scope.handle(datatype, "datatype"),
-            target_rank,
-            target_disp as i64,
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Compare_and_swap",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("compare_addr", Buffer),
+                ("result_addr", Buffer),
+                ("datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                compare_addr as usize,
+                result_addr as usize,
+                datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::compare_and_swap(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                scope.address(compare_addr.cast_mut()),
+                scope.address(result_addr),
+                scope.handle(datatype, "datatype"),
+                target_rank,
+                target_disp as i64,
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2232,9 +3464,18 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Dims_create", always: false }, At::World, |call, scope| unsafe {
-        imp::topology::dims_create(call, nnodes, ndims, scope.array_out(dims, "dims"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Dims_create",
+            always: false,
+            parameters: &[("nnodes", Number), ("ndims", Number), ("dims", Pointer)],
+        },
+        At::World,
+        || [nnodes as usize, ndims as usize, dims as usize],
+        |call, scope| unsafe {
+            imp::topology::dims_create(call, nnodes, ndims, scope.array_out(dims, "dims"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2257,8 +3498,35 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Dist_graph_create", always: false },
+        &Function {
+            name: "MPI_Dist_graph_create",
+            always: false,
+            parameters: &[
+                ("comm_old", Comm),
+                ("n", Number),
+                ("sources", Pointer),
+                ("degrees", Pointer),
+                ("destinations", Pointer),
+                ("weights", Weights),
+                ("info", Handle),
+                ("reorder", Number),
+                ("comm_dist_graph", Pointer),
+            ],
+        },
         At::Comm(comm_old),
+        || {
+            [
+                comm_old.bits(),
+                n as usize,
+                sources as usize,
+                degrees as usize,
+                destinations as usize,
+                weights as usize,
+                info.bits(),
+                reorder as usize,
+                comm_dist_graph as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::topology::dist_graph_create(
                 call,
@@ -2319,8 +3587,37 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Dist_graph_create_adjacent", always: false },
+        &Function {
+            name: "MPI_Dist_graph_create_adjacent",
+            always: false,
+            parameters: &[
+                ("comm_old", Comm),
+                ("indegree", Number),
+                ("sources", Pointer),
+                ("sourceweights", Weights),
+                ("outdegree", Number),
+                ("destinations", Pointer),
+                ("destweights", Weights),
+                ("info", Handle),
+                ("reorder", Number),
+                ("comm_dist_graph", Pointer),
+            ],
+        },
         At::Comm(comm_old),
+        || {
+            [
+                comm_old.bits(),
+                indegree as usize,
+                sources as usize,
+                sourceweights as usize,
+                outdegree as usize,
+                destinations as usize,
+                destweights as usize,
+                info.bits(),
+                reorder as usize,
+                comm_dist_graph as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::topology::dist_graph_create_adjacent(
                 call,
@@ -2381,8 +3678,31 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Dist_graph_neighbors", always: false },
+        &Function {
+            name: "MPI_Dist_graph_neighbors",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("maxindegree", Number),
+                ("sources", Pointer),
+                ("sourceweights", Weights),
+                ("maxoutdegree", Number),
+                ("destinations", Pointer),
+                ("destweights", Weights),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                comm.bits(),
+                maxindegree as usize,
+                sources as usize,
+                sourceweights as usize,
+                maxoutdegree as usize,
+                destinations as usize,
+                destweights as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::topology::dist_graph_neighbors(
                 call,
@@ -2431,8 +3751,18 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Dist_graph_neighbors_count", always: false },
+        &Function {
+            name: "MPI_Dist_graph_neighbors_count",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("indegree", Pointer),
+                ("outdegree", Pointer),
+                ("weighted", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || [comm.bits(), indegree as usize, outdegree as usize, weighted as usize],
         |call, scope| unsafe {
             imp::topology::dist_graph_neighbors_count(
                 call,
@@ -2459,9 +3789,12 @@ pub unsafe extern "C" fn MPI_Dist_graph_neighbors_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Errhandler_free", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::free(call, scope.handle_out(errhandler, "errhandler"))
-    })
+    entry(
+        &Function { name: "MPI_Errhandler_free", always: true, parameters: &[("errhandler", Pointer)] },
+        At::World,
+        || [errhandler as usize],
+        |call, scope| unsafe { imp::error_handler::free(call, scope.handle_out(errhandler, "errhandler")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2495,9 +3828,18 @@ pub unsafe extern "C" fn MPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Error_class", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::error_class(call, errorcode, scope.out(errorclass, "errorclass"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Error_class",
+            always: true,
+            parameters: &[("errorcode", Number), ("errorclass", Pointer)],
+        },
+        At::World,
+        || [errorcode as usize, errorclass as usize],
+        |call, scope| unsafe {
+            imp::error_handler::error_class(call, errorcode, scope.out(errorclass, "errorclass"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2513,14 +3855,23 @@ pub unsafe extern "C" fn PMPI_Error_string(
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Error_string", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::error_string(
-            call,
-            errorcode,
-            scope.text_out(string, "string"),
-            scope.out(resultlen, "resultlen"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Error_string",
+            always: true,
+            parameters: &[("errorcode", Number), ("string", Pointer), ("resultlen", Pointer)],
+        },
+        At::World,
+        || [errorcode as usize, string as usize, resultlen as usize],
+        |call, scope| unsafe {
+            imp::error_handler::error_string(
+                call,
+                errorcode,
+                scope.text_out(string, "string"),
+                scope.out(resultlen, "resultlen"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2543,19 +3894,35 @@ pub unsafe extern "C" fn PMPI_Exscan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Exscan", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Exscan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Exscan",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, count as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Exscan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2581,19 +3948,35 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Exscan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Exscan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Exscan_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, count as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Exscan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2621,19 +4004,48 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Exscan_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Exscan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Exscan_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Exscan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2663,19 +4075,48 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Exscan_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Exscan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Exscan_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Exscan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2704,18 +4145,45 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Fetch_and_op", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::fetch_and_op(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            scope.address(result_addr),
-            scope.handle(datatype, "datatype"),
-            target_rank,
-            target_disp as i64,
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Fetch_and_op",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("result_addr", Buffer),
+                ("datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("op", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                result_addr as usize,
+                datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                op.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::fetch_and_op(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                scope.address(result_addr),
+                scope.handle(datatype, "datatype"),
+                target_rank,
+                target_disp as i64,
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2735,9 +4203,12 @@ pub unsafe extern "C" fn MPI_Fetch_and_op(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Finalize", always: false }, At::World, |call, scope| unsafe {
-        imp::environment::finalize(call)
-    })
+    entry(
+        &Function { name: "MPI_Finalize", always: false, parameters: &[] },
+        At::World,
+        || [],
+        |call, scope| unsafe { imp::environment::finalize(call) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2749,9 +4220,11 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Finalized", always: true }, |scope| unsafe {
-        imp::environment::finalized(scope.out(flag, "flag"))
-    })
+    bare(
+        &Function { name: "MPI_Finalized", always: true, parameters: &[("flag", Pointer)] },
+        || [flag as usize],
+        |scope| unsafe { imp::environment::finalized(scope.out(flag, "flag")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2763,9 +4236,12 @@ pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Free_mem", always: true }, At::World, |call, scope| unsafe {
-        imp::storage::free_mem(call, scope.address(base))
-    })
+    entry(
+        &Function { name: "MPI_Free_mem", always: true, parameters: &[("base", Buffer)] },
+        At::World,
+        || [base as usize],
+        |call, scope| unsafe { imp::storage::free_mem(call, scope.address(base)) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2786,20 +4262,49 @@ pub unsafe extern "C" fn PMPI_Gather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gather", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gather",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2829,20 +4334,49 @@ pub unsafe extern "C" fn PMPI_Gather_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gather_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2874,20 +4408,53 @@ pub unsafe extern "C" fn PMPI_Gather_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gather_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gather_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2925,20 +4492,53 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gather_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gather_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2975,21 +4575,52 @@ pub unsafe extern "C" fn PMPI_Gatherv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gatherv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3021,21 +4652,52 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gatherv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3069,21 +4731,56 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gatherv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gatherv_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3123,21 +4820,56 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Gatherv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Gatherv_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3174,19 +4906,48 @@ pub unsafe extern "C" fn PMPI_Get(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::get(
-            call,
-            scope.address(origin_addr),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::get(
+                call,
+                scope.address(origin_addr),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3231,23 +4992,60 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_accumulate", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::get_accumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            scope.address(result_addr),
-            result_count as i64,
-            scope.handle(result_datatype, "result_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_accumulate",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("result_addr", Buffer),
+                ("result_count", Number),
+                ("result_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                result_addr as usize,
+                result_count as usize,
+                result_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::get_accumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                scope.address(result_addr),
+                result_count as i64,
+                scope.handle(result_datatype, "result_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3300,23 +5098,60 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_accumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::get_accumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            scope.address(result_addr),
-            result_count as i64,
-            scope.handle(result_datatype, "result_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_accumulate_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("result_addr", Buffer),
+                ("result_count", Number),
+                ("result_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                result_addr as usize,
+                result_count as usize,
+                result_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::get_accumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                scope.address(result_addr),
+                result_count as i64,
+                scope.handle(result_datatype, "result_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3356,9 +5191,22 @@ pub unsafe extern "C" fn MPI_Get_accumulate_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_address", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_address(call, scope.address(location.cast_mut()), scope.out(address, "address"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_address",
+            always: false,
+            parameters: &[("location", Buffer), ("address", Pointer)],
+        },
+        At::World,
+        || [location as usize, address as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_address(
+                call,
+                scope.address(location.cast_mut()),
+                scope.out(address, "address"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3379,19 +5227,48 @@ pub unsafe extern "C" fn PMPI_Get_c(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::get(
-            call,
-            scope.address(origin_addr),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::get(
+                call,
+                scope.address(origin_addr),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3427,14 +5304,23 @@ pub unsafe extern "C" fn PMPI_Get_count(
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_count", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_count(
-            call,
-            scope.status(status, "status"),
-            scope.handle(datatype, "datatype"),
-            scope.count_out(count, "count"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_count",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Pointer)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::get_count(
+                call,
+                scope.status(status, "status"),
+                scope.handle(datatype, "datatype"),
+                scope.count_out(count, "count"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3454,14 +5340,23 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_count_c", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_count(
-            call,
-            scope.status(status, "status"),
-            scope.handle(datatype, "datatype"),
-            scope.count_out(count, "count"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_count_c",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Pointer)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::get_count(
+                call,
+                scope.status(status, "status"),
+                scope.handle(datatype, "datatype"),
+                scope.count_out(count, "count"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3481,14 +5376,23 @@ pub unsafe extern "C" fn PMPI_Get_elements(
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_elements", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_elements(
-            call,
-            scope.status(status, "status"),
-            scope.handle(datatype, "datatype"),
-            scope.count_out(count, "count"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_elements",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Pointer)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::get_elements(
+                call,
+                scope.status(status, "status"),
+                scope.handle(datatype, "datatype"),
+                scope.count_out(count, "count"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3508,14 +5412,23 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_elements_c", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_elements(
-            call,
-            scope.status(status, "status"),
-            scope.handle(datatype, "datatype"),
-            scope.count_out(count, "count"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_elements_c",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Pointer)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::get_elements(
+                call,
+                scope.status(status, "status"),
+                scope.handle(datatype, "datatype"),
+                scope.count_out(count, "count"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3535,14 +5448,23 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
     count: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_elements_x", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_elements(
-            call,
-            scope.status(status, "status"),
-            scope.handle(datatype, "datatype"),
-            scope.count_out(count, "count"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_elements_x",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Pointer)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::get_elements(
+                call,
+                scope.status(status, "status"),
+                scope.handle(datatype, "datatype"),
+                scope.count_out(count, "count"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3558,9 +5480,14 @@ pub unsafe extern "C" fn MPI_Get_elements_x(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_hw_resource_info", always: true }, At::World, |call, scope| unsafe {
-        imp::environment::get_hw_resource_info(call, scope.handle_out(hw_info, "hw_info"))
-    })
+    entry(
+        &Function { name: "MPI_Get_hw_resource_info", always: true, parameters: &[("hw_info", Pointer)] },
+        At::World,
+        || [hw_info as usize],
+        |call, scope| unsafe {
+            imp::environment::get_hw_resource_info(call, scope.handle_out(hw_info, "hw_info"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3572,12 +5499,20 @@ pub unsafe extern "C" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Get_library_version", always: true }, |scope| unsafe {
-        imp::environment::get_library_version(
-            scope.text_out(version, "version"),
-            scope.out(resultlen, "resultlen"),
-        )
-    })
+    bare(
+        &Function {
+            name: "MPI_Get_library_version",
+            always: true,
+            parameters: &[("version", Pointer), ("resultlen", Pointer)],
+        },
+        || [version as usize, resultlen as usize],
+        |scope| unsafe {
+            imp::environment::get_library_version(
+                scope.text_out(version, "version"),
+                scope.out(resultlen, "resultlen"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3589,13 +5524,22 @@ pub unsafe extern "C" fn MPI_Get_library_version(version: *mut c_char, resultlen
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Get_processor_name", always: false }, At::World, |call, scope| unsafe {
-        imp::environment::get_processor_name(
-            call,
-            scope.text_out(name, "name"),
-            scope.out(resultlen, "resultlen"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Get_processor_name",
+            always: false,
+            parameters: &[("name", Pointer), ("resultlen", Pointer)],
+        },
+        At::World,
+        || [name as usize, resultlen as usize],
+        |call, scope| unsafe {
+            imp::environment::get_processor_name(
+                call,
+                scope.text_out(name, "name"),
+                scope.out(resultlen, "resultlen"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3607,9 +5551,17 @@ pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, resultlen: *m
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Get_version", always: true }, |scope| unsafe {
-        imp::environment::get_version(scope.out(version, "version"), scope.out(subversion, "subversion"))
-    })
+    bare(
+        &Function {
+            name: "MPI_Get_version",
+            always: true,
+            parameters: &[("version", Pointer), ("subversion", Pointer)],
+        },
+        || [version as usize, subversion as usize],
+        |scope| unsafe {
+            imp::environment::get_version(scope.out(version, "version"), scope.out(subversion, "subversion"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3628,17 +5580,42 @@ pub unsafe extern "C" fn PMPI_Graph_create(
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Graph_create", always: false }, At::Comm(comm_old), |call, scope| unsafe {
-        imp::topology::graph_create(
-            call,
-            scope.handle(comm_old, "comm_old"),
-            nnodes,
-            scope.array(indx, "indx"),
-            scope.array(edges, "edges"),
-            reorder,
-            scope.handle_out(comm_graph, "comm_graph"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Graph_create",
+            always: false,
+            parameters: &[
+                ("comm_old", Comm),
+                ("nnodes", Number),
+                ("indx", Pointer),
+                ("edges", Pointer),
+                ("reorder", Number),
+                ("comm_graph", Pointer),
+            ],
+        },
+        At::Comm(comm_old),
+        || {
+            [
+                comm_old.bits(),
+                nnodes as usize,
+                indx as usize,
+                edges as usize,
+                reorder as usize,
+                comm_graph as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::topology::graph_create(
+                call,
+                scope.handle(comm_old, "comm_old"),
+                nnodes,
+                scope.array(indx, "indx"),
+                scope.array(edges, "edges"),
+                reorder,
+                scope.handle_out(comm_graph, "comm_graph"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3663,16 +5640,31 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     edges: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Graph_get", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::graph_get(
-            call,
-            scope.handle(comm, "comm"),
-            maxindex,
-            maxedges,
-            scope.array_out(indx, "indx"),
-            scope.array_out(edges, "edges"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Graph_get",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("maxindex", Number),
+                ("maxedges", Number),
+                ("indx", Pointer),
+                ("edges", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [comm.bits(), maxindex as usize, maxedges as usize, indx as usize, edges as usize],
+        |call, scope| unsafe {
+            imp::topology::graph_get(
+                call,
+                scope.handle(comm, "comm"),
+                maxindex,
+                maxedges,
+                scope.array_out(indx, "indx"),
+                scope.array_out(edges, "edges"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3696,16 +5688,31 @@ pub unsafe extern "C" fn PMPI_Graph_map(
     newrank: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Graph_map", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::graph_map(
-            call,
-            scope.handle(comm, "comm"),
-            nnodes,
-            scope.array(indx, "indx"),
-            scope.array(edges, "edges"),
-            scope.out(newrank, "newrank"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Graph_map",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("nnodes", Number),
+                ("indx", Pointer),
+                ("edges", Pointer),
+                ("newrank", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [comm.bits(), nnodes as usize, indx as usize, edges as usize, newrank as usize],
+        |call, scope| unsafe {
+            imp::topology::graph_map(
+                call,
+                scope.handle(comm, "comm"),
+                nnodes,
+                scope.array(indx, "indx"),
+                scope.array(edges, "edges"),
+                scope.out(newrank, "newrank"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3728,15 +5735,24 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
     neighbors: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Graph_neighbors", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::graph_neighbors(
-            call,
-            scope.handle(comm, "comm"),
-            rank,
-            maxneighbors,
-            scope.array_out(neighbors, "neighbors"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Graph_neighbors",
+            always: false,
+            parameters: &[("comm", Comm), ("rank", Rank), ("maxneighbors", Number), ("neighbors", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), rank as usize, maxneighbors as usize, neighbors as usize],
+        |call, scope| unsafe {
+            imp::topology::graph_neighbors(
+                call,
+                scope.handle(comm, "comm"),
+                rank,
+                maxneighbors,
+                scope.array_out(neighbors, "neighbors"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3758,8 +5774,13 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Graph_neighbors_count", always: false },
+        &Function {
+            name: "MPI_Graph_neighbors_count",
+            always: false,
+            parameters: &[("comm", Comm), ("rank", Rank), ("nneighbors", Pointer)],
+        },
         At::Comm(comm),
+        || [comm.bits(), rank as usize, nneighbors as usize],
         |call, scope| unsafe {
             imp::topology::graph_neighbors_count(
                 call,
@@ -3784,14 +5805,23 @@ pub unsafe extern "C" fn MPI_Graph_neighbors_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Graphdims_get", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::graphdims_get(
-            call,
-            scope.handle(comm, "comm"),
-            scope.out(nnodes, "nnodes"),
-            scope.out(nedges, "nedges"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Graphdims_get",
+            always: false,
+            parameters: &[("comm", Comm), ("nnodes", Pointer), ("nedges", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), nnodes as usize, nedges as usize],
+        |call, scope| unsafe {
+            imp::topology::graphdims_get(
+                call,
+                scope.handle(comm, "comm"),
+                scope.out(nnodes, "nnodes"),
+                scope.out(nedges, "nedges"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3803,9 +5833,12 @@ pub unsafe extern "C" fn MPI_Graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, n
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Grequest_complete(request: MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Grequest_complete", always: false }, At::World, |call, scope| unsafe {
-        imp::request::grequest_complete(call, scope.handle(request, "request"))
-    })
+    entry(
+        &Function { name: "MPI_Grequest_complete", always: false, parameters: &[("request", Handle)] },
+        At::World,
+        || [request.bits()],
+        |call, scope| unsafe { imp::request::grequest_complete(call, scope.handle(request, "request")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3823,16 +5856,39 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Grequest_start", always: false }, At::World, |call, scope| unsafe {
-        imp::request::grequest_start(
-            call,
-            query_fn,
-            free_fn,
-            cancel_fn,
-            scope.address(extra_state),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Grequest_start",
+            always: false,
+            parameters: &[
+                ("query_fn", Pointer),
+                ("free_fn", Pointer),
+                ("cancel_fn", Pointer),
+                ("extra_state", Buffer),
+                ("request", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                query_fn.map_or(0, |function| function as usize),
+                free_fn.map_or(0, |function| function as usize),
+                cancel_fn.map_or(0, |function| function as usize),
+                extra_state as usize,
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::request::grequest_start(
+                call,
+                query_fn,
+                free_fn,
+                cancel_fn,
+                scope.address(extra_state),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -34,16 +35,31 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_accept", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::dynamic::accept(
-            call,
-            scope.text(port_name, "port_name"),
-            scope.handle(info, "info"),
-            root,
-            scope.handle(comm, "comm"),
-            scope.handle_out(newcomm, "newcomm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_accept",
+            always: false,
+            parameters: &[
+                ("port_name", Text),
+                ("info", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("newcomm", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [port_name as usize, info.bits(), root as usize, comm.bits(), newcomm as usize],
+        |call, scope| unsafe {
+            imp::dynamic::accept(
+                call,
+                scope.text(port_name, "port_name"),
+                scope.handle(info, "info"),
+                root,
+                scope.handle(comm, "comm"),
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -61,9 +77,18 @@ pub unsafe extern "C" fn MPI_Comm_accept(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_attach_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::buffered::comm_attach(call, scope.handle(comm, "comm"), scope.address(buffer), size as i64)
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_attach_buffer",
+            always: false,
+            parameters: &[("comm", Comm), ("buffer", Buffer), ("size", Number)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), buffer as usize, size as usize],
+        |call, scope| unsafe {
+            imp::buffered::comm_attach(call, scope.handle(comm, "comm"), scope.address(buffer), size as i64)
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -80,8 +105,13 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_attach_buffer_c", always: false },
+        &Function {
+            name: "MPI_Comm_attach_buffer_c",
+            always: false,
+            parameters: &[("comm", Comm), ("buffer", Buffer), ("size", Number)],
+        },
         At::Comm(comm),
+        || [comm.bits(), buffer as usize, size as usize],
         |call, scope| unsafe {
             imp::buffered::comm_attach(call, scope.handle(comm, "comm"), scope.address(buffer), size as i64)
         },
@@ -102,8 +132,13 @@ pub unsafe extern "C" fn MPI_Comm_attach_buffer_c(
 pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_call_errhandler", always: false },
+        &Function {
+            name: "MPI_Comm_call_errhandler",
+            always: false,
+            parameters: &[("comm", Comm), ("errorcode", Number)],
+        },
         At::Comm(comm),
+        || [comm.bits(), errorcode as usize],
         |call, scope| unsafe { imp::error_handler::call_comm(call, scope.handle(comm, "comm"), errorcode) },
     )
 }
@@ -117,14 +152,23 @@ pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_compare", always: false }, At::Comm(comm1), |call, scope| unsafe {
-        imp::comm::compare(
-            call,
-            scope.handle(comm1, "comm1"),
-            scope.handle(comm2, "comm2"),
-            scope.out(result, "result"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_compare",
+            always: false,
+            parameters: &[("comm1", Comm), ("comm2", Comm), ("result", Pointer)],
+        },
+        At::Comm(comm1),
+        || [comm1.bits(), comm2.bits(), result as usize],
+        |call, scope| unsafe {
+            imp::comm::compare(
+                call,
+                scope.handle(comm1, "comm1"),
+                scope.handle(comm2, "comm2"),
+                scope.out(result, "result"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -142,16 +186,31 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_connect", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::dynamic::connect(
-            call,
-            scope.text(port_name, "port_name"),
-            scope.handle(info, "info"),
-            root,
-            scope.handle(comm, "comm"),
-            scope.handle_out(newcomm, "newcomm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_connect",
+            always: false,
+            parameters: &[
+                ("port_name", Text),
+                ("info", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("newcomm", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [port_name as usize, info.bits(), root as usize, comm.bits(), newcomm as usize],
+        |call, scope| unsafe {
+            imp::dynamic::connect(
+                call,
+                scope.text(port_name, "port_name"),
+                scope.handle(info, "info"),
+                root,
+                scope.handle(comm, "comm"),
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -169,14 +228,23 @@ pub unsafe extern "C" fn MPI_Comm_connect(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_create", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::create(
-            call,
-            scope.handle(comm, "comm"),
-            scope.handle(group, "group"),
-            scope.handle_out(newcomm, "newcomm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_create",
+            always: false,
+            parameters: &[("comm", Comm), ("group", Handle), ("newcomm", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), group.bits(), newcomm as usize],
+        |call, scope| unsafe {
+            imp::comm::create(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle(group, "group"),
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -191,9 +259,22 @@ pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_create_errhandler", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::create_comm(call, comm_errhandler_fn, scope.handle_out(errhandler, "errhandler"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_create_errhandler",
+            always: true,
+            parameters: &[("comm_errhandler_fn", Pointer), ("errhandler", Pointer)],
+        },
+        At::World,
+        || [comm_errhandler_fn.map_or(0, |function| function as usize), errhandler as usize],
+        |call, scope| unsafe {
+            imp::error_handler::create_comm(
+                call,
+                comm_errhandler_fn,
+                scope.handle_out(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -215,8 +296,19 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_create_from_group", always: false },
+        &Function {
+            name: "MPI_Comm_create_from_group",
+            always: false,
+            parameters: &[
+                ("group", Handle),
+                ("stringtag", Text),
+                ("info", Handle),
+                ("errhandler", Handle),
+                ("newcomm", Pointer),
+            ],
+        },
         At::Group(group),
+        || [group.bits(), stringtag as usize, info.bits(), errhandler.bits(), newcomm as usize],
         |call, scope| unsafe {
             imp::session::create_from_group(
                 call,
@@ -250,15 +342,24 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_create_group", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::create_group(
-            call,
-            scope.handle(comm, "comm"),
-            scope.handle(group, "group"),
-            tag,
-            scope.handle_out(newcomm, "newcomm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_create_group",
+            always: false,
+            parameters: &[("comm", Comm), ("group", Handle), ("tag", Tag), ("newcomm", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), group.bits(), tag as usize, newcomm as usize],
+        |call, scope| unsafe {
+            imp::comm::create_group(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle(group, "group"),
+                tag,
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -280,15 +381,36 @@ pub unsafe extern "C" fn PMPI_Comm_create_keyval(
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_create_keyval", always: true }, At::World, |call, scope| unsafe {
-        imp::attribute::create_comm_keyval(
-            call,
-            comm_copy_attr_fn,
-            comm_delete_attr_fn,
-            scope.out(comm_keyval, "comm_keyval"),
-            scope.address(extra_state),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_create_keyval",
+            always: true,
+            parameters: &[
+                ("comm_copy_attr_fn", Pointer),
+                ("comm_delete_attr_fn", Pointer),
+                ("comm_keyval", Pointer),
+                ("extra_state", Buffer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                comm_copy_attr_fn.map_or(0, |function| function as usize),
+                comm_delete_attr_fn.map_or(0, |function| function as usize),
+                comm_keyval as usize,
+                extra_state as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::attribute::create_comm_keyval(
+                call,
+                comm_copy_attr_fn,
+                comm_delete_attr_fn,
+                scope.out(comm_keyval, "comm_keyval"),
+                scope.address(extra_state),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -305,9 +427,16 @@ pub unsafe extern "C" fn MPI_Comm_create_keyval(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_delete_attr", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::attribute::delete_comm(call, scope.handle(comm, "comm"), comm_keyval)
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_delete_attr",
+            always: false,
+            parameters: &[("comm", Comm), ("comm_keyval", Number)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), comm_keyval as usize],
+        |call, scope| unsafe { imp::attribute::delete_comm(call, scope.handle(comm, "comm"), comm_keyval) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -323,14 +452,23 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_detach_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::buffered::comm_detach(
-            call,
-            scope.handle(comm, "comm"),
-            scope.address(buffer_addr),
-            scope.count_out(size, "size"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_detach_buffer",
+            always: false,
+            parameters: &[("comm", Comm), ("buffer_addr", Buffer), ("size", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), buffer_addr as usize, size as usize],
+        |call, scope| unsafe {
+            imp::buffered::comm_detach(
+                call,
+                scope.handle(comm, "comm"),
+                scope.address(buffer_addr),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -351,8 +489,13 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_detach_buffer_c", always: false },
+        &Function {
+            name: "MPI_Comm_detach_buffer_c",
+            always: false,
+            parameters: &[("comm", Comm), ("buffer_addr", Buffer), ("size", Pointer)],
+        },
         At::Comm(comm),
+        || [comm.bits(), buffer_addr as usize, size as usize],
         |call, scope| unsafe {
             imp::buffered::comm_detach(
                 call,
@@ -377,9 +520,12 @@ pub unsafe extern "C" fn MPI_Comm_detach_buffer_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_disconnect", always: false }, At::World, |call, scope| unsafe {
-        imp::comm::disconnect(call, scope.handle_out(comm, "comm"))
-    })
+    entry(
+        &Function { name: "MPI_Comm_disconnect", always: false, parameters: &[("comm", Pointer)] },
+        At::World,
+        || [comm as usize],
+        |call, scope| unsafe { imp::comm::disconnect(call, scope.handle_out(comm, "comm")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -391,14 +537,23 @@ pub unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_dup", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::dup(
-            call,
-            scope.handle(comm, "comm"),
-            scope.handle_out(newcomm, "newcomm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_dup",
+            always: false,
+            parameters: &[("comm", Comm), ("newcomm", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), newcomm as usize],
+        |call, scope| unsafe {
+            imp::comm::dup(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle_out(newcomm, "newcomm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -414,15 +569,24 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_dup_with_info", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::dup_with_info(
-            call,
-            scope.handle(comm, "comm"),
-            scope.handle(info, "info"),
-            scope.handle_out(newcomm, "newcomm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_dup_with_info",
+            always: false,
+            parameters: &[("comm", Comm), ("info", Handle), ("newcomm", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), info.bits(), newcomm as usize],
+        |call, scope| unsafe {
+            imp::comm::dup_with_info(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle(info, "info"),
+                scope.handle_out(newcomm, "newcomm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -438,9 +602,12 @@ pub unsafe extern "C" fn MPI_Comm_dup_with_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_flush_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::buffered::comm_flush(call, scope.handle(comm, "comm"))
-    })
+    entry(
+        &Function { name: "MPI_Comm_flush_buffer", always: false, parameters: &[("comm", Comm)] },
+        At::Comm(comm),
+        || [comm.bits()],
+        |call, scope| unsafe { imp::buffered::comm_flush(call, scope.handle(comm, "comm")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -452,9 +619,12 @@ pub unsafe extern "C" fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_free", always: false }, At::World, |call, scope| unsafe {
-        imp::comm::free(call, scope.handle_out(comm, "comm"))
-    })
+    entry(
+        &Function { name: "MPI_Comm_free", always: false, parameters: &[("comm", Pointer)] },
+        At::World,
+        || [comm as usize],
+        |call, scope| unsafe { imp::comm::free(call, scope.handle_out(comm, "comm")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -466,9 +636,14 @@ pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_free_keyval", always: true }, At::World, |call, scope| unsafe {
-        imp::attribute::free_comm_keyval(call, scope.out(comm_keyval, "comm_keyval"))
-    })
+    entry(
+        &Function { name: "MPI_Comm_free_keyval", always: true, parameters: &[("comm_keyval", Pointer)] },
+        At::World,
+        || [comm_keyval as usize],
+        |call, scope| unsafe {
+            imp::attribute::free_comm_keyval(call, scope.out(comm_keyval, "comm_keyval"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -496,15 +671,29 @@ pub unsafe extern "C" fn PMPI_Comm_get_attr(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_get_attr", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::attribute::get_comm(
-            call,
-            scope.handle(comm, "comm"),
-            comm_keyval,
-            scope.address(attribute_val),
-            scope.out(flag, "flag"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_get_attr",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("comm_keyval", Number),
+                ("attribute_val", Buffer),
+                ("flag", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [comm.bits(), comm_keyval as usize, attribute_val as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::attribute::get_comm(
+                call,
+                scope.handle(comm, "comm"),
+                comm_keyval,
+                scope.address(attribute_val),
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -522,8 +711,13 @@ pub unsafe extern "C" fn MPI_Comm_get_attr(
 pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_get_errhandler", always: false },
+        &Function {
+            name: "MPI_Comm_get_errhandler",
+            always: false,
+            parameters: &[("comm", Comm), ("errhandler", Pointer)],
+        },
         At::Comm(comm),
+        || [comm.bits(), errhandler as usize],
         |call, scope| unsafe {
             imp::error_handler::get_comm(
                 call,
@@ -543,9 +737,18 @@ pub unsafe extern "C" fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_get_info", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::get_info(call, scope.handle(comm, "comm"), scope.handle_out(info_used, "info_used"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_get_info",
+            always: false,
+            parameters: &[("comm", Comm), ("info_used", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), info_used as usize],
+        |call, scope| unsafe {
+            imp::comm::get_info(call, scope.handle(comm, "comm"), scope.handle_out(info_used, "info_used"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -561,14 +764,23 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_get_name", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::get_name(
-            call,
-            scope.handle(comm, "comm"),
-            scope.text_out(comm_name, "comm_name"),
-            scope.out(resultlen, "resultlen"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_get_name",
+            always: false,
+            parameters: &[("comm", Comm), ("comm_name", Pointer), ("resultlen", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), comm_name as usize, resultlen as usize],
+        |call, scope| unsafe {
+            imp::comm::get_name(
+                call,
+                scope.handle(comm, "comm"),
+                scope.text_out(comm_name, "comm_name"),
+                scope.out(resultlen, "resultlen"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -584,9 +796,12 @@ pub unsafe extern "C" fn MPI_Comm_get_name(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_get_parent", always: false }, At::World, |call, scope| unsafe {
-        imp::dynamic::get_parent(call, scope.handle_out(parent, "parent"))
-    })
+    entry(
+        &Function { name: "MPI_Comm_get_parent", always: false, parameters: &[("parent", Pointer)] },
+        At::World,
+        || [parent as usize],
+        |call, scope| unsafe { imp::dynamic::get_parent(call, scope.handle_out(parent, "parent")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -598,9 +813,18 @@ pub unsafe extern "C" fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_group", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::group(call, scope.handle(comm, "comm"), scope.handle_out(group, "group"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_group",
+            always: false,
+            parameters: &[("comm", Comm), ("group", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), group as usize],
+        |call, scope| unsafe {
+            imp::comm::group(call, scope.handle(comm, "comm"), scope.handle_out(group, "group"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -616,14 +840,23 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_idup", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::dup(
-            call,
-            scope.handle(comm, "comm"),
-            scope.handle_out(newcomm, "newcomm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_idup",
+            always: false,
+            parameters: &[("comm", Comm), ("newcomm", Pointer), ("request", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), newcomm as usize, request as usize],
+        |call, scope| unsafe {
+            imp::comm::dup(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle_out(newcomm, "newcomm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -645,8 +878,13 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_idup_with_info", always: false },
+        &Function {
+            name: "MPI_Comm_idup_with_info",
+            always: false,
+            parameters: &[("comm", Comm), ("info", Handle), ("newcomm", Pointer), ("request", Pointer)],
+        },
         At::Comm(comm),
+        || [comm.bits(), info.bits(), newcomm as usize, request as usize],
         |call, scope| unsafe {
             imp::comm::dup_with_info(
                 call,
@@ -673,9 +911,18 @@ pub unsafe extern "C" fn MPI_Comm_idup_with_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_iflush_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::buffered::comm_iflush(call, scope.handle(comm, "comm"), scope.handle_out(request, "request"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_iflush_buffer",
+            always: false,
+            parameters: &[("comm", Comm), ("request", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::buffered::comm_iflush(call, scope.handle(comm, "comm"), scope.handle_out(request, "request"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -687,9 +934,16 @@ pub unsafe extern "C" fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MP
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_join", always: false }, At::World, |call, scope| unsafe {
-        imp::dynamic::join(call, fd, scope.handle_out(intercomm, "intercomm"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_join",
+            always: false,
+            parameters: &[("fd", Number), ("intercomm", Pointer)],
+        },
+        At::World,
+        || [fd as usize, intercomm as usize],
+        |call, scope| unsafe { imp::dynamic::join(call, fd, scope.handle_out(intercomm, "intercomm")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -701,9 +955,12 @@ pub unsafe extern "C" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_rank", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::rank(call, scope.handle(comm, "comm"), scope.out(rank, "rank"))
-    })
+    entry(
+        &Function { name: "MPI_Comm_rank", always: false, parameters: &[("comm", Comm), ("rank", Pointer)] },
+        At::Comm(comm),
+        || [comm.bits(), rank as usize],
+        |call, scope| unsafe { imp::comm::rank(call, scope.handle(comm, "comm"), scope.out(rank, "rank")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -715,9 +972,18 @@ pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_remote_group", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::remote_group(call, scope.handle(comm, "comm"), scope.handle_out(group, "group"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_remote_group",
+            always: false,
+            parameters: &[("comm", Comm), ("group", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), group as usize],
+        |call, scope| unsafe {
+            imp::comm::remote_group(call, scope.handle(comm, "comm"), scope.handle_out(group, "group"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -729,9 +995,18 @@ pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_G
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_remote_size", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::remote_size(call, scope.handle(comm, "comm"), scope.out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_remote_size",
+            always: false,
+            parameters: &[("comm", Comm), ("size", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::comm::remote_size(call, scope.handle(comm, "comm"), scope.out(size, "size"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -747,9 +1022,23 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_set_attr", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::attribute::set_comm(call, scope.handle(comm, "comm"), comm_keyval, scope.address(attribute_val))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_set_attr",
+            always: false,
+            parameters: &[("comm", Comm), ("comm_keyval", Number), ("attribute_val", Buffer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), comm_keyval as usize, attribute_val as usize],
+        |call, scope| unsafe {
+            imp::attribute::set_comm(
+                call,
+                scope.handle(comm, "comm"),
+                comm_keyval,
+                scope.address(attribute_val),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -766,8 +1055,13 @@ pub unsafe extern "C" fn MPI_Comm_set_attr(
 pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_set_errhandler", always: false },
+        &Function {
+            name: "MPI_Comm_set_errhandler",
+            always: false,
+            parameters: &[("comm", Comm), ("errhandler", Handle)],
+        },
         At::Comm(comm),
+        || [comm.bits(), errhandler.bits()],
         |call, scope| unsafe {
             imp::error_handler::set_comm(
                 call,
@@ -787,9 +1081,18 @@ pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_set_info", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::set_info(call, scope.handle(comm, "comm"), scope.handle(info, "info"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_set_info",
+            always: false,
+            parameters: &[("comm", Comm), ("info", Handle)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), info.bits()],
+        |call, scope| unsafe {
+            imp::comm::set_info(call, scope.handle(comm, "comm"), scope.handle(info, "info"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -801,9 +1104,18 @@ pub unsafe extern "C" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_set_name", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::set_name(call, scope.handle(comm, "comm"), scope.text(comm_name, "comm_name"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_set_name",
+            always: false,
+            parameters: &[("comm", Comm), ("comm_name", Text)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), comm_name as usize],
+        |call, scope| unsafe {
+            imp::comm::set_name(call, scope.handle(comm, "comm"), scope.text(comm_name, "comm_name"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -815,9 +1127,12 @@ pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_size", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::size(call, scope.handle(comm, "comm"), scope.out(size, "size"))
-    })
+    entry(
+        &Function { name: "MPI_Comm_size", always: false, parameters: &[("comm", Comm), ("size", Pointer)] },
+        At::Comm(comm),
+        || [comm.bits(), size as usize],
+        |call, scope| unsafe { imp::comm::size(call, scope.handle(comm, "comm"), scope.out(size, "size")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -838,19 +1153,48 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_spawn", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::dynamic::spawn(
-            call,
-            scope.text(command, "command"),
-            argv,
-            maxprocs,
-            scope.handle(info, "info"),
-            root,
-            scope.handle(comm, "comm"),
-            scope.handle_out(intercomm, "intercomm"),
-            scope.array_out(array_of_errcodes, "array_of_errcodes"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_spawn",
+            always: false,
+            parameters: &[
+                ("command", Text),
+                ("argv", Pointer),
+                ("maxprocs", Number),
+                ("info", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("intercomm", Pointer),
+                ("array_of_errcodes", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                command as usize,
+                argv as usize,
+                maxprocs as usize,
+                info.bits(),
+                root as usize,
+                comm.bits(),
+                intercomm as usize,
+                array_of_errcodes as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::dynamic::spawn(
+                call,
+                scope.text(command, "command"),
+                argv,
+                maxprocs,
+                scope.handle(info, "info"),
+                root,
+                scope.handle(comm, "comm"),
+                scope.handle_out(intercomm, "intercomm"),
+                scope.array_out(array_of_errcodes, "array_of_errcodes"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -882,8 +1226,35 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Comm_spawn_multiple", always: false },
+        &Function {
+            name: "MPI_Comm_spawn_multiple",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_commands", Pointer),
+                ("array_of_argv", Pointer),
+                ("array_of_maxprocs", Pointer),
+                ("array_of_info", Pointer),
+                ("root", Rank),
+                ("comm", Comm),
+                ("intercomm", Pointer),
+                ("array_of_errcodes", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                count as usize,
+                array_of_commands as usize,
+                array_of_argv as usize,
+                array_of_maxprocs as usize,
+                array_of_info as usize,
+                root as usize,
+                comm.bits(),
+                intercomm as usize,
+                array_of_errcodes as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::dynamic::spawn_multiple(
                 call,
@@ -937,9 +1308,24 @@ pub unsafe extern "C" fn PMPI_Comm_split(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_split", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::split(call, scope.handle(comm, "comm"), color, key, scope.handle_out(newcomm, "newcomm"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_split",
+            always: false,
+            parameters: &[("comm", Comm), ("color", Number), ("key", Number), ("newcomm", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), color as usize, key as usize, newcomm as usize],
+        |call, scope| unsafe {
+            imp::comm::split(
+                call,
+                scope.handle(comm, "comm"),
+                color,
+                key,
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -962,16 +1348,31 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_split_type", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::split_type(
-            call,
-            scope.handle(comm, "comm"),
-            split_type,
-            key,
-            scope.handle(info, "info"),
-            scope.handle_out(newcomm, "newcomm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_split_type",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("split_type", Number),
+                ("key", Number),
+                ("info", Handle),
+                ("newcomm", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [comm.bits(), split_type as usize, key as usize, info.bits(), newcomm as usize],
+        |call, scope| unsafe {
+            imp::comm::split_type(
+                call,
+                scope.handle(comm, "comm"),
+                split_type,
+                key,
+                scope.handle(info, "info"),
+                scope.handle_out(newcomm, "newcomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -989,9 +1390,18 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Comm_test_inter", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::test_inter(call, scope.handle(comm, "comm"), scope.out(flag, "flag"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Comm_test_inter",
+            always: false,
+            parameters: &[("comm", Comm), ("flag", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), flag as usize],
+        |call, scope| unsafe {
+            imp::comm::test_inter(call, scope.handle(comm, "comm"), scope.out(flag, "flag"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

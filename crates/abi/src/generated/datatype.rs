@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -28,9 +29,12 @@ use crate::types::*;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_commit", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::commit(call, scope.handle_out(datatype, "datatype"))
-    })
+    entry(
+        &Function { name: "MPI_Type_commit", always: false, parameters: &[("datatype", Pointer)] },
+        At::World,
+        || [datatype as usize],
+        |call, scope| unsafe { imp::datatype::commit(call, scope.handle_out(datatype, "datatype")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -46,14 +50,23 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_contiguous", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::contiguous(
-            call,
-            count as i64,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_contiguous",
+            always: false,
+            parameters: &[("count", Number), ("oldtype", Handle), ("newtype", Pointer)],
+        },
+        At::World,
+        || [count as usize, oldtype.bits(), newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::contiguous(
+                call,
+                count as i64,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -73,14 +86,23 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_contiguous_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::contiguous(
-            call,
-            count as i64,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_contiguous_c",
+            always: false,
+            parameters: &[("count", Number), ("oldtype", Handle), ("newtype", Pointer)],
+        },
+        At::World,
+        || [count as usize, oldtype.bits(), newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::contiguous(
+                call,
+                count as i64,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -107,21 +129,54 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_darray", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_darray(
-            call,
-            size,
-            rank,
-            ndims,
-            scope.counts(array_of_gsizes, "array_of_gsizes"),
-            scope.array(array_of_distribs, "array_of_distribs"),
-            scope.array(array_of_dargs, "array_of_dargs"),
-            scope.array(array_of_psizes, "array_of_psizes"),
-            order,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_darray",
+            always: false,
+            parameters: &[
+                ("size", Number),
+                ("rank", Rank),
+                ("ndims", Number),
+                ("array_of_gsizes", Pointer),
+                ("array_of_distribs", Pointer),
+                ("array_of_dargs", Pointer),
+                ("array_of_psizes", Pointer),
+                ("order", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                size as usize,
+                rank as usize,
+                ndims as usize,
+                array_of_gsizes as usize,
+                array_of_distribs as usize,
+                array_of_dargs as usize,
+                array_of_psizes as usize,
+                order as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_darray(
+                call,
+                size,
+                rank,
+                ndims,
+                scope.counts(array_of_gsizes, "array_of_gsizes"),
+                scope.array(array_of_distribs, "array_of_distribs"),
+                scope.array(array_of_dargs, "array_of_dargs"),
+                scope.array(array_of_psizes, "array_of_psizes"),
+                order,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -168,21 +223,54 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_darray_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_darray(
-            call,
-            size,
-            rank,
-            ndims,
-            scope.counts(array_of_gsizes, "array_of_gsizes"),
-            scope.array(array_of_distribs, "array_of_distribs"),
-            scope.array(array_of_dargs, "array_of_dargs"),
-            scope.array(array_of_psizes, "array_of_psizes"),
-            order,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_darray_c",
+            always: false,
+            parameters: &[
+                ("size", Number),
+                ("rank", Rank),
+                ("ndims", Number),
+                ("array_of_gsizes", Pointer),
+                ("array_of_distribs", Pointer),
+                ("array_of_dargs", Pointer),
+                ("array_of_psizes", Pointer),
+                ("order", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                size as usize,
+                rank as usize,
+                ndims as usize,
+                array_of_gsizes as usize,
+                array_of_distribs as usize,
+                array_of_dargs as usize,
+                array_of_psizes as usize,
+                order as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_darray(
+                call,
+                size,
+                rank,
+                ndims,
+                scope.counts(array_of_gsizes, "array_of_gsizes"),
+                scope.array(array_of_distribs, "array_of_distribs"),
+                scope.array(array_of_dargs, "array_of_dargs"),
+                scope.array(array_of_psizes, "array_of_psizes"),
+                order,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -222,9 +310,18 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_f90_complex", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_f90_complex(call, p, r, scope.handle_out(newtype, "newtype"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_f90_complex",
+            always: false,
+            parameters: &[("p", Number), ("r", Number), ("newtype", Pointer)],
+        },
+        At::World,
+        || [p as usize, r as usize, newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::create_f90_complex(call, p, r, scope.handle_out(newtype, "newtype"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -240,9 +337,18 @@ pub unsafe extern "C" fn MPI_Type_create_f90_complex(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_f90_integer", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_f90_integer(call, r, scope.handle_out(newtype, "newtype"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_f90_integer",
+            always: false,
+            parameters: &[("r", Number), ("newtype", Pointer)],
+        },
+        At::World,
+        || [r as usize, newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::create_f90_integer(call, r, scope.handle_out(newtype, "newtype"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -254,9 +360,18 @@ pub unsafe extern "C" fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_f90_real", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_f90_real(call, p, r, scope.handle_out(newtype, "newtype"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_f90_real",
+            always: false,
+            parameters: &[("p", Number), ("r", Number), ("newtype", Pointer)],
+        },
+        At::World,
+        || [p as usize, r as usize, newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::create_f90_real(call, p, r, scope.handle_out(newtype, "newtype"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -274,16 +389,39 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_hindexed", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_hindexed(
-            call,
-            count as i64,
-            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
-            scope.counts(array_of_displacements, "array_of_displacements"),
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_hindexed",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_blocklengths", Pointer),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                count as usize,
+                array_of_blocklengths as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_hindexed(
+                call,
+                count as i64,
+                scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -310,8 +448,27 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Type_create_hindexed_block", always: false },
+        &Function {
+            name: "MPI_Type_create_hindexed_block",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
         At::World,
+        || {
+            [
+                count as usize,
+                blocklength as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::datatype::create_hindexed_block(
                 call,
@@ -347,8 +504,27 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Type_create_hindexed_block_c", always: false },
+        &Function {
+            name: "MPI_Type_create_hindexed_block_c",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
         At::World,
+        || {
+            [
+                count as usize,
+                blocklength as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::datatype::create_hindexed_block(
                 call,
@@ -383,16 +559,39 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_hindexed_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_hindexed(
-            call,
-            count as i64,
-            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
-            scope.counts(array_of_displacements, "array_of_displacements"),
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_hindexed_c",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_blocklengths", Pointer),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                count as usize,
+                array_of_blocklengths as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_hindexed(
+                call,
+                count as i64,
+                scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -418,16 +617,31 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_hvector", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_hvector(
-            call,
-            count as i64,
-            blocklength as i64,
-            stride as i64,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_hvector",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("stride", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || [count as usize, blocklength as usize, stride as usize, oldtype.bits(), newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::create_hvector(
+                call,
+                count as i64,
+                blocklength as i64,
+                stride as i64,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -451,16 +665,31 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_hvector_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_hvector(
-            call,
-            count as i64,
-            blocklength as i64,
-            stride as i64,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_hvector_c",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("stride", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || [count as usize, blocklength as usize, stride as usize, oldtype.bits(), newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::create_hvector(
+                call,
+                count as i64,
+                blocklength as i64,
+                stride as i64,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -485,8 +714,27 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Type_create_indexed_block", always: false },
+        &Function {
+            name: "MPI_Type_create_indexed_block",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
         At::World,
+        || {
+            [
+                count as usize,
+                blocklength as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::datatype::create_indexed_block(
                 call,
@@ -522,8 +770,27 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Type_create_indexed_block_c", always: false },
+        &Function {
+            name: "MPI_Type_create_indexed_block_c",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
         At::World,
+        || {
+            [
+                count as usize,
+                blocklength as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::datatype::create_indexed_block(
                 call,
@@ -557,15 +824,36 @@ pub unsafe extern "C" fn PMPI_Type_create_keyval(
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_keyval", always: true }, At::World, |call, scope| unsafe {
-        imp::attribute::create_type_keyval(
-            call,
-            type_copy_attr_fn,
-            type_delete_attr_fn,
-            scope.out(type_keyval, "type_keyval"),
-            scope.address(extra_state),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_keyval",
+            always: true,
+            parameters: &[
+                ("type_copy_attr_fn", Pointer),
+                ("type_delete_attr_fn", Pointer),
+                ("type_keyval", Pointer),
+                ("extra_state", Buffer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                type_copy_attr_fn.map_or(0, |function| function as usize),
+                type_delete_attr_fn.map_or(0, |function| function as usize),
+                type_keyval as usize,
+                extra_state as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::attribute::create_type_keyval(
+                call,
+                type_copy_attr_fn,
+                type_delete_attr_fn,
+                scope.out(type_keyval, "type_keyval"),
+                scope.address(extra_state),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -587,15 +875,24 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_resized", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_resized(
-            call,
-            scope.handle(oldtype, "oldtype"),
-            lb as i64,
-            extent as i64,
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_resized",
+            always: false,
+            parameters: &[("oldtype", Handle), ("lb", Number), ("extent", Number), ("newtype", Pointer)],
+        },
+        At::World,
+        || [oldtype.bits(), lb as usize, extent as usize, newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::create_resized(
+                call,
+                scope.handle(oldtype, "oldtype"),
+                lb as i64,
+                extent as i64,
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -617,15 +914,24 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_resized_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_resized(
-            call,
-            scope.handle(oldtype, "oldtype"),
-            lb as i64,
-            extent as i64,
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_resized_c",
+            always: false,
+            parameters: &[("oldtype", Handle), ("lb", Number), ("extent", Number), ("newtype", Pointer)],
+        },
+        At::World,
+        || [oldtype.bits(), lb as usize, extent as usize, newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::create_resized(
+                call,
+                scope.handle(oldtype, "oldtype"),
+                lb as i64,
+                extent as i64,
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -648,16 +954,39 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_struct", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_struct(
-            call,
-            count as i64,
-            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
-            scope.counts(array_of_displacements, "array_of_displacements"),
-            scope.array(array_of_types, "array_of_types"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_struct",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_blocklengths", Pointer),
+                ("array_of_displacements", Pointer),
+                ("array_of_types", Pointer),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                count as usize,
+                array_of_blocklengths as usize,
+                array_of_displacements as usize,
+                array_of_types as usize,
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_struct(
+                call,
+                count as i64,
+                scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.array(array_of_types, "array_of_types"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -683,16 +1012,39 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_struct_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_struct(
-            call,
-            count as i64,
-            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
-            scope.counts(array_of_displacements, "array_of_displacements"),
-            scope.array(array_of_types, "array_of_types"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_struct_c",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_blocklengths", Pointer),
+                ("array_of_displacements", Pointer),
+                ("array_of_types", Pointer),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                count as usize,
+                array_of_blocklengths as usize,
+                array_of_displacements as usize,
+                array_of_types as usize,
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_struct(
+                call,
+                count as i64,
+                scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.array(array_of_types, "array_of_types"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -726,18 +1078,45 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_subarray", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_subarray(
-            call,
-            ndims,
-            scope.counts(array_of_sizes, "array_of_sizes"),
-            scope.counts(array_of_subsizes, "array_of_subsizes"),
-            scope.counts(array_of_starts, "array_of_starts"),
-            order,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_subarray",
+            always: false,
+            parameters: &[
+                ("ndims", Number),
+                ("array_of_sizes", Pointer),
+                ("array_of_subsizes", Pointer),
+                ("array_of_starts", Pointer),
+                ("order", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                ndims as usize,
+                array_of_sizes as usize,
+                array_of_subsizes as usize,
+                array_of_starts as usize,
+                order as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_subarray(
+                call,
+                ndims,
+                scope.counts(array_of_sizes, "array_of_sizes"),
+                scope.counts(array_of_subsizes, "array_of_subsizes"),
+                scope.counts(array_of_starts, "array_of_starts"),
+                order,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -775,18 +1154,45 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_create_subarray_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::create_subarray(
-            call,
-            ndims,
-            scope.counts(array_of_sizes, "array_of_sizes"),
-            scope.counts(array_of_subsizes, "array_of_subsizes"),
-            scope.counts(array_of_starts, "array_of_starts"),
-            order,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_create_subarray_c",
+            always: false,
+            parameters: &[
+                ("ndims", Number),
+                ("array_of_sizes", Pointer),
+                ("array_of_subsizes", Pointer),
+                ("array_of_starts", Pointer),
+                ("order", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                ndims as usize,
+                array_of_sizes as usize,
+                array_of_subsizes as usize,
+                array_of_starts as usize,
+                order as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::create_subarray(
+                call,
+                ndims,
+                scope.counts(array_of_sizes, "array_of_sizes"),
+                scope.counts(array_of_subsizes, "array_of_subsizes"),
+                scope.counts(array_of_starts, "array_of_starts"),
+                order,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -816,9 +1222,18 @@ pub unsafe extern "C" fn MPI_Type_create_subarray_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_delete_attr", always: false }, At::World, |call, scope| unsafe {
-        imp::attribute::delete_type(call, scope.handle(datatype, "datatype"), type_keyval)
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_delete_attr",
+            always: false,
+            parameters: &[("datatype", Handle), ("type_keyval", Number)],
+        },
+        At::World,
+        || [datatype.bits(), type_keyval as usize],
+        |call, scope| unsafe {
+            imp::attribute::delete_type(call, scope.handle(datatype, "datatype"), type_keyval)
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -830,9 +1245,18 @@ pub unsafe extern "C" fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyva
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_dup", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::dup(call, scope.handle(oldtype, "oldtype"), scope.handle_out(newtype, "newtype"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_dup",
+            always: false,
+            parameters: &[("oldtype", Handle), ("newtype", Pointer)],
+        },
+        At::World,
+        || [oldtype.bits(), newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::dup(call, scope.handle(oldtype, "oldtype"), scope.handle_out(newtype, "newtype"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -844,9 +1268,12 @@ pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_D
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_free", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::free(call, scope.handle_out(datatype, "datatype"))
-    })
+    entry(
+        &Function { name: "MPI_Type_free", always: false, parameters: &[("datatype", Pointer)] },
+        At::World,
+        || [datatype as usize],
+        |call, scope| unsafe { imp::datatype::free(call, scope.handle_out(datatype, "datatype")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -858,9 +1285,14 @@ pub unsafe extern "C" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_free_keyval", always: true }, At::World, |call, scope| unsafe {
-        imp::attribute::free_type_keyval(call, scope.out(type_keyval, "type_keyval"))
-    })
+    entry(
+        &Function { name: "MPI_Type_free_keyval", always: true, parameters: &[("type_keyval", Pointer)] },
+        At::World,
+        || [type_keyval as usize],
+        |call, scope| unsafe {
+            imp::attribute::free_type_keyval(call, scope.out(type_keyval, "type_keyval"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -888,15 +1320,29 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_attr", always: false }, At::World, |call, scope| unsafe {
-        imp::attribute::get_type(
-            call,
-            scope.handle(datatype, "datatype"),
-            type_keyval,
-            scope.address(attribute_val),
-            scope.out(flag, "flag"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_attr",
+            always: false,
+            parameters: &[
+                ("datatype", Handle),
+                ("type_keyval", Number),
+                ("attribute_val", Buffer),
+                ("flag", Pointer),
+            ],
+        },
+        At::World,
+        || [datatype.bits(), type_keyval as usize, attribute_val as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::attribute::get_type(
+                call,
+                scope.handle(datatype, "datatype"),
+                type_keyval,
+                scope.address(attribute_val),
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -921,18 +1367,45 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_contents", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_contents(
-            call,
-            scope.handle(datatype, "datatype"),
-            max_integers,
-            max_addresses,
-            max_datatypes,
-            scope.array_out(array_of_integers, "array_of_integers"),
-            scope.array_out(array_of_addresses, "array_of_addresses"),
-            scope.array_out(array_of_datatypes, "array_of_datatypes"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_contents",
+            always: false,
+            parameters: &[
+                ("datatype", Handle),
+                ("max_integers", Number),
+                ("max_addresses", Number),
+                ("max_datatypes", Number),
+                ("array_of_integers", Pointer),
+                ("array_of_addresses", Pointer),
+                ("array_of_datatypes", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datatype.bits(),
+                max_integers as usize,
+                max_addresses as usize,
+                max_datatypes as usize,
+                array_of_integers as usize,
+                array_of_addresses as usize,
+                array_of_datatypes as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::get_contents(
+                call,
+                scope.handle(datatype, "datatype"),
+                max_integers,
+                max_addresses,
+                max_datatypes,
+                scope.array_out(array_of_integers, "array_of_integers"),
+                scope.array_out(array_of_addresses, "array_of_addresses"),
+                scope.array_out(array_of_datatypes, "array_of_datatypes"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -972,20 +1445,51 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_contents_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_contents_c(
-            call,
-            scope.handle(datatype, "datatype"),
-            max_integers as i64,
-            max_addresses as i64,
-            max_large_counts as i64,
-            max_datatypes as i64,
-            scope.array_out(array_of_integers, "array_of_integers"),
-            scope.array_out(array_of_addresses, "array_of_addresses"),
-            scope.array_out(array_of_large_counts, "array_of_large_counts"),
-            scope.array_out(array_of_datatypes, "array_of_datatypes"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_contents_c",
+            always: false,
+            parameters: &[
+                ("datatype", Handle),
+                ("max_integers", Number),
+                ("max_addresses", Number),
+                ("max_large_counts", Number),
+                ("max_datatypes", Number),
+                ("array_of_integers", Pointer),
+                ("array_of_addresses", Pointer),
+                ("array_of_large_counts", Pointer),
+                ("array_of_datatypes", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datatype.bits(),
+                max_integers as usize,
+                max_addresses as usize,
+                max_large_counts as usize,
+                max_datatypes as usize,
+                array_of_integers as usize,
+                array_of_addresses as usize,
+                array_of_large_counts as usize,
+                array_of_datatypes as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::get_contents_c(
+                call,
+                scope.handle(datatype, "datatype"),
+                max_integers as i64,
+                max_addresses as i64,
+                max_large_counts as i64,
+                max_datatypes as i64,
+                scope.array_out(array_of_integers, "array_of_integers"),
+                scope.array_out(array_of_addresses, "array_of_addresses"),
+                scope.array_out(array_of_large_counts, "array_of_large_counts"),
+                scope.array_out(array_of_datatypes, "array_of_datatypes"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1025,16 +1529,39 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
     combiner: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_envelope", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_envelope(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.out(num_integers, "num_integers"),
-            scope.out(num_addresses, "num_addresses"),
-            scope.out(num_datatypes, "num_datatypes"),
-            scope.out(combiner, "combiner"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_envelope",
+            always: false,
+            parameters: &[
+                ("datatype", Handle),
+                ("num_integers", Pointer),
+                ("num_addresses", Pointer),
+                ("num_datatypes", Pointer),
+                ("combiner", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datatype.bits(),
+                num_integers as usize,
+                num_addresses as usize,
+                num_datatypes as usize,
+                combiner as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::get_envelope(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.out(num_integers, "num_integers"),
+                scope.out(num_addresses, "num_addresses"),
+                scope.out(num_datatypes, "num_datatypes"),
+                scope.out(combiner, "combiner"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1059,17 +1586,42 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
     combiner: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_envelope_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_envelope_c(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.out(num_integers, "num_integers"),
-            scope.out(num_addresses, "num_addresses"),
-            scope.out(num_large_counts, "num_large_counts"),
-            scope.out(num_datatypes, "num_datatypes"),
-            scope.out(combiner, "combiner"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_envelope_c",
+            always: false,
+            parameters: &[
+                ("datatype", Handle),
+                ("num_integers", Pointer),
+                ("num_addresses", Pointer),
+                ("num_large_counts", Pointer),
+                ("num_datatypes", Pointer),
+                ("combiner", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datatype.bits(),
+                num_integers as usize,
+                num_addresses as usize,
+                num_large_counts as usize,
+                num_datatypes as usize,
+                combiner as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::get_envelope_c(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.out(num_integers, "num_integers"),
+                scope.out(num_addresses, "num_addresses"),
+                scope.out(num_large_counts, "num_large_counts"),
+                scope.out(num_datatypes, "num_datatypes"),
+                scope.out(combiner, "combiner"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1101,14 +1653,23 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
     extent: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_extent", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_extent(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(lb, "lb"),
-            scope.count_out(extent, "extent"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_extent",
+            always: false,
+            parameters: &[("datatype", Handle), ("lb", Pointer), ("extent", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), lb as usize, extent as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_extent(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(lb, "lb"),
+                scope.count_out(extent, "extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1128,14 +1689,23 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
     extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_extent_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_extent(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(lb, "lb"),
-            scope.count_out(extent, "extent"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_extent_c",
+            always: false,
+            parameters: &[("datatype", Handle), ("lb", Pointer), ("extent", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), lb as usize, extent as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_extent(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(lb, "lb"),
+                scope.count_out(extent, "extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1155,14 +1725,23 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
     extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_extent_x", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_extent(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(lb, "lb"),
-            scope.count_out(extent, "extent"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_extent_x",
+            always: false,
+            parameters: &[("datatype", Handle), ("lb", Pointer), ("extent", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), lb as usize, extent as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_extent(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(lb, "lb"),
+                scope.count_out(extent, "extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1182,14 +1761,23 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_name", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_name(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.text_out(type_name, "type_name"),
-            scope.out(resultlen, "resultlen"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_name",
+            always: false,
+            parameters: &[("datatype", Handle), ("type_name", Pointer), ("resultlen", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), type_name as usize, resultlen as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_name(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.text_out(type_name, "type_name"),
+                scope.out(resultlen, "resultlen"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1209,14 +1797,23 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
     true_extent: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_true_extent", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_true_extent(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(true_lb, "true_lb"),
-            scope.count_out(true_extent, "true_extent"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_true_extent",
+            always: false,
+            parameters: &[("datatype", Handle), ("true_lb", Pointer), ("true_extent", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), true_lb as usize, true_extent as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_true_extent(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(true_lb, "true_lb"),
+                scope.count_out(true_extent, "true_extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1236,14 +1833,23 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
     true_extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_true_extent_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_true_extent(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(true_lb, "true_lb"),
-            scope.count_out(true_extent, "true_extent"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_true_extent_c",
+            always: false,
+            parameters: &[("datatype", Handle), ("true_lb", Pointer), ("true_extent", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), true_lb as usize, true_extent as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_true_extent(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(true_lb, "true_lb"),
+                scope.count_out(true_extent, "true_extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1263,14 +1869,23 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
     true_extent: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_true_extent_x", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_true_extent(
-            call,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(true_lb, "true_lb"),
-            scope.count_out(true_extent, "true_extent"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_true_extent_x",
+            always: false,
+            parameters: &[("datatype", Handle), ("true_lb", Pointer), ("true_extent", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), true_lb as usize, true_extent as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_true_extent(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(true_lb, "true_lb"),
+                scope.count_out(true_extent, "true_extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1290,14 +1905,23 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_get_value_index", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::get_value_index(
-            call,
-            scope.handle(value_type, "value_type"),
-            scope.handle(index_type, "index_type"),
-            scope.handle_out(pair_type, "pair_type"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_get_value_index",
+            always: false,
+            parameters: &[("value_type", Handle), ("index_type", Handle), ("pair_type", Pointer)],
+        },
+        At::World,
+        || [value_type.bits(), index_type.bits(), pair_type as usize],
+        |call, scope| unsafe {
+            imp::datatype::get_value_index(
+                call,
+                scope.handle(value_type, "value_type"),
+                scope.handle(index_type, "index_type"),
+                scope.handle_out(pair_type, "pair_type"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1319,16 +1943,39 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_indexed", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::indexed(
-            call,
-            count as i64,
-            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
-            scope.counts(array_of_displacements, "array_of_displacements"),
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_indexed",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_blocklengths", Pointer),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                count as usize,
+                array_of_blocklengths as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::indexed(
+                call,
+                count as i64,
+                scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1352,16 +1999,39 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_indexed_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::indexed(
-            call,
-            count as i64,
-            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
-            scope.counts(array_of_displacements, "array_of_displacements"),
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_indexed_c",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_blocklengths", Pointer),
+                ("array_of_displacements", Pointer),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                count as usize,
+                array_of_blocklengths as usize,
+                array_of_displacements as usize,
+                oldtype.bits(),
+                newtype as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::datatype::indexed(
+                call,
+                count as i64,
+                scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1383,9 +2053,18 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
     datatype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_match_size", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::match_size(call, typeclass, size, scope.handle_out(datatype, "datatype"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_match_size",
+            always: false,
+            parameters: &[("typeclass", Number), ("size", Number), ("datatype", Pointer)],
+        },
+        At::World,
+        || [typeclass as usize, size as usize, datatype as usize],
+        |call, scope| unsafe {
+            imp::datatype::match_size(call, typeclass, size, scope.handle_out(datatype, "datatype"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1405,14 +2084,23 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_set_attr", always: false }, At::World, |call, scope| unsafe {
-        imp::attribute::set_type(
-            call,
-            scope.handle(datatype, "datatype"),
-            type_keyval,
-            scope.address(attribute_val),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_set_attr",
+            always: false,
+            parameters: &[("datatype", Handle), ("type_keyval", Number), ("attribute_val", Buffer)],
+        },
+        At::World,
+        || [datatype.bits(), type_keyval as usize, attribute_val as usize],
+        |call, scope| unsafe {
+            imp::attribute::set_type(
+                call,
+                scope.handle(datatype, "datatype"),
+                type_keyval,
+                scope.address(attribute_val),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1428,9 +2116,22 @@ pub unsafe extern "C" fn MPI_Type_set_attr(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_set_name", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::set_name(call, scope.handle(datatype, "datatype"), scope.text(type_name, "type_name"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_set_name",
+            always: false,
+            parameters: &[("datatype", Handle), ("type_name", Text)],
+        },
+        At::World,
+        || [datatype.bits(), type_name as usize],
+        |call, scope| unsafe {
+            imp::datatype::set_name(
+                call,
+                scope.handle(datatype, "datatype"),
+                scope.text(type_name, "type_name"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1442,9 +2143,18 @@ pub unsafe extern "C" fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: *c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_size", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_size",
+            always: false,
+            parameters: &[("datatype", Handle), ("size", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1456,9 +2166,18 @@ pub unsafe extern "C" fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_size_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_size_c",
+            always: false,
+            parameters: &[("datatype", Handle), ("size", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1470,9 +2189,18 @@ pub unsafe extern "C" fn MPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_size_x", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_size_x",
+            always: false,
+            parameters: &[("datatype", Handle), ("size", Pointer)],
+        },
+        At::World,
+        || [datatype.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1501,16 +2229,31 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_vector", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::vector(
-            call,
-            count as i64,
-            blocklength as i64,
-            stride as i64,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_vector",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("stride", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || [count as usize, blocklength as usize, stride as usize, oldtype.bits(), newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::vector(
+                call,
+                count as i64,
+                blocklength as i64,
+                stride as i64,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1534,16 +2277,31 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     newtype: *mut MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Type_vector_c", always: false }, At::World, |call, scope| unsafe {
-        imp::datatype::vector(
-            call,
-            count as i64,
-            blocklength as i64,
-            stride as i64,
-            scope.handle(oldtype, "oldtype"),
-            scope.handle_out(newtype, "newtype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Type_vector_c",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("blocklength", Number),
+                ("stride", Number),
+                ("oldtype", Handle),
+                ("newtype", Pointer),
+            ],
+        },
+        At::World,
+        || [count as usize, blocklength as usize, stride as usize, oldtype.bits(), newtype as usize],
+        |call, scope| unsafe {
+            imp::datatype::vector(
+                call,
+                count as i64,
+                blocklength as i64,
+                stride as i64,
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -28,9 +29,16 @@ use crate::types::*;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_call_errhandler", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::error_handler::call_file(call, scope.handle(fh, "fh"), errorcode)
-    })
+    entry(
+        &Function {
+            name: "MPI_File_call_errhandler",
+            always: false,
+            parameters: &[("fh", Handle), ("errorcode", Number)],
+        },
+        At::File(fh),
+        || [fh.bits(), errorcode as usize],
+        |call, scope| unsafe { imp::error_handler::call_file(call, scope.handle(fh, "fh"), errorcode) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -42,9 +50,12 @@ pub unsafe extern "C" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_close", always: false }, At::World, |call, scope| unsafe {
-        imp::file::close(call, scope.handle_out(fh, "fh"))
-    })
+    entry(
+        &Function { name: "MPI_File_close", always: false, parameters: &[("fh", Pointer)] },
+        At::World,
+        || [fh as usize],
+        |call, scope| unsafe { imp::file::close(call, scope.handle_out(fh, "fh")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -59,9 +70,22 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_create_errhandler", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::create_file(call, file_errhandler_fn, scope.handle_out(errhandler, "errhandler"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_create_errhandler",
+            always: true,
+            parameters: &[("file_errhandler_fn", Pointer), ("errhandler", Pointer)],
+        },
+        At::World,
+        || [file_errhandler_fn.map_or(0, |function| function as usize), errhandler as usize],
+        |call, scope| unsafe {
+            imp::error_handler::create_file(
+                call,
+                file_errhandler_fn,
+                scope.handle_out(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -77,8 +101,13 @@ pub unsafe extern "C" fn MPI_File_create_errhandler(
 pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_delete", always: false },
+        &Function {
+            name: "MPI_File_delete",
+            always: false,
+            parameters: &[("filename", Text), ("info", Handle)],
+        },
         At::File(MPI_FILE_NULL),
+        || [filename as usize, info.bits()],
         |call, scope| unsafe {
             imp::file::delete(call, scope.text(filename, "filename"), scope.handle(info, "info"))
         },
@@ -105,9 +134,18 @@ pub unsafe extern "C" fn MPI_File_fromint(file: c_int) -> MPI_File {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_amode", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_amode(call, scope.handle(fh, "fh"), scope.out(amode, "amode"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_amode",
+            always: false,
+            parameters: &[("fh", Handle), ("amode", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), amode as usize],
+        |call, scope| unsafe {
+            imp::file::get_amode(call, scope.handle(fh, "fh"), scope.out(amode, "amode"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -119,9 +157,18 @@ pub unsafe extern "C" fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_atomicity", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_atomicity(call, scope.handle(fh, "fh"), scope.out(flag, "flag"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_atomicity",
+            always: false,
+            parameters: &[("fh", Handle), ("flag", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), flag as usize],
+        |call, scope| unsafe {
+            imp::file::get_atomicity(call, scope.handle(fh, "fh"), scope.out(flag, "flag"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -137,9 +184,18 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
     disp: *mut MPI_Offset,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_byte_offset", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_byte_offset(call, scope.handle(fh, "fh"), offset as i64, scope.out(disp, "disp"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_byte_offset",
+            always: false,
+            parameters: &[("fh", Handle), ("offset", Number), ("disp", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, disp as usize],
+        |call, scope| unsafe {
+            imp::file::get_byte_offset(call, scope.handle(fh, "fh"), offset as i64, scope.out(disp, "disp"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -156,8 +212,13 @@ pub unsafe extern "C" fn MPI_File_get_byte_offset(
 pub unsafe extern "C" fn PMPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_get_errhandler", always: false },
+        &Function {
+            name: "MPI_File_get_errhandler",
+            always: false,
+            parameters: &[("file", Handle), ("errhandler", Pointer)],
+        },
         At::File(file),
+        || [file.bits(), errhandler as usize],
         |call, scope| unsafe {
             imp::error_handler::get_file(
                 call,
@@ -177,9 +238,18 @@ pub unsafe extern "C" fn MPI_File_get_errhandler(file: MPI_File, errhandler: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_group", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_group(call, scope.handle(fh, "fh"), scope.handle_out(group, "group"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_group",
+            always: false,
+            parameters: &[("fh", Handle), ("group", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), group as usize],
+        |call, scope| unsafe {
+            imp::file::get_group(call, scope.handle(fh, "fh"), scope.handle_out(group, "group"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -191,9 +261,18 @@ pub unsafe extern "C" fn MPI_File_get_group(fh: MPI_File, group: *mut MPI_Group)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_info", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_info(call, scope.handle(fh, "fh"), scope.handle_out(info_used, "info_used"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_info",
+            always: false,
+            parameters: &[("fh", Handle), ("info_used", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), info_used as usize],
+        |call, scope| unsafe {
+            imp::file::get_info(call, scope.handle(fh, "fh"), scope.handle_out(info_used, "info_used"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -205,9 +284,18 @@ pub unsafe extern "C" fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Inf
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_position(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_position", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_position(call, scope.handle(fh, "fh"), scope.out(offset, "offset"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_position",
+            always: false,
+            parameters: &[("fh", Handle), ("offset", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize],
+        |call, scope| unsafe {
+            imp::file::get_position(call, scope.handle(fh, "fh"), scope.out(offset, "offset"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -220,8 +308,13 @@ pub unsafe extern "C" fn MPI_File_get_position(fh: MPI_File, offset: *mut MPI_Of
 pub unsafe extern "C" fn PMPI_File_get_position_shared(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_get_position_shared", always: false },
+        &Function {
+            name: "MPI_File_get_position_shared",
+            always: false,
+            parameters: &[("fh", Handle), ("offset", Pointer)],
+        },
         At::File(fh),
+        || [fh.bits(), offset as usize],
         |call, scope| unsafe {
             imp::file::get_position_shared(call, scope.handle(fh, "fh"), scope.out(offset, "offset"))
         },
@@ -237,9 +330,16 @@ pub unsafe extern "C" fn MPI_File_get_position_shared(fh: MPI_File, offset: *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_size", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_size(call, scope.handle(fh, "fh"), scope.out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_size",
+            always: false,
+            parameters: &[("fh", Handle), ("size", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), size as usize],
+        |call, scope| unsafe { imp::file::get_size(call, scope.handle(fh, "fh"), scope.out(size, "size")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -255,14 +355,23 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
     extent: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_type_extent", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_type_extent(
-            call,
-            scope.handle(fh, "fh"),
-            scope.handle(datatype, "datatype"),
-            scope.count_out(extent, "extent"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_type_extent",
+            always: false,
+            parameters: &[("fh", Handle), ("datatype", Handle), ("extent", Pointer)],
+        },
+        At::File(fh),
+        || [fh.bits(), datatype.bits(), extent as usize],
+        |call, scope| unsafe {
+            imp::file::get_type_extent(
+                call,
+                scope.handle(fh, "fh"),
+                scope.handle(datatype, "datatype"),
+                scope.count_out(extent, "extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -283,8 +392,13 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_get_type_extent_c", always: false },
+        &Function {
+            name: "MPI_File_get_type_extent_c",
+            always: false,
+            parameters: &[("fh", Handle), ("datatype", Handle), ("extent", Pointer)],
+        },
         At::File(fh),
+        || [fh.bits(), datatype.bits(), extent as usize],
         |call, scope| unsafe {
             imp::file::get_type_extent(
                 call,
@@ -315,16 +429,31 @@ pub unsafe extern "C" fn PMPI_File_get_view(
     datarep: *mut c_char,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_get_view", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::get_view(
-            call,
-            scope.handle(fh, "fh"),
-            scope.out(disp, "disp"),
-            scope.handle_out(etype, "etype"),
-            scope.handle_out(filetype, "filetype"),
-            scope.text_out(datarep, "datarep"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_get_view",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("disp", Pointer),
+                ("etype", Pointer),
+                ("filetype", Pointer),
+                ("datarep", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), disp as usize, etype as usize, filetype as usize, datarep as usize],
+        |call, scope| unsafe {
+            imp::file::get_view(
+                call,
+                scope.handle(fh, "fh"),
+                scope.out(disp, "disp"),
+                scope.handle_out(etype, "etype"),
+                scope.handle_out(filetype, "filetype"),
+                scope.text_out(datarep, "datarep"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -348,17 +477,32 @@ pub unsafe extern "C" fn PMPI_File_iread(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -382,17 +526,32 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -416,17 +575,32 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -451,18 +625,34 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_at", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_at",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -488,18 +678,34 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_at_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_at_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -525,18 +731,34 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_at_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -562,18 +784,34 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_at_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_at_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -598,17 +836,32 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -632,17 +885,32 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_shared", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_shared",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -666,17 +934,32 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iread_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iread_shared_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -700,17 +983,32 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -734,17 +1032,32 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -768,17 +1081,32 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -803,18 +1131,34 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_at", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_at",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -840,18 +1184,34 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_at_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_at_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -877,18 +1237,34 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_at_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -914,18 +1290,34 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_at_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_at_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -950,17 +1342,32 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -984,17 +1391,32 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_shared", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_shared",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1018,17 +1440,32 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_iwrite_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_iwrite_shared_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1052,16 +1489,31 @@ pub unsafe extern "C" fn PMPI_File_open(
     fh: *mut MPI_File,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_open", always: false }, At::File(MPI_FILE_NULL), |call, scope| unsafe {
-        imp::file::open(
-            call,
-            scope.handle(comm, "comm"),
-            scope.text(filename, "filename"),
-            amode,
-            scope.handle(info, "info"),
-            scope.handle_out(fh, "fh"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_open",
+            always: false,
+            parameters: &[
+                ("comm", Comm),
+                ("filename", Text),
+                ("amode", Number),
+                ("info", Handle),
+                ("fh", Pointer),
+            ],
+        },
+        At::File(MPI_FILE_NULL),
+        || [comm.bits(), filename as usize, amode as usize, info.bits(), fh as usize],
+        |call, scope| unsafe {
+            imp::file::open(
+                call,
+                scope.handle(comm, "comm"),
+                scope.text(filename, "filename"),
+                amode,
+                scope.handle(info, "info"),
+                scope.handle_out(fh, "fh"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1079,9 +1531,16 @@ pub unsafe extern "C" fn MPI_File_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_preallocate", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::preallocate(call, scope.handle(fh, "fh"), size as i64)
-    })
+    entry(
+        &Function {
+            name: "MPI_File_preallocate",
+            always: false,
+            parameters: &[("fh", Handle), ("size", Number)],
+        },
+        At::File(fh),
+        || [fh.bits(), size as usize],
+        |call, scope| unsafe { imp::file::preallocate(call, scope.handle(fh, "fh"), size as i64) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1099,17 +1558,32 @@ pub unsafe extern "C" fn PMPI_File_read(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1133,17 +1607,32 @@ pub unsafe extern "C" fn PMPI_File_read_all(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1166,16 +1655,25 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_all_begin", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::begin(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_all_begin",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1198,8 +1696,13 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_read_all_begin_c", always: false },
+        &Function {
+            name: "MPI_File_read_all_begin_c",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin(
                 call,
@@ -1233,17 +1736,32 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1265,15 +1783,24 @@ pub unsafe extern "C" fn PMPI_File_read_all_end(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_all_end", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::end(
-            call,
-            tutti_io::access::Split::Individual { write: false },
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_all_end",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("status", Status)],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, status as usize],
+        |call, scope| unsafe {
+            imp::file::end(
+                call,
+                tutti_io::access::Split::Individual { write: false },
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1296,18 +1823,34 @@ pub unsafe extern "C" fn PMPI_File_read_at(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_at", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_at",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1333,18 +1876,34 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_at_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_at_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1370,8 +1929,19 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_read_at_all_begin", always: false },
+        &Function {
+            name: "MPI_File_read_at_all_begin",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+            ],
+        },
         At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin_at(
                 call,
@@ -1408,8 +1978,19 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_read_at_all_begin_c", always: false },
+        &Function {
+            name: "MPI_File_read_at_all_begin_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+            ],
+        },
         At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin_at(
                 call,
@@ -1446,18 +2027,34 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_at_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1480,15 +2077,24 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_end(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_at_all_end", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::end(
-            call,
-            tutti_io::access::Split::Explicit { write: false },
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_at_all_end",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("status", Status)],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, status as usize],
+        |call, scope| unsafe {
+            imp::file::end(
+                call,
+                tutti_io::access::Split::Explicit { write: false },
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1511,18 +2117,34 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_at_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_at_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1547,17 +2169,32 @@ pub unsafe extern "C" fn PMPI_File_read_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1581,17 +2218,32 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_ordered", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_ordered",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1615,8 +2267,13 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_read_ordered_begin", always: false },
+        &Function {
+            name: "MPI_File_read_ordered_begin",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin(
                 call,
@@ -1650,8 +2307,13 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_read_ordered_begin_c", always: false },
+        &Function {
+            name: "MPI_File_read_ordered_begin_c",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin(
                 call,
@@ -1685,17 +2347,32 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_ordered_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_ordered_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1718,8 +2395,13 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_end(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_read_ordered_end", always: false },
+        &Function {
+            name: "MPI_File_read_ordered_end",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("status", Status)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, status as usize],
         |call, scope| unsafe {
             imp::file::end(
                 call,
@@ -1751,17 +2433,32 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_shared", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_shared",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1785,17 +2482,32 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_read_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_read_shared_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1813,9 +2525,16 @@ pub unsafe extern "C" fn MPI_File_read_shared_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_seek", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::seek(call, scope.handle(fh, "fh"), offset as i64, whence)
-    })
+    entry(
+        &Function {
+            name: "MPI_File_seek",
+            always: false,
+            parameters: &[("fh", Handle), ("offset", Number), ("whence", Number)],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, whence as usize],
+        |call, scope| unsafe { imp::file::seek(call, scope.handle(fh, "fh"), offset as i64, whence) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1827,9 +2546,16 @@ pub unsafe extern "C" fn MPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_seek_shared(fh: MPI_File, offset: MPI_Offset, whence: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_seek_shared", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::seek_shared(call, scope.handle(fh, "fh"), offset as i64, whence)
-    })
+    entry(
+        &Function {
+            name: "MPI_File_seek_shared",
+            always: false,
+            parameters: &[("fh", Handle), ("offset", Number), ("whence", Number)],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, whence as usize],
+        |call, scope| unsafe { imp::file::seek_shared(call, scope.handle(fh, "fh"), offset as i64, whence) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1841,9 +2567,16 @@ pub unsafe extern "C" fn MPI_File_seek_shared(fh: MPI_File, offset: MPI_Offset, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_set_atomicity", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::set_atomicity(call, scope.handle(fh, "fh"), flag)
-    })
+    entry(
+        &Function {
+            name: "MPI_File_set_atomicity",
+            always: false,
+            parameters: &[("fh", Handle), ("flag", Number)],
+        },
+        At::File(fh),
+        || [fh.bits(), flag as usize],
+        |call, scope| unsafe { imp::file::set_atomicity(call, scope.handle(fh, "fh"), flag) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1856,8 +2589,13 @@ pub unsafe extern "C" fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_
 pub unsafe extern "C" fn PMPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_set_errhandler", always: false },
+        &Function {
+            name: "MPI_File_set_errhandler",
+            always: false,
+            parameters: &[("file", Handle), ("errhandler", Handle)],
+        },
         At::File(file),
+        || [file.bits(), errhandler.bits()],
         |call, scope| unsafe {
             imp::error_handler::set_file(
                 call,
@@ -1877,9 +2615,18 @@ pub unsafe extern "C" fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_set_info", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::set_info(call, scope.handle(fh, "fh"), scope.handle(info, "info"))
-    })
+    entry(
+        &Function {
+            name: "MPI_File_set_info",
+            always: false,
+            parameters: &[("fh", Handle), ("info", Handle)],
+        },
+        At::File(fh),
+        || [fh.bits(), info.bits()],
+        |call, scope| unsafe {
+            imp::file::set_info(call, scope.handle(fh, "fh"), scope.handle(info, "info"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1891,9 +2638,16 @@ pub unsafe extern "C" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_set_size", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::set_size(call, scope.handle(fh, "fh"), size as i64)
-    })
+    entry(
+        &Function {
+            name: "MPI_File_set_size",
+            always: false,
+            parameters: &[("fh", Handle), ("size", Number)],
+        },
+        At::File(fh),
+        || [fh.bits(), size as usize],
+        |call, scope| unsafe { imp::file::set_size(call, scope.handle(fh, "fh"), size as i64) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1912,17 +2666,33 @@ pub unsafe extern "C" fn PMPI_File_set_view(
     info: MPI_Info,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_set_view", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::set_view(
-            call,
-            scope.handle(fh, "fh"),
-            disp as i64,
-            scope.handle(etype, "etype"),
-            scope.handle(filetype, "filetype"),
-            scope.text(datarep, "datarep"),
-            scope.handle(info, "info"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_set_view",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("disp", Number),
+                ("etype", Handle),
+                ("filetype", Handle),
+                ("datarep", Text),
+                ("info", Handle),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), disp as usize, etype.bits(), filetype.bits(), datarep as usize, info.bits()],
+        |call, scope| unsafe {
+            imp::file::set_view(
+                call,
+                scope.handle(fh, "fh"),
+                disp as i64,
+                scope.handle(etype, "etype"),
+                scope.handle(filetype, "filetype"),
+                scope.text(datarep, "datarep"),
+                scope.handle(info, "info"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1941,9 +2711,12 @@ pub unsafe extern "C" fn MPI_File_set_view(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_sync(fh: MPI_File) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_sync", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::sync(call, scope.handle(fh, "fh"))
-    })
+    entry(
+        &Function { name: "MPI_File_sync", always: false, parameters: &[("fh", Handle)] },
+        At::File(fh),
+        || [fh.bits()],
+        |call, scope| unsafe { imp::file::sync(call, scope.handle(fh, "fh")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1972,17 +2745,32 @@ pub unsafe extern "C" fn PMPI_File_write(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2006,17 +2794,32 @@ pub unsafe extern "C" fn PMPI_File_write_all(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2039,16 +2842,25 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_all_begin", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::begin(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_all_begin",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2071,8 +2883,13 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_write_all_begin_c", always: false },
+        &Function {
+            name: "MPI_File_write_all_begin_c",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin(
                 call,
@@ -2106,17 +2923,32 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2138,15 +2970,24 @@ pub unsafe extern "C" fn PMPI_File_write_all_end(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_all_end", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::end(
-            call,
-            tutti_io::access::Split::Individual { write: true },
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_all_end",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("status", Status)],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, status as usize],
+        |call, scope| unsafe {
+            imp::file::end(
+                call,
+                tutti_io::access::Split::Individual { write: true },
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2169,18 +3010,34 @@ pub unsafe extern "C" fn PMPI_File_write_at(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_at", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_at",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2206,18 +3063,34 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_at_all", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_at_all",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2243,8 +3116,19 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_write_at_all_begin", always: false },
+        &Function {
+            name: "MPI_File_write_at_all_begin",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+            ],
+        },
         At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin_at(
                 call,
@@ -2281,8 +3165,19 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_write_at_all_begin_c", always: false },
+        &Function {
+            name: "MPI_File_write_at_all_begin_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+            ],
+        },
         At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin_at(
                 call,
@@ -2319,18 +3214,34 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_at_all_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2354,8 +3265,13 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_end(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_write_at_all_end", always: false },
+        &Function {
+            name: "MPI_File_write_at_all_end",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("status", Status)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, status as usize],
         |call, scope| unsafe {
             imp::file::end(
                 call,
@@ -2388,18 +3304,34 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_at_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access_at(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
-            scope.handle(fh, "fh"),
-            offset as i64,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_at_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("offset", Number),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), offset as usize, buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access_at(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2424,17 +3356,32 @@ pub unsafe extern "C" fn PMPI_File_write_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2458,17 +3405,32 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_ordered", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_ordered",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2492,8 +3454,13 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_write_ordered_begin", always: false },
+        &Function {
+            name: "MPI_File_write_ordered_begin",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin(
                 call,
@@ -2527,8 +3494,13 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_write_ordered_begin_c", always: false },
+        &Function {
+            name: "MPI_File_write_ordered_begin_c",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("count", Number), ("datatype", Handle)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits()],
         |call, scope| unsafe {
             imp::file::begin(
                 call,
@@ -2562,17 +3534,32 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_ordered_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_ordered_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2595,8 +3582,13 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_end(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_File_write_ordered_end", always: false },
+        &Function {
+            name: "MPI_File_write_ordered_end",
+            always: false,
+            parameters: &[("fh", Handle), ("buf", Buffer), ("status", Status)],
+        },
         At::File(fh),
+        || [fh.bits(), buf as usize, status as usize],
         |call, scope| unsafe {
             imp::file::end(
                 call,
@@ -2628,17 +3620,32 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_shared", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_shared",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2662,17 +3669,32 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_File_write_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
-        imp::file::access(
-            call,
-            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
-            scope.handle(fh, "fh"),
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_File_write_shared_c",
+            always: false,
+            parameters: &[
+                ("fh", Handle),
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("status", Status),
+            ],
+        },
+        At::File(fh),
+        || [fh.bits(), buf as usize, count as usize, datatype.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::file::access(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

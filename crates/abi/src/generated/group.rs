@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -32,14 +33,23 @@ pub unsafe extern "C" fn PMPI_Group_compare(
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_compare", always: false }, At::Group(group1), |call, scope| unsafe {
-        imp::group::compare(
-            call,
-            scope.handle(group1, "group1"),
-            scope.handle(group2, "group2"),
-            scope.out(result, "result"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_compare",
+            always: false,
+            parameters: &[("group1", Handle), ("group2", Handle), ("result", Pointer)],
+        },
+        At::Group(group1),
+        || [group1.bits(), group2.bits(), result as usize],
+        |call, scope| unsafe {
+            imp::group::compare(
+                call,
+                scope.handle(group1, "group1"),
+                scope.handle(group2, "group2"),
+                scope.out(result, "result"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -60,8 +70,13 @@ pub unsafe extern "C" fn PMPI_Group_difference(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Group_difference", always: false },
+        &Function {
+            name: "MPI_Group_difference",
+            always: false,
+            parameters: &[("group1", Handle), ("group2", Handle), ("newgroup", Pointer)],
+        },
         At::Group(group1),
+        || [group1.bits(), group2.bits(), newgroup as usize],
         |call, scope| unsafe {
             imp::group::difference(
                 call,
@@ -91,15 +106,24 @@ pub unsafe extern "C" fn PMPI_Group_excl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_excl", always: false }, At::Group(group), |call, scope| unsafe {
-        imp::group::excl(
-            call,
-            scope.handle(group, "group"),
-            n,
-            scope.array(ranks, "ranks"),
-            scope.handle_out(newgroup, "newgroup"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_excl",
+            always: false,
+            parameters: &[("group", Handle), ("n", Number), ("ranks", Pointer), ("newgroup", Pointer)],
+        },
+        At::Group(group),
+        || [group.bits(), n as usize, ranks as usize, newgroup as usize],
+        |call, scope| unsafe {
+            imp::group::excl(
+                call,
+                scope.handle(group, "group"),
+                n,
+                scope.array(ranks, "ranks"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -116,9 +140,12 @@ pub unsafe extern "C" fn MPI_Group_excl(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_free(group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_free", always: false }, At::World, |call, scope| unsafe {
-        imp::group::free(call, scope.handle_out(group, "group"))
-    })
+    entry(
+        &Function { name: "MPI_Group_free", always: false, parameters: &[("group", Pointer)] },
+        At::World,
+        || [group as usize],
+        |call, scope| unsafe { imp::group::free(call, scope.handle_out(group, "group")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -135,8 +162,13 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Group_from_session_pset", always: false },
+        &Function {
+            name: "MPI_Group_from_session_pset",
+            always: false,
+            parameters: &[("session", Handle), ("pset_name", Text), ("newgroup", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), pset_name as usize, newgroup as usize],
         |call, scope| unsafe {
             imp::session::group_from_pset(
                 call,
@@ -177,15 +209,24 @@ pub unsafe extern "C" fn PMPI_Group_incl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_incl", always: false }, At::Group(group), |call, scope| unsafe {
-        imp::group::incl(
-            call,
-            scope.handle(group, "group"),
-            n,
-            scope.array(ranks, "ranks"),
-            scope.handle_out(newgroup, "newgroup"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_incl",
+            always: false,
+            parameters: &[("group", Handle), ("n", Number), ("ranks", Pointer), ("newgroup", Pointer)],
+        },
+        At::Group(group),
+        || [group.bits(), n as usize, ranks as usize, newgroup as usize],
+        |call, scope| unsafe {
+            imp::group::incl(
+                call,
+                scope.handle(group, "group"),
+                n,
+                scope.array(ranks, "ranks"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -207,8 +248,13 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Group_intersection", always: false },
+        &Function {
+            name: "MPI_Group_intersection",
+            always: false,
+            parameters: &[("group1", Handle), ("group2", Handle), ("newgroup", Pointer)],
+        },
         At::Group(group1),
+        || [group1.bits(), group2.bits(), newgroup as usize],
         |call, scope| unsafe {
             imp::group::intersection(
                 call,
@@ -238,15 +284,24 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_range_excl", always: false }, At::Group(group), |call, scope| unsafe {
-        imp::group::range_excl(
-            call,
-            scope.handle(group, "group"),
-            n,
-            scope.array(ranges, "ranges"),
-            scope.handle_out(newgroup, "newgroup"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_range_excl",
+            always: false,
+            parameters: &[("group", Handle), ("n", Number), ("ranges", Pointer), ("newgroup", Pointer)],
+        },
+        At::Group(group),
+        || [group.bits(), n as usize, ranges as usize, newgroup as usize],
+        |call, scope| unsafe {
+            imp::group::range_excl(
+                call,
+                scope.handle(group, "group"),
+                n,
+                scope.array(ranges, "ranges"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -268,15 +323,24 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_range_incl", always: false }, At::Group(group), |call, scope| unsafe {
-        imp::group::range_incl(
-            call,
-            scope.handle(group, "group"),
-            n,
-            scope.array(ranges, "ranges"),
-            scope.handle_out(newgroup, "newgroup"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_range_incl",
+            always: false,
+            parameters: &[("group", Handle), ("n", Number), ("ranges", Pointer), ("newgroup", Pointer)],
+        },
+        At::Group(group),
+        || [group.bits(), n as usize, ranges as usize, newgroup as usize],
+        |call, scope| unsafe {
+            imp::group::range_incl(
+                call,
+                scope.handle(group, "group"),
+                n,
+                scope.array(ranges, "ranges"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -293,9 +357,18 @@ pub unsafe extern "C" fn MPI_Group_range_incl(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_rank", always: false }, At::Group(group), |call, scope| unsafe {
-        imp::group::rank(call, scope.handle(group, "group"), scope.out(rank, "rank"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_rank",
+            always: false,
+            parameters: &[("group", Handle), ("rank", Pointer)],
+        },
+        At::Group(group),
+        || [group.bits(), rank as usize],
+        |call, scope| unsafe {
+            imp::group::rank(call, scope.handle(group, "group"), scope.out(rank, "rank"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -307,9 +380,18 @@ pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_size", always: false }, At::Group(group), |call, scope| unsafe {
-        imp::group::size(call, scope.handle(group, "group"), scope.out(size, "size"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_size",
+            always: false,
+            parameters: &[("group", Handle), ("size", Pointer)],
+        },
+        At::Group(group),
+        || [group.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::group::size(call, scope.handle(group, "group"), scope.out(size, "size"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -339,8 +421,19 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Group_translate_ranks", always: false },
+        &Function {
+            name: "MPI_Group_translate_ranks",
+            always: false,
+            parameters: &[
+                ("group1", Handle),
+                ("n", Number),
+                ("ranks1", Pointer),
+                ("group2", Handle),
+                ("ranks2", Pointer),
+            ],
+        },
         At::Group(group1),
+        || [group1.bits(), n as usize, ranks1 as usize, group2.bits(), ranks2 as usize],
         |call, scope| unsafe {
             imp::group::translate_ranks(
                 call,
@@ -373,14 +466,23 @@ pub unsafe extern "C" fn PMPI_Group_union(
     newgroup: *mut MPI_Group,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Group_union", always: false }, At::Group(group1), |call, scope| unsafe {
-        imp::group::union(
-            call,
-            scope.handle(group1, "group1"),
-            scope.handle(group2, "group2"),
-            scope.handle_out(newgroup, "newgroup"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Group_union",
+            always: false,
+            parameters: &[("group1", Handle), ("group2", Handle), ("newgroup", Pointer)],
+        },
+        At::Group(group1),
+        || [group1.bits(), group2.bits(), newgroup as usize],
+        |call, scope| unsafe {
+            imp::group::union(
+                call,
+                scope.handle(group1, "group1"),
+                scope.handle(group2, "group2"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

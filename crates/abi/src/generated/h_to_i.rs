@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -37,19 +38,48 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iallgather", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iallgather",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -79,19 +109,48 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iallgather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iallgather_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -122,20 +181,51 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iallgatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iallgatherv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -169,20 +259,51 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iallgatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::allgatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iallgatherv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -214,19 +335,46 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iallreduce", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Allreduce,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iallreduce",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Allreduce,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -254,19 +402,46 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iallreduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Allreduce,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iallreduce_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Allreduce,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -295,19 +470,48 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ialltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoall(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ialltoall",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoall(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -337,19 +541,48 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ialltoall_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoall(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ialltoall_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoall(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -381,21 +614,54 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ialltoallv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ialltoallv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -433,21 +699,54 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ialltoallv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ialltoallv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -485,21 +784,54 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ialltoallw", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallw(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.array(sendtypes, "sendtypes"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.array(recvtypes, "recvtypes"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ialltoallw",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -537,21 +869,54 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ialltoallw_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::alltoallw(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.array(sendtypes, "sendtypes"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.array(recvtypes, "recvtypes"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ialltoallw_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -578,13 +943,22 @@ pub unsafe extern "C" fn MPI_Ialltoallw_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ibarrier", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::barrier(
-            call,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ibarrier",
+            always: false,
+            parameters: &[("comm", Comm), ("request", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::collective::barrier(
+                call,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -603,17 +977,33 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ibcast", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::bcast(
-            call,
-            scope.address(buffer),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ibcast",
+            always: false,
+            parameters: &[
+                ("buffer", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [buffer as usize, count as usize, datatype.bits(), root as usize, comm.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::collective::bcast(
+                call,
+                scope.address(buffer),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -639,17 +1029,33 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ibcast_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::bcast(
-            call,
-            scope.address(buffer),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ibcast_c",
+            always: false,
+            parameters: &[
+                ("buffer", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [buffer as usize, count as usize, datatype.bits(), root as usize, comm.bits(), request as usize],
+        |call, scope| unsafe {
+            imp::collective::bcast(
+                call,
+                scope.address(buffer),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -676,19 +1082,46 @@ pub unsafe extern "C" fn PMPI_Ibsend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ibsend", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Buffered,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ibsend",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Buffered,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -716,19 +1149,46 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ibsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Buffered,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ibsend_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Buffered,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -756,19 +1216,46 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iexscan", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Exscan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iexscan",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Exscan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -796,19 +1283,46 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iexscan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Exscan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iexscan_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Exscan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -838,20 +1352,51 @@ pub unsafe extern "C" fn PMPI_Igather(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Igather", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Igather",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -883,20 +1428,51 @@ pub unsafe extern "C" fn PMPI_Igather_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Igather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gather(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Igather_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gather(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -929,21 +1505,54 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Igatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Igatherv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -981,21 +1590,54 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Igatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::gatherv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Igatherv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::gatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1029,17 +1671,33 @@ pub unsafe extern "C" fn PMPI_Improbe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Improbe", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::improbe(
-            call,
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            scope.out(flag, "flag"),
-            scope.handle_out(message, "message"),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Improbe",
+            always: false,
+            parameters: &[
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("flag", Pointer),
+                ("message", Pointer),
+                ("status", Status),
+            ],
+        },
+        At::Comm(comm),
+        || [source as usize, tag as usize, comm.bits(), flag as usize, message as usize, status as usize],
+        |call, scope| unsafe {
+            imp::p2p::improbe(
+                call,
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                scope.out(flag, "flag"),
+                scope.handle_out(message, "message"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1064,16 +1722,31 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Imrecv", always: false }, At::World, |call, scope| unsafe {
-        imp::p2p::imrecv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle_out(message, "message"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Imrecv",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("message", Pointer),
+                ("request", Pointer),
+            ],
+        },
+        At::World,
+        || [buf as usize, count as usize, datatype.bits(), message as usize, request as usize],
+        |call, scope| unsafe {
+            imp::p2p::imrecv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle_out(message, "message"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1097,16 +1770,31 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Imrecv_c", always: false }, At::World, |call, scope| unsafe {
-        imp::p2p::imrecv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle_out(message, "message"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Imrecv_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("message", Pointer),
+                ("request", Pointer),
+            ],
+        },
+        At::World,
+        || [buf as usize, count as usize, datatype.bits(), message as usize, request as usize],
+        |call, scope| unsafe {
+            imp::p2p::imrecv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle_out(message, "message"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1134,8 +1822,33 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_allgather", always: false },
+        &Function {
+            name: "MPI_Ineighbor_allgather",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -1183,8 +1896,33 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_allgather_c", always: false },
+        &Function {
+            name: "MPI_Ineighbor_allgather_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -1233,8 +1971,35 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_allgatherv", always: false },
+        &Function {
+            name: "MPI_Ineighbor_allgatherv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::allgatherv(
                 call,
@@ -1286,8 +2051,35 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_allgatherv_c", always: false },
+        &Function {
+            name: "MPI_Ineighbor_allgatherv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::allgatherv(
                 call,
@@ -1337,20 +2129,49 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ineighbor_alltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::neighbourhood::regular(
-            call,
-            tutti_core::collective::Collective::NeighborAlltoall,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ineighbor_alltoall",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAlltoall,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1383,8 +2204,33 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_alltoall_c", always: false },
+        &Function {
+            name: "MPI_Ineighbor_alltoall_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -1434,8 +2280,37 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_alltoallv", always: false },
+        &Function {
+            name: "MPI_Ineighbor_alltoallv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallv(
                 call,
@@ -1490,8 +2365,37 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_alltoallv_c", always: false },
+        &Function {
+            name: "MPI_Ineighbor_alltoallv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallv(
                 call,
@@ -1546,8 +2450,37 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_alltoallw", always: false },
+        &Function {
+            name: "MPI_Ineighbor_alltoallw",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallw(
                 call,
@@ -1602,8 +2535,37 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ineighbor_alltoallw_c", always: false },
+        &Function {
+            name: "MPI_Ineighbor_alltoallw_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallw(
                 call,
@@ -1646,9 +2608,12 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Init", always: true }, At::World, |call, scope| unsafe {
-        imp::environment::init(call, argc, argv)
-    })
+    entry(
+        &Function { name: "MPI_Init", always: true, parameters: &[("argc", Pointer), ("argv", Pointer)] },
+        At::World,
+        || [argc as usize, argv as usize],
+        |call, scope| unsafe { imp::environment::init(call, argc, argv) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1665,9 +2630,18 @@ pub unsafe extern "C" fn PMPI_Init_thread(
     provided: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Init_thread", always: true }, At::World, |call, scope| unsafe {
-        imp::environment::init_thread(call, argc, argv, required, scope.out(provided, "provided"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Init_thread",
+            always: true,
+            parameters: &[("argc", Pointer), ("argv", Pointer), ("required", Number), ("provided", Pointer)],
+        },
+        At::World,
+        || [argc as usize, argv as usize, required as usize, provided as usize],
+        |call, scope| unsafe {
+            imp::environment::init_thread(call, argc, argv, required, scope.out(provided, "provided"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1684,9 +2658,11 @@ pub unsafe extern "C" fn MPI_Init_thread(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Initialized", always: true }, |scope| unsafe {
-        imp::environment::initialized(scope.out(flag, "flag"))
-    })
+    bare(
+        &Function { name: "MPI_Initialized", always: true, parameters: &[("flag", Pointer)] },
+        || [flag as usize],
+        |scope| unsafe { imp::environment::initialized(scope.out(flag, "flag")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1706,8 +2682,29 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Intercomm_create", always: false },
+        &Function {
+            name: "MPI_Intercomm_create",
+            always: false,
+            parameters: &[
+                ("local_comm", Comm),
+                ("local_leader", Number),
+                ("peer_comm", Comm),
+                ("remote_leader", Number),
+                ("tag", Tag),
+                ("newintercomm", Pointer),
+            ],
+        },
         At::Comm(local_comm),
+        || {
+            [
+                local_comm.bits(),
+                local_leader as usize,
+                peer_comm.bits(),
+                remote_leader as usize,
+                tag as usize,
+                newintercomm as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::comm::intercomm_create(
                 call,
@@ -1748,8 +2745,33 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Intercomm_create_from_groups", always: false },
+        &Function {
+            name: "MPI_Intercomm_create_from_groups",
+            always: false,
+            parameters: &[
+                ("local_group", Handle),
+                ("local_leader", Number),
+                ("remote_group", Handle),
+                ("remote_leader", Number),
+                ("stringtag", Text),
+                ("info", Handle),
+                ("errhandler", Handle),
+                ("newintercomm", Pointer),
+            ],
+        },
         At::Group(local_group),
+        || {
+            [
+                local_group.bits(),
+                local_leader as usize,
+                remote_group.bits(),
+                remote_leader as usize,
+                stringtag as usize,
+                info.bits(),
+                errhandler.bits(),
+                newintercomm as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::session::intercomm_create_from_groups(
                 call,
@@ -1800,8 +2822,13 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Intercomm_merge", always: false },
+        &Function {
+            name: "MPI_Intercomm_merge",
+            always: false,
+            parameters: &[("intercomm", Comm), ("high", Number), ("newintracomm", Pointer)],
+        },
         At::Comm(intercomm),
+        || [intercomm.bits(), high as usize, newintracomm as usize],
         |call, scope| unsafe {
             imp::comm::intercomm_merge(
                 call,
@@ -1834,8 +2861,19 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Iprobe", always: false },
+        &Function {
+            name: "MPI_Iprobe",
+            always: false,
+            parameters: &[
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("flag", Pointer),
+                ("status", Status),
+            ],
+        },
         At::Comm(comm),
+        || [source as usize, tag as usize, comm.bits(), flag as usize, status as usize],
         |call, scope| unsafe {
             imp::p2p::iprobe(
                 call,
@@ -1874,8 +2912,31 @@ pub unsafe extern "C" fn PMPI_Irecv(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Irecv", always: false },
+        &Function {
+            name: "MPI_Irecv",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                source as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::recv(
                 call,
@@ -1918,8 +2979,31 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Irecv_c", always: false },
+        &Function {
+            name: "MPI_Irecv_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                source as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::recv(
                 call,
@@ -1961,19 +3045,48 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ireduce", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ireduce",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2003,19 +3116,48 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ireduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ireduce_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2044,18 +3186,45 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ireduce_scatter", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ireduce_scatter",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2084,8 +3253,31 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ireduce_scatter_block", always: false },
+        &Function {
+            name: "MPI_Ireduce_scatter_block",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::collective::reduce_scatter_block(
                 call,
@@ -2127,8 +3319,31 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Ireduce_scatter_block_c", always: false },
+        &Function {
+            name: "MPI_Ireduce_scatter_block_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::collective::reduce_scatter_block(
                 call,
@@ -2169,18 +3384,45 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ireduce_scatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ireduce_scatter_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2210,8 +3452,31 @@ pub unsafe extern "C" fn PMPI_Irsend(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Irsend", always: false },
+        &Function {
+            name: "MPI_Irsend",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2255,8 +3520,31 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Irsend_c", always: false },
+        &Function {
+            name: "MPI_Irsend_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2290,9 +3578,11 @@ pub unsafe extern "C" fn MPI_Irsend_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Is_thread_main", always: true }, |scope| unsafe {
-        imp::environment::is_thread_main(scope.out(flag, "flag"))
-    })
+    bare(
+        &Function { name: "MPI_Is_thread_main", always: true, parameters: &[("flag", Pointer)] },
+        || [flag as usize],
+        |scope| unsafe { imp::environment::is_thread_main(scope.out(flag, "flag")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2312,19 +3602,46 @@ pub unsafe extern "C" fn PMPI_Iscan(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iscan", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Scan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iscan",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Scan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2352,19 +3669,46 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iscan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Scan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iscan_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Scan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2394,20 +3738,51 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iscatter", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iscatter",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2439,20 +3814,51 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iscatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iscatter_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2487,21 +3893,54 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iscatterv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatterv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iscatterv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("displs", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                displs as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatterv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2539,21 +3978,54 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iscatterv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatterv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Iscatterv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("displs", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                displs as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatterv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2590,8 +4062,31 @@ pub unsafe extern "C" fn PMPI_Isend(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Isend", always: false },
+        &Function {
+            name: "MPI_Isend",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2635,8 +4130,31 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Isend_c", always: false },
+        &Function {
+            name: "MPI_Isend_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2683,23 +4201,60 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Isendrecv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::sendrecv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            dest,
-            sendtag,
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            source,
-            recvtag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Isendrecv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                dest as usize,
+                sendtag as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::sendrecv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                dest,
+                sendtag,
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2742,23 +4297,60 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Isendrecv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::sendrecv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            dest,
-            sendtag,
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            source,
-            recvtag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Isendrecv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                dest as usize,
+                sendtag as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::sendrecv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                dest,
+                sendtag,
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2798,20 +4390,51 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Isendrecv_replace", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::sendrecv_replace(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            sendtag,
-            source,
-            recvtag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Isendrecv_replace",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                sendtag as usize,
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::sendrecv_replace(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                sendtag,
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2844,8 +4467,35 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Isendrecv_replace_c", always: false },
+        &Function {
+            name: "MPI_Isendrecv_replace_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                sendtag as usize,
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::sendrecv_replace(
                 call,
@@ -2892,8 +4542,31 @@ pub unsafe extern "C" fn PMPI_Issend(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Issend", always: false },
+        &Function {
+            name: "MPI_Issend",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2937,8 +4610,31 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Issend_c", always: false },
+        &Function {
+            name: "MPI_Issend_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::send(
                 call,

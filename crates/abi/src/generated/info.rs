@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -28,9 +29,12 @@ use crate::types::*;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_create(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_create", always: true }, At::World, |call, scope| unsafe {
-        imp::info::create(call, scope.handle_out(info, "info"))
-    })
+    entry(
+        &Function { name: "MPI_Info_create", always: true, parameters: &[("info", Pointer)] },
+        At::World,
+        || [info as usize],
+        |call, scope| unsafe { imp::info::create(call, scope.handle_out(info, "info")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -46,9 +50,16 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
     info: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_create_env", always: true }, At::World, |call, scope| unsafe {
-        imp::info::create_env(call, argc, argv, scope.handle_out(info, "info"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_create_env",
+            always: true,
+            parameters: &[("argc", Number), ("argv", Pointer), ("info", Pointer)],
+        },
+        At::World,
+        || [argc as usize, argv as usize, info as usize],
+        |call, scope| unsafe { imp::info::create_env(call, argc, argv, scope.handle_out(info, "info")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -64,9 +75,12 @@ pub unsafe extern "C" fn MPI_Info_create_env(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_delete", always: true }, At::World, |call, scope| unsafe {
-        imp::info::delete(call, scope.handle(info, "info"), scope.text(key, "key"))
-    })
+    entry(
+        &Function { name: "MPI_Info_delete", always: true, parameters: &[("info", Handle), ("key", Text)] },
+        At::World,
+        || [info.bits(), key as usize],
+        |call, scope| unsafe { imp::info::delete(call, scope.handle(info, "info"), scope.text(key, "key")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -78,9 +92,18 @@ pub unsafe extern "C" fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_dup", always: true }, At::World, |call, scope| unsafe {
-        imp::info::dup(call, scope.handle(info, "info"), scope.handle_out(newinfo, "newinfo"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_dup",
+            always: true,
+            parameters: &[("info", Handle), ("newinfo", Pointer)],
+        },
+        At::World,
+        || [info.bits(), newinfo as usize],
+        |call, scope| unsafe {
+            imp::info::dup(call, scope.handle(info, "info"), scope.handle_out(newinfo, "newinfo"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -92,9 +115,12 @@ pub unsafe extern "C" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_free(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_free", always: true }, At::World, |call, scope| unsafe {
-        imp::info::free(call, scope.handle_out(info, "info"))
-    })
+    entry(
+        &Function { name: "MPI_Info_free", always: true, parameters: &[("info", Pointer)] },
+        At::World,
+        || [info as usize],
+        |call, scope| unsafe { imp::info::free(call, scope.handle_out(info, "info")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -123,16 +149,31 @@ pub unsafe extern "C" fn PMPI_Info_get(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_get", always: true }, At::World, |call, scope| unsafe {
-        imp::info::get(
-            call,
-            scope.handle(info, "info"),
-            scope.text(key, "key"),
-            valuelen,
-            scope.text_out(value, "value"),
-            scope.out(flag, "flag"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_get",
+            always: true,
+            parameters: &[
+                ("info", Handle),
+                ("key", Text),
+                ("valuelen", Number),
+                ("value", Pointer),
+                ("flag", Pointer),
+            ],
+        },
+        At::World,
+        || [info.bits(), key as usize, valuelen as usize, value as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::info::get(
+                call,
+                scope.handle(info, "info"),
+                scope.text(key, "key"),
+                valuelen,
+                scope.text_out(value, "value"),
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -150,9 +191,18 @@ pub unsafe extern "C" fn MPI_Info_get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_get_nkeys", always: true }, At::World, |call, scope| unsafe {
-        imp::info::get_nkeys(call, scope.handle(info, "info"), scope.out(nkeys, "nkeys"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_get_nkeys",
+            always: true,
+            parameters: &[("info", Handle), ("nkeys", Pointer)],
+        },
+        At::World,
+        || [info.bits(), nkeys as usize],
+        |call, scope| unsafe {
+            imp::info::get_nkeys(call, scope.handle(info, "info"), scope.out(nkeys, "nkeys"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -164,9 +214,18 @@ pub unsafe extern "C" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_get_nthkey", always: true }, At::World, |call, scope| unsafe {
-        imp::info::get_nthkey(call, scope.handle(info, "info"), n, scope.text_out(key, "key"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_get_nthkey",
+            always: true,
+            parameters: &[("info", Handle), ("n", Number), ("key", Pointer)],
+        },
+        At::World,
+        || [info.bits(), n as usize, key as usize],
+        |call, scope| unsafe {
+            imp::info::get_nthkey(call, scope.handle(info, "info"), n, scope.text_out(key, "key"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -184,16 +243,31 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_get_string", always: true }, At::World, |call, scope| unsafe {
-        imp::info::get_string(
-            call,
-            scope.handle(info, "info"),
-            scope.text(key, "key"),
-            scope.out(buflen, "buflen"),
-            scope.text_out(value, "value"),
-            scope.out(flag, "flag"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_get_string",
+            always: true,
+            parameters: &[
+                ("info", Handle),
+                ("key", Text),
+                ("buflen", Pointer),
+                ("value", Pointer),
+                ("flag", Pointer),
+            ],
+        },
+        At::World,
+        || [info.bits(), key as usize, buflen as usize, value as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::info::get_string(
+                call,
+                scope.handle(info, "info"),
+                scope.text(key, "key"),
+                scope.out(buflen, "buflen"),
+                scope.text_out(value, "value"),
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -216,15 +290,24 @@ pub unsafe extern "C" fn PMPI_Info_get_valuelen(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_get_valuelen", always: true }, At::World, |call, scope| unsafe {
-        imp::info::get_valuelen(
-            call,
-            scope.handle(info, "info"),
-            scope.text(key, "key"),
-            scope.out(valuelen, "valuelen"),
-            scope.out(flag, "flag"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_get_valuelen",
+            always: true,
+            parameters: &[("info", Handle), ("key", Text), ("valuelen", Pointer), ("flag", Pointer)],
+        },
+        At::World,
+        || [info.bits(), key as usize, valuelen as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::info::get_valuelen(
+                call,
+                scope.handle(info, "info"),
+                scope.text(key, "key"),
+                scope.out(valuelen, "valuelen"),
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -241,9 +324,23 @@ pub unsafe extern "C" fn MPI_Info_get_valuelen(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Info_set", always: true }, At::World, |call, scope| unsafe {
-        imp::info::set(call, scope.handle(info, "info"), scope.text(key, "key"), scope.text(value, "value"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Info_set",
+            always: true,
+            parameters: &[("info", Handle), ("key", Text), ("value", Text)],
+        },
+        At::World,
+        || [info.bits(), key as usize, value as usize],
+        |call, scope| unsafe {
+            imp::info::set(
+                call,
+                scope.handle(info, "info"),
+                scope.text(key, "key"),
+                scope.text(value, "value"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

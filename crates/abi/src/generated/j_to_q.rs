@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -33,15 +34,36 @@ pub unsafe extern "C" fn PMPI_Keyval_create(
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Keyval_create", always: false }, At::World, |call, scope| unsafe {
-        imp::attribute::create_comm_keyval(
-            call,
-            copy_fn,
-            delete_fn,
-            scope.out(keyval, "keyval"),
-            scope.address(extra_state),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Keyval_create",
+            always: false,
+            parameters: &[
+                ("copy_fn", Pointer),
+                ("delete_fn", Pointer),
+                ("keyval", Pointer),
+                ("extra_state", Buffer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                copy_fn.map_or(0, |function| function as usize),
+                delete_fn.map_or(0, |function| function as usize),
+                keyval as usize,
+                extra_state as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::attribute::create_comm_keyval(
+                call,
+                copy_fn,
+                delete_fn,
+                scope.out(keyval, "keyval"),
+                scope.address(extra_state),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -58,9 +80,12 @@ pub unsafe extern "C" fn MPI_Keyval_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Keyval_free", always: false }, At::World, |call, scope| unsafe {
-        imp::attribute::free_comm_keyval(call, scope.out(keyval, "keyval"))
-    })
+    entry(
+        &Function { name: "MPI_Keyval_free", always: false, parameters: &[("keyval", Pointer)] },
+        At::World,
+        || [keyval as usize],
+        |call, scope| unsafe { imp::attribute::free_comm_keyval(call, scope.out(keyval, "keyval")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -76,14 +101,23 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
     port_name: *mut c_char,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Lookup_name", always: false }, At::World, |call, scope| unsafe {
-        imp::dynamic::lookup_name(
-            call,
-            scope.text(service_name, "service_name"),
-            scope.handle(info, "info"),
-            scope.text_out(port_name, "port_name"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Lookup_name",
+            always: false,
+            parameters: &[("service_name", Text), ("info", Handle), ("port_name", Pointer)],
+        },
+        At::World,
+        || [service_name as usize, info.bits(), port_name as usize],
+        |call, scope| unsafe {
+            imp::dynamic::lookup_name(
+                call,
+                scope.text(service_name, "service_name"),
+                scope.handle(info, "info"),
+                scope.text_out(port_name, "port_name"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -127,16 +161,31 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Mprobe", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::mprobe(
-            call,
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            scope.handle_out(message, "message"),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Mprobe",
+            always: false,
+            parameters: &[
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("message", Pointer),
+                ("status", Status),
+            ],
+        },
+        At::Comm(comm),
+        || [source as usize, tag as usize, comm.bits(), message as usize, status as usize],
+        |call, scope| unsafe {
+            imp::p2p::mprobe(
+                call,
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                scope.handle_out(message, "message"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -160,16 +209,31 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Mrecv", always: false }, At::World, |call, scope| unsafe {
-        imp::p2p::mrecv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle_out(message, "message"),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Mrecv",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("message", Pointer),
+                ("status", Status),
+            ],
+        },
+        At::World,
+        || [buf as usize, count as usize, datatype.bits(), message as usize, status as usize],
+        |call, scope| unsafe {
+            imp::p2p::mrecv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle_out(message, "message"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -193,16 +257,31 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Mrecv_c", always: false }, At::World, |call, scope| unsafe {
-        imp::p2p::mrecv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle_out(message, "message"),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Mrecv_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("message", Pointer),
+                ("status", Status),
+            ],
+        },
+        At::World,
+        || [buf as usize, count as usize, datatype.bits(), message as usize, status as usize],
+        |call, scope| unsafe {
+            imp::p2p::mrecv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle_out(message, "message"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -228,20 +307,47 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Neighbor_allgather", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::neighbourhood::regular(
-            call,
-            tutti_core::collective::Collective::NeighborAllgather,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Neighbor_allgather",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAllgather,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -270,8 +376,31 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_allgather_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_allgather_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -317,8 +446,35 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_allgather_init", always: false },
+        &Function {
+            name: "MPI_Neighbor_allgather_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -370,8 +526,35 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_allgather_init_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_allgather_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -422,8 +605,33 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_allgatherv", always: false },
+        &Function {
+            name: "MPI_Neighbor_allgatherv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::allgatherv(
                 call,
@@ -471,8 +679,33 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_allgatherv_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_allgatherv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::allgatherv(
                 call,
@@ -522,8 +755,37 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_allgatherv_init", always: false },
+        &Function {
+            name: "MPI_Neighbor_allgatherv_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::allgatherv(
                 call,
@@ -577,8 +839,37 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_allgatherv_init_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_allgatherv_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("displs", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                displs as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::allgatherv(
                 call,
@@ -628,20 +919,47 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Neighbor_alltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::neighbourhood::regular(
-            call,
-            tutti_core::collective::Collective::NeighborAlltoall,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Neighbor_alltoall",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAlltoall,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -670,8 +988,31 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoall_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoall_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -717,8 +1058,35 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoall_init", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoall_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -770,8 +1138,35 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoall_init_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoall_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::regular(
                 call,
@@ -822,21 +1217,52 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Neighbor_alltoallv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::neighbourhood::alltoallv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(sdispls, "sdispls"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.counts(rdispls, "rdispls"),
-            scope.handle(recvtype, "recvtype"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Neighbor_alltoallv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -873,8 +1299,35 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoallv_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoallv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallv(
                 call,
@@ -929,8 +1382,39 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoallv_init", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoallv_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallv(
                 call,
@@ -988,8 +1472,39 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoallv_init_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoallv_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtype", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtype.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallv(
                 call,
@@ -1044,21 +1559,52 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Neighbor_alltoallw", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::neighbourhood::alltoallw(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.array(sdispls, "sdispls"),
-            scope.array(sendtypes, "sendtypes"),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.array(rdispls, "rdispls"),
-            scope.array(recvtypes, "recvtypes"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Neighbor_alltoallw",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.array(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.array(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1095,8 +1641,35 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoallw_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoallw_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallw(
                 call,
@@ -1151,8 +1724,39 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoallw_init", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoallw_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallw(
                 call,
@@ -1210,8 +1814,39 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Neighbor_alltoallw_init_c", always: false },
+        &Function {
+            name: "MPI_Neighbor_alltoallw_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("sdispls", Pointer),
+                ("sendtypes", Pointer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("rdispls", Pointer),
+                ("recvtypes", Pointer),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                sdispls as usize,
+                sendtypes as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                rdispls as usize,
+                recvtypes as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::neighbourhood::alltoallw(
                 call,
@@ -1256,9 +1891,18 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Op_commutative", always: false }, At::World, |call, scope| unsafe {
-        imp::op::commutative(call, scope.handle(op, "op"), scope.out(commute, "commute"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Op_commutative",
+            always: false,
+            parameters: &[("op", Handle), ("commute", Pointer)],
+        },
+        At::World,
+        || [op.bits(), commute as usize],
+        |call, scope| unsafe {
+            imp::op::commutative(call, scope.handle(op, "op"), scope.out(commute, "commute"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1274,9 +1918,16 @@ pub unsafe extern "C" fn PMPI_Op_create(
     op: *mut MPI_Op,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Op_create", always: false }, At::World, |call, scope| unsafe {
-        imp::op::create(call, user_fn, commute, scope.handle_out(op, "op"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Op_create",
+            always: false,
+            parameters: &[("user_fn", Pointer), ("commute", Number), ("op", Pointer)],
+        },
+        At::World,
+        || [user_fn.map_or(0, |function| function as usize), commute as usize, op as usize],
+        |call, scope| unsafe { imp::op::create(call, user_fn, commute, scope.handle_out(op, "op")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1296,9 +1947,16 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
     op: *mut MPI_Op,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Op_create_c", always: false }, At::World, |call, scope| unsafe {
-        imp::op::create_c(call, user_fn, commute, scope.handle_out(op, "op"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Op_create_c",
+            always: false,
+            parameters: &[("user_fn", Pointer), ("commute", Number), ("op", Pointer)],
+        },
+        At::World,
+        || [user_fn.map_or(0, |function| function as usize), commute as usize, op as usize],
+        |call, scope| unsafe { imp::op::create_c(call, user_fn, commute, scope.handle_out(op, "op")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1314,9 +1972,12 @@ pub unsafe extern "C" fn MPI_Op_create_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_free(op: *mut MPI_Op) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Op_free", always: false }, At::World, |call, scope| unsafe {
-        imp::op::free(call, scope.handle_out(op, "op"))
-    })
+    entry(
+        &Function { name: "MPI_Op_free", always: false, parameters: &[("op", Pointer)] },
+        At::World,
+        || [op as usize],
+        |call, scope| unsafe { imp::op::free(call, scope.handle_out(op, "op")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1350,9 +2011,18 @@ pub unsafe extern "C" fn MPI_Op_toint(op: MPI_Op) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Open_port", always: false }, At::World, |call, scope| unsafe {
-        imp::dynamic::open_port(call, scope.handle(info, "info"), scope.text_out(port_name, "port_name"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Open_port",
+            always: false,
+            parameters: &[("info", Handle), ("port_name", Pointer)],
+        },
+        At::World,
+        || [info.bits(), port_name as usize],
+        |call, scope| unsafe {
+            imp::dynamic::open_port(call, scope.handle(info, "info"), scope.text_out(port_name, "port_name"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1372,18 +2042,45 @@ pub unsafe extern "C" fn PMPI_Pack(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::pack::pack(
-            call,
-            scope.address(inbuf.cast_mut()),
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.address(outbuf),
-            outsize as i64,
-            scope.count_out(position, "position"),
-            scope.handle(comm, "comm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack",
+            always: false,
+            parameters: &[
+                ("inbuf", Buffer),
+                ("incount", Number),
+                ("datatype", Handle),
+                ("outbuf", Buffer),
+                ("outsize", Number),
+                ("position", Pointer),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                inbuf as usize,
+                incount as usize,
+                datatype.bits(),
+                outbuf as usize,
+                outsize as usize,
+                position as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::pack(
+                call,
+                scope.address(inbuf.cast_mut()),
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.address(outbuf),
+                outsize as i64,
+                scope.count_out(position, "position"),
+                scope.handle(comm, "comm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1411,18 +2108,45 @@ pub unsafe extern "C" fn PMPI_Pack_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::pack::pack(
-            call,
-            scope.address(inbuf.cast_mut()),
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.address(outbuf),
-            outsize as i64,
-            scope.count_out(position, "position"),
-            scope.handle(comm, "comm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack_c",
+            always: false,
+            parameters: &[
+                ("inbuf", Buffer),
+                ("incount", Number),
+                ("datatype", Handle),
+                ("outbuf", Buffer),
+                ("outsize", Number),
+                ("position", Pointer),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                inbuf as usize,
+                incount as usize,
+                datatype.bits(),
+                outbuf as usize,
+                outsize as usize,
+                position as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::pack(
+                call,
+                scope.address(inbuf.cast_mut()),
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.address(outbuf),
+                outsize as i64,
+                scope.count_out(position, "position"),
+                scope.handle(comm, "comm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1450,18 +2174,45 @@ pub unsafe extern "C" fn PMPI_Pack_external(
     position: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack_external", always: false }, At::World, |call, scope| unsafe {
-        imp::pack::pack_external(
-            call,
-            scope.text(datarep, "datarep"),
-            scope.address(inbuf.cast_mut()),
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.address(outbuf),
-            outsize as i64,
-            scope.count_out(position, "position"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack_external",
+            always: false,
+            parameters: &[
+                ("datarep", Text),
+                ("inbuf", Buffer),
+                ("incount", Number),
+                ("datatype", Handle),
+                ("outbuf", Buffer),
+                ("outsize", Number),
+                ("position", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datarep as usize,
+                inbuf as usize,
+                incount as usize,
+                datatype.bits(),
+                outbuf as usize,
+                outsize as usize,
+                position as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::pack_external(
+                call,
+                scope.text(datarep, "datarep"),
+                scope.address(inbuf.cast_mut()),
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.address(outbuf),
+                outsize as i64,
+                scope.count_out(position, "position"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1489,18 +2240,45 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
     position: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack_external_c", always: false }, At::World, |call, scope| unsafe {
-        imp::pack::pack_external(
-            call,
-            scope.text(datarep, "datarep"),
-            scope.address(inbuf.cast_mut()),
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.address(outbuf),
-            outsize as i64,
-            scope.count_out(position, "position"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack_external_c",
+            always: false,
+            parameters: &[
+                ("datarep", Text),
+                ("inbuf", Buffer),
+                ("incount", Number),
+                ("datatype", Handle),
+                ("outbuf", Buffer),
+                ("outsize", Number),
+                ("position", Pointer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datarep as usize,
+                inbuf as usize,
+                incount as usize,
+                datatype.bits(),
+                outbuf as usize,
+                outsize as usize,
+                position as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::pack_external(
+                call,
+                scope.text(datarep, "datarep"),
+                scope.address(inbuf.cast_mut()),
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.address(outbuf),
+                outsize as i64,
+                scope.count_out(position, "position"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1525,15 +2303,24 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
     size: *mut MPI_Aint,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack_external_size", always: false }, At::World, |call, scope| unsafe {
-        imp::pack::pack_external_size(
-            call,
-            scope.text(datarep, "datarep"),
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(size, "size"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack_external_size",
+            always: false,
+            parameters: &[("datarep", Text), ("incount", Number), ("datatype", Handle), ("size", Pointer)],
+        },
+        At::World,
+        || [datarep as usize, incount as usize, datatype.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::pack::pack_external_size(
+                call,
+                scope.text(datarep, "datarep"),
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1555,15 +2342,24 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack_external_size_c", always: false }, At::World, |call, scope| unsafe {
-        imp::pack::pack_external_size(
-            call,
-            scope.text(datarep, "datarep"),
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.count_out(size, "size"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack_external_size_c",
+            always: false,
+            parameters: &[("datarep", Text), ("incount", Number), ("datatype", Handle), ("size", Pointer)],
+        },
+        At::World,
+        || [datarep as usize, incount as usize, datatype.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::pack::pack_external_size(
+                call,
+                scope.text(datarep, "datarep"),
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1585,15 +2381,24 @@ pub unsafe extern "C" fn PMPI_Pack_size(
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack_size", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::pack::pack_size(
-            call,
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(comm, "comm"),
-            scope.count_out(size, "size"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack_size",
+            always: false,
+            parameters: &[("incount", Number), ("datatype", Handle), ("comm", Comm), ("size", Pointer)],
+        },
+        At::Comm(comm),
+        || [incount as usize, datatype.bits(), comm.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::pack::pack_size(
+                call,
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(comm, "comm"),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1615,15 +2420,24 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
     size: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pack_size_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::pack::pack_size(
-            call,
-            incount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(comm, "comm"),
-            scope.count_out(size, "size"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pack_size_c",
+            always: false,
+            parameters: &[("incount", Number), ("datatype", Handle), ("comm", Comm), ("size", Pointer)],
+        },
+        At::Comm(comm),
+        || [incount as usize, datatype.bits(), comm.bits(), size as usize],
+        |call, scope| unsafe {
+            imp::pack::pack_size(
+                call,
+                incount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(comm, "comm"),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1640,9 +2454,23 @@ pub unsafe extern "C" fn MPI_Pack_size_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Parrived", always: false }, At::World, |call, scope| unsafe {
-        imp::partitioned::arrived(call, scope.handle(request, "request"), partition, scope.out(flag, "flag"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Parrived",
+            always: false,
+            parameters: &[("request", Handle), ("partition", Number), ("flag", Pointer)],
+        },
+        At::World,
+        || [request.bits(), partition as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::partitioned::arrived(
+                call,
+                scope.handle(request, "request"),
+                partition,
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1654,9 +2482,11 @@ pub unsafe extern "C" fn MPI_Parrived(request: MPI_Request, partition: c_int, fl
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Pcontrol", always: true }, |scope| unsafe {
-        imp::environment::pcontrol(level)
-    })
+    bare(
+        &Function { name: "MPI_Pcontrol", always: true, parameters: &[("level", Number)] },
+        || [level as usize],
+        |scope| unsafe { imp::environment::pcontrol(level) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1668,9 +2498,16 @@ pub unsafe extern "C" fn MPI_Pcontrol(level: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pready", always: false }, At::World, |call, scope| unsafe {
-        imp::partitioned::ready(call, partition, scope.handle(request, "request"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Pready",
+            always: false,
+            parameters: &[("partition", Number), ("request", Handle)],
+        },
+        At::World,
+        || [partition as usize, request.bits()],
+        |call, scope| unsafe { imp::partitioned::ready(call, partition, scope.handle(request, "request")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1686,14 +2523,23 @@ pub unsafe extern "C" fn PMPI_Pready_list(
     request: MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pready_list", always: false }, At::World, |call, scope| unsafe {
-        imp::partitioned::ready_list(
-            call,
-            length,
-            scope.array(array_of_partitions, "array_of_partitions"),
-            scope.handle(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Pready_list",
+            always: false,
+            parameters: &[("length", Number), ("array_of_partitions", Pointer), ("request", Handle)],
+        },
+        At::World,
+        || [length as usize, array_of_partitions as usize, request.bits()],
+        |call, scope| unsafe {
+            imp::partitioned::ready_list(
+                call,
+                length,
+                scope.array(array_of_partitions, "array_of_partitions"),
+                scope.handle(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1713,9 +2559,23 @@ pub unsafe extern "C" fn PMPI_Pready_range(
     request: MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Pready_range", always: false }, At::World, |call, scope| unsafe {
-        imp::partitioned::ready_range(call, partition_low, partition_high, scope.handle(request, "request"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Pready_range",
+            always: false,
+            parameters: &[("partition_low", Number), ("partition_high", Number), ("request", Handle)],
+        },
+        At::World,
+        || [partition_low as usize, partition_high as usize, request.bits()],
+        |call, scope| unsafe {
+            imp::partitioned::ready_range(
+                call,
+                partition_low,
+                partition_high,
+                scope.handle(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1741,20 +2601,51 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Precv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::partitioned::recv_init(
-            call,
-            scope.address(buf),
-            partitions,
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            scope.handle(info, "info"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Precv_init",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("partitions", Number),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                partitions as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::partitioned::recv_init(
+                call,
+                scope.address(buf),
+                partitions,
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                scope.handle(info, "info"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1786,20 +2677,51 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Precv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::partitioned::recv_init(
-            call,
-            scope.address(buf),
-            partitions,
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            scope.handle(info, "info"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Precv_init_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("partitions", Number),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                partitions as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::partitioned::recv_init(
+                call,
+                scope.address(buf),
+                partitions,
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                scope.handle(info, "info"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1828,8 +2750,13 @@ pub unsafe extern "C" fn PMPI_Probe(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Probe", always: false },
+        &Function {
+            name: "MPI_Probe",
+            always: false,
+            parameters: &[("source", Rank), ("tag", Tag), ("comm", Comm), ("status", Status)],
+        },
         At::Comm(comm),
+        || [source as usize, tag as usize, comm.bits(), status as usize],
         |call, scope| unsafe {
             imp::p2p::probe(call, source, tag, scope.handle(comm, "comm"), scope.status_out(status))
         },
@@ -1860,20 +2787,51 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Psend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::partitioned::send_init(
-            call,
-            scope.address(buf.cast_mut()),
-            partitions,
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            scope.handle(info, "info"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Psend_init",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("partitions", Number),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                partitions as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::partitioned::send_init(
+                call,
+                scope.address(buf.cast_mut()),
+                partitions,
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                scope.handle(info, "info"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1905,20 +2863,51 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Psend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::partitioned::send_init(
-            call,
-            scope.address(buf.cast_mut()),
-            partitions,
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            scope.handle(info, "info"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Psend_init_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("partitions", Number),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                partitions as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::partitioned::send_init(
+                call,
+                scope.address(buf.cast_mut()),
+                partitions,
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                scope.handle(info, "info"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1944,14 +2933,23 @@ pub unsafe extern "C" fn PMPI_Publish_name(
     port_name: *const c_char,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Publish_name", always: false }, At::World, |call, scope| unsafe {
-        imp::dynamic::publish_name(
-            call,
-            scope.text(service_name, "service_name"),
-            scope.handle(info, "info"),
-            scope.text(port_name, "port_name"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Publish_name",
+            always: false,
+            parameters: &[("service_name", Text), ("info", Handle), ("port_name", Text)],
+        },
+        At::World,
+        || [service_name as usize, info.bits(), port_name as usize],
+        |call, scope| unsafe {
+            imp::dynamic::publish_name(
+                call,
+                scope.text(service_name, "service_name"),
+                scope.handle(info, "info"),
+                scope.text(port_name, "port_name"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1976,19 +2974,48 @@ pub unsafe extern "C" fn PMPI_Put(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Put", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::put(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Put",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::put(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2029,19 +3056,48 @@ pub unsafe extern "C" fn PMPI_Put_c(
     win: MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Put_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::put(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Put_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::put(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2073,9 +3129,11 @@ pub unsafe extern "C" fn MPI_Put_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    bare(&Function { name: "MPI_Query_thread", always: true }, |scope| unsafe {
-        imp::environment::query_thread(scope.out(provided, "provided"))
-    })
+    bare(
+        &Function { name: "MPI_Query_thread", always: true, parameters: &[("provided", Pointer)] },
+        || [provided as usize],
+        |scope| unsafe { imp::environment::query_thread(scope.out(provided, "provided")) },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -12,6 +12,7 @@ pub mod h_to_i;
 pub mod info;
 pub mod interface;
 pub mod j_to_q;
+pub mod names;
 pub mod r_to_z;
 pub mod session;
 pub mod tool;

@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -39,21 +40,54 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Raccumulate", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::raccumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Raccumulate",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::raccumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -100,21 +134,54 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Raccumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::raccumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Raccumulate_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::raccumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -160,8 +227,31 @@ pub unsafe extern "C" fn PMPI_Recv(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Recv", always: false },
+        &Function {
+            name: "MPI_Recv",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("status", Status),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                source as usize,
+                tag as usize,
+                comm.bits(),
+                status as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::recv(
                 call,
@@ -204,8 +294,31 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Recv_c", always: false },
+        &Function {
+            name: "MPI_Recv_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("status", Status),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                source as usize,
+                tag as usize,
+                comm.bits(),
+                status as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::recv(
                 call,
@@ -246,18 +359,45 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Recv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::recv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Recv_init",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                source as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::recv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -285,18 +425,45 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Recv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::recv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Recv_init_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("source", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                source as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::recv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -324,19 +491,46 @@ pub unsafe extern "C" fn PMPI_Reduce(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -364,19 +558,46 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -406,19 +627,50 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -450,19 +702,50 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -490,16 +773,31 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     op: MPI_Op,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce_local", always: false }, At::World, |call, scope| unsafe {
-        imp::op::reduce_local(
-            call,
-            scope.address(inbuf.cast_mut()),
-            scope.address(inoutbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce_local",
+            always: false,
+            parameters: &[
+                ("inbuf", Buffer),
+                ("inoutbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+            ],
+        },
+        At::World,
+        || [inbuf as usize, inoutbuf as usize, count as usize, datatype.bits(), op.bits()],
+        |call, scope| unsafe {
+            imp::op::reduce_local(
+                call,
+                scope.address(inbuf.cast_mut()),
+                scope.address(inoutbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -523,16 +821,31 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     op: MPI_Op,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce_local_c", always: false }, At::World, |call, scope| unsafe {
-        imp::op::reduce_local(
-            call,
-            scope.address(inbuf.cast_mut()),
-            scope.address(inoutbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce_local_c",
+            always: false,
+            parameters: &[
+                ("inbuf", Buffer),
+                ("inoutbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+            ],
+        },
+        At::World,
+        || [inbuf as usize, inoutbuf as usize, count as usize, datatype.bits(), op.bits()],
+        |call, scope| unsafe {
+            imp::op::reduce_local(
+                call,
+                scope.address(inbuf.cast_mut()),
+                scope.address(inoutbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -557,18 +870,34 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce_scatter", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce_scatter",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, recvcounts as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -595,8 +924,20 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Reduce_scatter_block", always: false },
+        &Function {
+            name: "MPI_Reduce_scatter_block",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, recvcount as usize, datatype.bits(), op.bits(), comm.bits()],
         |call, scope| unsafe {
             imp::collective::reduce_scatter_block(
                 call,
@@ -636,8 +977,20 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Reduce_scatter_block_c", always: false },
+        &Function {
+            name: "MPI_Reduce_scatter_block_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, recvcount as usize, datatype.bits(), op.bits(), comm.bits()],
         |call, scope| unsafe {
             imp::collective::reduce_scatter_block(
                 call,
@@ -679,8 +1032,33 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Reduce_scatter_block_init", always: false },
+        &Function {
+            name: "MPI_Reduce_scatter_block_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::collective::reduce_scatter_block(
                 call,
@@ -724,8 +1102,33 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Reduce_scatter_block_init_c", always: false },
+        &Function {
+            name: "MPI_Reduce_scatter_block_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::collective::reduce_scatter_block(
                 call,
@@ -768,18 +1171,34 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Reduce_scatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            scope.counts(recvcounts, "recvcounts"),
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Reduce_scatter_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, recvcounts as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -808,8 +1227,33 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Reduce_scatter_init", always: false },
+        &Function {
+            name: "MPI_Reduce_scatter_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::collective::reduce_scatter(
                 call,
@@ -853,8 +1297,33 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Reduce_scatter_init_c", always: false },
+        &Function {
+            name: "MPI_Reduce_scatter_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("recvcounts", Pointer),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                recvcounts as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::collective::reduce_scatter(
                 call,
@@ -895,8 +1364,27 @@ pub unsafe extern "C" fn PMPI_Register_datarep(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Register_datarep", always: false },
+        &Function {
+            name: "MPI_Register_datarep",
+            always: false,
+            parameters: &[
+                ("datarep", Text),
+                ("read_conversion_fn", Pointer),
+                ("write_conversion_fn", Pointer),
+                ("dtype_file_extent_fn", Pointer),
+                ("extra_state", Buffer),
+            ],
+        },
         At::File(MPI_FILE_NULL),
+        || {
+            [
+                datarep as usize,
+                read_conversion_fn.map_or(0, |function| function as usize),
+                write_conversion_fn.map_or(0, |function| function as usize),
+                dtype_file_extent_fn.map_or(0, |function| function as usize),
+                extra_state as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::file::register_datarep(
                 call,
@@ -940,8 +1428,27 @@ pub unsafe extern "C" fn PMPI_Register_datarep_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Register_datarep_c", always: false },
+        &Function {
+            name: "MPI_Register_datarep_c",
+            always: false,
+            parameters: &[
+                ("datarep", Text),
+                ("read_conversion_fn", Pointer),
+                ("write_conversion_fn", Pointer),
+                ("dtype_file_extent_fn", Pointer),
+                ("extra_state", Buffer),
+            ],
+        },
         At::File(MPI_FILE_NULL),
+        || {
+            [
+                datarep as usize,
+                read_conversion_fn.map_or(0, |function| function as usize),
+                write_conversion_fn.map_or(0, |function| function as usize),
+                dtype_file_extent_fn.map_or(0, |function| function as usize),
+                extra_state as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::file::register_datarep_c(
                 call,
@@ -978,9 +1485,12 @@ pub unsafe extern "C" fn MPI_Register_datarep_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Remove_error_class", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::remove_class(call, errorclass)
-    })
+    entry(
+        &Function { name: "MPI_Remove_error_class", always: true, parameters: &[("errorclass", Number)] },
+        At::World,
+        || [errorclass as usize],
+        |call, scope| unsafe { imp::error_handler::remove_class(call, errorclass) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -992,9 +1502,12 @@ pub unsafe extern "C" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Remove_error_code", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::remove_code(call, errorcode)
-    })
+    entry(
+        &Function { name: "MPI_Remove_error_code", always: true, parameters: &[("errorcode", Number)] },
+        At::World,
+        || [errorcode as usize],
+        |call, scope| unsafe { imp::error_handler::remove_code(call, errorcode) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1006,9 +1519,12 @@ pub unsafe extern "C" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Remove_error_string", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::remove_string(call, errorcode)
-    })
+    entry(
+        &Function { name: "MPI_Remove_error_string", always: true, parameters: &[("errorcode", Number)] },
+        At::World,
+        || [errorcode as usize],
+        |call, scope| unsafe { imp::error_handler::remove_string(call, errorcode) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1020,9 +1536,12 @@ pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_free(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Request_free", always: false }, At::World, |call, scope| unsafe {
-        imp::request::free(call, scope.handle_out(request, "request"))
-    })
+    entry(
+        &Function { name: "MPI_Request_free", always: false, parameters: &[("request", Pointer)] },
+        At::World,
+        || [request as usize],
+        |call, scope| unsafe { imp::request::free(call, scope.handle_out(request, "request")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1049,14 +1568,23 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Request_get_status", always: false }, At::World, |call, scope| unsafe {
-        imp::request::get_status(
-            call,
-            scope.handle(request, "request"),
-            scope.out(flag, "flag"),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Request_get_status",
+            always: false,
+            parameters: &[("request", Handle), ("flag", Pointer), ("status", Status)],
+        },
+        At::World,
+        || [request.bits(), flag as usize, status as usize],
+        |call, scope| unsafe {
+            imp::request::get_status(
+                call,
+                scope.handle(request, "request"),
+                scope.out(flag, "flag"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1077,15 +1605,29 @@ pub unsafe extern "C" fn PMPI_Request_get_status_all(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Request_get_status_all", always: false }, At::World, |call, scope| unsafe {
-        imp::request::get_status_all(
-            call,
-            count,
-            scope.array(array_of_requests, "array_of_requests"),
-            scope.out(flag, "flag"),
-            scope.statuses(array_of_statuses),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Request_get_status_all",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_requests", Pointer),
+                ("flag", Pointer),
+                ("array_of_statuses", Statuses),
+            ],
+        },
+        At::World,
+        || [count as usize, array_of_requests as usize, flag as usize, array_of_statuses as usize],
+        |call, scope| unsafe {
+            imp::request::get_status_all(
+                call,
+                count,
+                scope.array(array_of_requests, "array_of_requests"),
+                scope.out(flag, "flag"),
+                scope.statuses(array_of_statuses),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1108,16 +1650,31 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Request_get_status_any", always: false }, At::World, |call, scope| unsafe {
-        imp::request::get_status_any(
-            call,
-            count,
-            scope.array(array_of_requests, "array_of_requests"),
-            scope.out(indx, "indx"),
-            scope.out(flag, "flag"),
-            scope.status_out(status),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Request_get_status_any",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_requests", Pointer),
+                ("indx", Pointer),
+                ("flag", Pointer),
+                ("status", Status),
+            ],
+        },
+        At::World,
+        || [count as usize, array_of_requests as usize, indx as usize, flag as usize, status as usize],
+        |call, scope| unsafe {
+            imp::request::get_status_any(
+                call,
+                count,
+                scope.array(array_of_requests, "array_of_requests"),
+                scope.out(indx, "indx"),
+                scope.out(flag, "flag"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1141,16 +1698,39 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Request_get_status_some", always: false }, At::World, |call, scope| unsafe {
-        imp::request::get_status_some(
-            call,
-            incount,
-            scope.array(array_of_requests, "array_of_requests"),
-            scope.out(outcount, "outcount"),
-            scope.array_out(array_of_indices, "array_of_indices"),
-            scope.statuses(array_of_statuses),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Request_get_status_some",
+            always: false,
+            parameters: &[
+                ("incount", Number),
+                ("array_of_requests", Pointer),
+                ("outcount", Pointer),
+                ("array_of_indices", Pointer),
+                ("array_of_statuses", Statuses),
+            ],
+        },
+        At::World,
+        || {
+            [
+                incount as usize,
+                array_of_requests as usize,
+                outcount as usize,
+                array_of_indices as usize,
+                array_of_statuses as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::request::get_status_some(
+                call,
+                incount,
+                scope.array(array_of_requests, "array_of_requests"),
+                scope.out(outcount, "outcount"),
+                scope.array_out(array_of_indices, "array_of_indices"),
+                scope.statuses(array_of_statuses),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1197,20 +1777,51 @@ pub unsafe extern "C" fn PMPI_Rget(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rget", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::rget(
-            call,
-            scope.address(origin_addr),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rget",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::rget(
+                call,
+                scope.address(origin_addr),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1258,24 +1869,63 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rget_accumulate", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::rget_accumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            scope.address(result_addr),
-            result_count as i64,
-            scope.handle(result_datatype, "result_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rget_accumulate",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("result_addr", Buffer),
+                ("result_count", Number),
+                ("result_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                result_addr as usize,
+                result_count as usize,
+                result_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::rget_accumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                scope.address(result_addr),
+                result_count as i64,
+                scope.handle(result_datatype, "result_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1331,24 +1981,63 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rget_accumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::rget_accumulate(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            scope.address(result_addr),
-            result_count as i64,
-            scope.handle(result_datatype, "result_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(op, "op"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rget_accumulate_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("result_addr", Buffer),
+                ("result_count", Number),
+                ("result_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("op", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                result_addr as usize,
+                result_count as usize,
+                result_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                op.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::rget_accumulate(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                scope.address(result_addr),
+                result_count as i64,
+                scope.handle(result_datatype, "result_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(op, "op"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1400,20 +2089,51 @@ pub unsafe extern "C" fn PMPI_Rget_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rget_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::rget(
-            call,
-            scope.address(origin_addr),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rget_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::rget(
+                call,
+                scope.address(origin_addr),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1457,20 +2177,51 @@ pub unsafe extern "C" fn PMPI_Rput(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rput", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::rput(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rput",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::rput(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1514,20 +2265,51 @@ pub unsafe extern "C" fn PMPI_Rput_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rput_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::one_sided::rput(
-            call,
-            scope.address(origin_addr.cast_mut()),
-            origin_count as i64,
-            scope.handle(origin_datatype, "origin_datatype"),
-            target_rank,
-            target_disp as i64,
-            target_count as i64,
-            scope.handle(target_datatype, "target_datatype"),
-            scope.handle(win, "win"),
-            scope.handle_out(request, "request"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rput_c",
+            always: false,
+            parameters: &[
+                ("origin_addr", Buffer),
+                ("origin_count", Number),
+                ("origin_datatype", Handle),
+                ("target_rank", Rank),
+                ("target_disp", Number),
+                ("target_count", Number),
+                ("target_datatype", Handle),
+                ("win", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Win(win),
+        || {
+            [
+                origin_addr as usize,
+                origin_count as usize,
+                origin_datatype.bits(),
+                target_rank as usize,
+                target_disp as usize,
+                target_count as usize,
+                target_datatype.bits(),
+                win.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::one_sided::rput(
+                call,
+                scope.address(origin_addr.cast_mut()),
+                origin_count as i64,
+                scope.handle(origin_datatype, "origin_datatype"),
+                target_rank,
+                target_disp as i64,
+                target_count as i64,
+                scope.handle(target_datatype, "target_datatype"),
+                scope.handle(win, "win"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1570,8 +2352,20 @@ pub unsafe extern "C" fn PMPI_Rsend(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Rsend", always: false },
+        &Function {
+            name: "MPI_Rsend",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -1613,8 +2407,20 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Rsend_c", always: false },
+        &Function {
+            name: "MPI_Rsend_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -1655,19 +2461,46 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rsend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Ready,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rsend_init",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Ready,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1695,19 +2528,46 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rsend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Ready,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Rsend_init_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Ready,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1734,19 +2594,35 @@ pub unsafe extern "C" fn PMPI_Scan(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scan", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Scan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scan",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, count as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Scan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1772,19 +2648,35 @@ pub unsafe extern "C" fn PMPI_Scan_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Scan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scan_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || [sendbuf as usize, recvbuf as usize, count as usize, datatype.bits(), op.bits(), comm.bits()],
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Scan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1812,19 +2704,48 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scan_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Scan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scan_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Scan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1854,19 +2775,48 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scan_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::reduce_everywhere(
-            call,
-            tutti_core::collective::Collective::Scan,
-            scope.address(sendbuf.cast_mut()),
-            scope.address(recvbuf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(op, "op"),
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scan_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("recvbuf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("op", Handle),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                recvbuf as usize,
+                count as usize,
+                datatype.bits(),
+                op.bits(),
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::reduce_everywhere(
+                call,
+                tutti_core::collective::Collective::Scan,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1896,20 +2846,49 @@ pub unsafe extern "C" fn PMPI_Scatter(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatter", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatter",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1939,20 +2918,49 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatter_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1984,20 +2992,53 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatter_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatter_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2035,20 +3076,53 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatter_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatter(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatter_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2085,21 +3159,52 @@ pub unsafe extern "C" fn PMPI_Scatterv(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatterv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatterv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatterv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("displs", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                displs as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatterv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2131,21 +3236,52 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatterv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatterv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatterv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("displs", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                displs as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatterv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2181,21 +3317,56 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatterv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatterv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatterv_init",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("displs", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                displs as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatterv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2235,21 +3406,56 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Scatterv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::collective::scatterv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            scope.counts(sendcounts, "sendcounts"),
-            scope.counts(displs, "displs"),
-            scope.handle(sendtype, "sendtype"),
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            root,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Scatterv_init_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcounts", Pointer),
+                ("displs", Pointer),
+                ("sendtype", Handle),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("root", Rank),
+                ("comm", Comm),
+                ("info", Handle),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcounts as usize,
+                displs as usize,
+                sendtype.bits(),
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                root as usize,
+                comm.bits(),
+                info.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::collective::scatterv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                root,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2286,8 +3492,20 @@ pub unsafe extern "C" fn PMPI_Send(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Send", always: false },
+        &Function {
+            name: "MPI_Send",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2329,8 +3547,20 @@ pub unsafe extern "C" fn PMPI_Send_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Send_c", always: false },
+        &Function {
+            name: "MPI_Send_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2371,19 +3601,46 @@ pub unsafe extern "C" fn PMPI_Send_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Send_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Standard,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Send_init",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Standard,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2411,19 +3668,46 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Send_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Standard,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Send_init_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Standard,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2458,8 +3742,41 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Sendrecv", always: false },
+        &Function {
+            name: "MPI_Sendrecv",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("status", Status),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                dest as usize,
+                sendtag as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                status as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::sendrecv(
                 call,
@@ -2522,8 +3839,41 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Sendrecv_c", always: false },
+        &Function {
+            name: "MPI_Sendrecv_c",
+            always: false,
+            parameters: &[
+                ("sendbuf", Buffer),
+                ("sendcount", Number),
+                ("sendtype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("recvbuf", Buffer),
+                ("recvcount", Number),
+                ("recvtype", Handle),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("status", Status),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                sendbuf as usize,
+                sendcount as usize,
+                sendtype.bits(),
+                dest as usize,
+                sendtag as usize,
+                recvbuf as usize,
+                recvcount as usize,
+                recvtype.bits(),
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                status as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::sendrecv(
                 call,
@@ -2583,8 +3933,35 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Sendrecv_replace", always: false },
+        &Function {
+            name: "MPI_Sendrecv_replace",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("status", Status),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                sendtag as usize,
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                status as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::sendrecv_replace(
                 call,
@@ -2633,8 +4010,35 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Sendrecv_replace_c", always: false },
+        &Function {
+            name: "MPI_Sendrecv_replace_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("sendtag", Tag),
+                ("source", Rank),
+                ("recvtag", Tag),
+                ("comm", Comm),
+                ("status", Status),
+            ],
+        },
         At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                sendtag as usize,
+                source as usize,
+                recvtag as usize,
+                comm.bits(),
+                status as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::p2p::sendrecv_replace(
                 call,
@@ -2680,8 +4084,20 @@ pub unsafe extern "C" fn PMPI_Ssend(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Ssend", always: false },
+        &Function {
+            name: "MPI_Ssend",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2723,8 +4139,20 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         lane::of_comm(comm),
-        &Function { name: "MPI_Ssend_c", always: false },
+        &Function {
+            name: "MPI_Ssend_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+            ],
+        },
         At::Comm(comm),
+        || [buf as usize, count as usize, datatype.bits(), dest as usize, tag as usize, comm.bits()],
         |call, scope| unsafe {
             imp::p2p::send(
                 call,
@@ -2765,19 +4193,46 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ssend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Synchronous,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ssend_init",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Synchronous,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2805,19 +4260,46 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ssend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Synchronous,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Ssend_init_c",
+            always: false,
+            parameters: &[
+                ("buf", Buffer),
+                ("count", Number),
+                ("datatype", Handle),
+                ("dest", Rank),
+                ("tag", Tag),
+                ("comm", Comm),
+                ("request", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                buf as usize,
+                count as usize,
+                datatype.bits(),
+                dest as usize,
+                tag as usize,
+                comm.bits(),
+                request as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Synchronous,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2837,9 +4319,12 @@ pub unsafe extern "C" fn MPI_Ssend_init_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Start", always: false }, At::World, |call, scope| unsafe {
-        imp::request::start(call, scope.handle_out(request, "request"))
-    })
+    entry(
+        &Function { name: "MPI_Start", always: false, parameters: &[("request", Pointer)] },
+        At::World,
+        || [request as usize],
+        |call, scope| unsafe { imp::request::start(call, scope.handle_out(request, "request")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2851,9 +4336,18 @@ pub unsafe extern "C" fn MPI_Start(request: *mut MPI_Request) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Startall", always: false }, At::World, |call, scope| unsafe {
-        imp::request::startall(call, count, scope.array_out(array_of_requests, "array_of_requests"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Startall",
+            always: false,
+            parameters: &[("count", Number), ("array_of_requests", Pointer)],
+        },
+        At::World,
+        || [count as usize, array_of_requests as usize],
+        |call, scope| unsafe {
+            imp::request::startall(call, count, scope.array_out(array_of_requests, "array_of_requests"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2865,9 +4359,18 @@ pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_error(status: *const MPI_Status, error: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_get_error", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_error(call, scope.status(status, "status"), scope.out(error, "error"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_get_error",
+            always: false,
+            parameters: &[("status", Status), ("error", Pointer)],
+        },
+        At::World,
+        || [status as usize, error as usize],
+        |call, scope| unsafe {
+            imp::status::get_error(call, scope.status(status, "status"), scope.out(error, "error"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2879,9 +4382,18 @@ pub unsafe extern "C" fn MPI_Status_get_error(status: *const MPI_Status, error: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_source(status: *const MPI_Status, source: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_get_source", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_source(call, scope.status(status, "status"), scope.out(source, "source"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_get_source",
+            always: false,
+            parameters: &[("status", Status), ("source", Pointer)],
+        },
+        At::World,
+        || [status as usize, source as usize],
+        |call, scope| unsafe {
+            imp::status::get_source(call, scope.status(status, "status"), scope.out(source, "source"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2893,9 +4405,18 @@ pub unsafe extern "C" fn MPI_Status_get_source(status: *const MPI_Status, source
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_get_tag", always: false }, At::World, |call, scope| unsafe {
-        imp::status::get_tag(call, scope.status(status, "status"), scope.out(tag, "tag"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_get_tag",
+            always: false,
+            parameters: &[("status", Status), ("tag", Pointer)],
+        },
+        At::World,
+        || [status as usize, tag as usize],
+        |call, scope| unsafe {
+            imp::status::get_tag(call, scope.status(status, "status"), scope.out(tag, "tag"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2907,9 +4428,16 @@ pub unsafe extern "C" fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_set_cancelled", always: false }, At::World, |call, scope| unsafe {
-        imp::status::set_cancelled(call, scope.status_out(status), flag)
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_set_cancelled",
+            always: false,
+            parameters: &[("status", Status), ("flag", Number)],
+        },
+        At::World,
+        || [status as usize, flag as usize],
+        |call, scope| unsafe { imp::status::set_cancelled(call, scope.status_out(status), flag) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2925,14 +4453,23 @@ pub unsafe extern "C" fn PMPI_Status_set_elements(
     count: c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_set_elements", always: false }, At::World, |call, scope| unsafe {
-        imp::status::set_elements(
-            call,
-            scope.status_out(status),
-            scope.handle(datatype, "datatype"),
-            count as i64,
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_set_elements",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Number)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::set_elements(
+                call,
+                scope.status_out(status),
+                scope.handle(datatype, "datatype"),
+                count as i64,
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2952,14 +4489,23 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_c(
     count: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_set_elements_c", always: false }, At::World, |call, scope| unsafe {
-        imp::status::set_elements(
-            call,
-            scope.status_out(status),
-            scope.handle(datatype, "datatype"),
-            count as i64,
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_set_elements_c",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Number)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::set_elements(
+                call,
+                scope.status_out(status),
+                scope.handle(datatype, "datatype"),
+                count as i64,
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2979,14 +4525,23 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
     count: MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_set_elements_x", always: false }, At::World, |call, scope| unsafe {
-        imp::status::set_elements(
-            call,
-            scope.status_out(status),
-            scope.handle(datatype, "datatype"),
-            count as i64,
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_set_elements_x",
+            always: false,
+            parameters: &[("status", Status), ("datatype", Handle), ("count", Number)],
+        },
+        At::World,
+        || [status as usize, datatype.bits(), count as usize],
+        |call, scope| unsafe {
+            imp::status::set_elements(
+                call,
+                scope.status_out(status),
+                scope.handle(datatype, "datatype"),
+                count as i64,
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3002,9 +4557,16 @@ pub unsafe extern "C" fn MPI_Status_set_elements_x(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_set_error", always: false }, At::World, |call, scope| unsafe {
-        imp::status::set_error(call, scope.status_out(status), error)
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_set_error",
+            always: false,
+            parameters: &[("status", Status), ("error", Number)],
+        },
+        At::World,
+        || [status as usize, error as usize],
+        |call, scope| unsafe { imp::status::set_error(call, scope.status_out(status), error) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3016,9 +4578,16 @@ pub unsafe extern "C" fn MPI_Status_set_error(status: *mut MPI_Status, error: c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_set_source", always: false }, At::World, |call, scope| unsafe {
-        imp::status::set_source(call, scope.status_out(status), source)
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_set_source",
+            always: false,
+            parameters: &[("status", Status), ("source", Rank)],
+        },
+        At::World,
+        || [status as usize, source as usize],
+        |call, scope| unsafe { imp::status::set_source(call, scope.status_out(status), source) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3030,9 +4599,16 @@ pub unsafe extern "C" fn MPI_Status_set_source(status: *mut MPI_Status, source: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Status_set_tag", always: false }, At::World, |call, scope| unsafe {
-        imp::status::set_tag(call, scope.status_out(status), tag)
-    })
+    entry(
+        &Function {
+            name: "MPI_Status_set_tag",
+            always: false,
+            parameters: &[("status", Status), ("tag", Tag)],
+        },
+        At::World,
+        || [status as usize, tag as usize],
+        |call, scope| unsafe { imp::status::set_tag(call, scope.status_out(status), tag) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3050,8 +4626,13 @@ pub unsafe extern "C" fn PMPI_Test(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_request(request) },
-        &Function { name: "MPI_Test", always: false },
+        &Function {
+            name: "MPI_Test",
+            always: false,
+            parameters: &[("request", Pointer), ("flag", Pointer), ("status", Status)],
+        },
         At::World,
+        || [request as usize, flag as usize, status as usize],
         |call, scope| unsafe {
             imp::request::test(
                 call,
@@ -3076,9 +4657,18 @@ pub unsafe extern "C" fn MPI_Test(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Test_cancelled", always: false }, At::World, |call, scope| unsafe {
-        imp::status::test_cancelled(call, scope.status(status, "status"), scope.out(flag, "flag"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Test_cancelled",
+            always: false,
+            parameters: &[("status", Status), ("flag", Pointer)],
+        },
+        At::World,
+        || [status as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::status::test_cancelled(call, scope.status(status, "status"), scope.out(flag, "flag"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3097,8 +4687,18 @@ pub unsafe extern "C" fn PMPI_Testall(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_requests(count, array_of_requests) },
-        &Function { name: "MPI_Testall", always: false },
+        &Function {
+            name: "MPI_Testall",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_requests", Pointer),
+                ("flag", Pointer),
+                ("array_of_statuses", Statuses),
+            ],
+        },
         At::World,
+        || [count as usize, array_of_requests as usize, flag as usize, array_of_statuses as usize],
         |call, scope| unsafe {
             imp::request::testall(
                 call,
@@ -3133,8 +4733,19 @@ pub unsafe extern "C" fn PMPI_Testany(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_requests(count, array_of_requests) },
-        &Function { name: "MPI_Testany", always: false },
+        &Function {
+            name: "MPI_Testany",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_requests", Pointer),
+                ("indx", Pointer),
+                ("flag", Pointer),
+                ("status", Status),
+            ],
+        },
         At::World,
+        || [count as usize, array_of_requests as usize, indx as usize, flag as usize, status as usize],
         |call, scope| unsafe {
             imp::request::testany(
                 call,
@@ -3171,8 +4782,27 @@ pub unsafe extern "C" fn PMPI_Testsome(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_requests(incount, array_of_requests) },
-        &Function { name: "MPI_Testsome", always: false },
+        &Function {
+            name: "MPI_Testsome",
+            always: false,
+            parameters: &[
+                ("incount", Number),
+                ("array_of_requests", Pointer),
+                ("outcount", Pointer),
+                ("array_of_indices", Pointer),
+                ("array_of_statuses", Statuses),
+            ],
+        },
         At::World,
+        || {
+            [
+                incount as usize,
+                array_of_requests as usize,
+                outcount as usize,
+                array_of_indices as usize,
+                array_of_statuses as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::request::testsome(
                 call,
@@ -3201,9 +4831,18 @@ pub unsafe extern "C" fn MPI_Testsome(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Topo_test", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::topology::topo_test(call, scope.handle(comm, "comm"), scope.out(status, "status"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Topo_test",
+            always: false,
+            parameters: &[("comm", Comm), ("status", Pointer)],
+        },
+        At::Comm(comm),
+        || [comm.bits(), status as usize],
+        |call, scope| unsafe {
+            imp::topology::topo_test(call, scope.handle(comm, "comm"), scope.out(status, "status"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3223,18 +4862,45 @@ pub unsafe extern "C" fn PMPI_Unpack(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Unpack", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::pack::unpack(
-            call,
-            scope.address(inbuf.cast_mut()),
-            insize as i64,
-            scope.count_out(position, "position"),
-            scope.address(outbuf),
-            outcount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(comm, "comm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Unpack",
+            always: false,
+            parameters: &[
+                ("inbuf", Buffer),
+                ("insize", Number),
+                ("position", Pointer),
+                ("outbuf", Buffer),
+                ("outcount", Number),
+                ("datatype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                inbuf as usize,
+                insize as usize,
+                position as usize,
+                outbuf as usize,
+                outcount as usize,
+                datatype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::unpack(
+                call,
+                scope.address(inbuf.cast_mut()),
+                insize as i64,
+                scope.count_out(position, "position"),
+                scope.address(outbuf),
+                outcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(comm, "comm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3262,18 +4928,45 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Unpack_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::pack::unpack(
-            call,
-            scope.address(inbuf.cast_mut()),
-            insize as i64,
-            scope.count_out(position, "position"),
-            scope.address(outbuf),
-            outcount as i64,
-            scope.handle(datatype, "datatype"),
-            scope.handle(comm, "comm"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Unpack_c",
+            always: false,
+            parameters: &[
+                ("inbuf", Buffer),
+                ("insize", Number),
+                ("position", Pointer),
+                ("outbuf", Buffer),
+                ("outcount", Number),
+                ("datatype", Handle),
+                ("comm", Comm),
+            ],
+        },
+        At::Comm(comm),
+        || {
+            [
+                inbuf as usize,
+                insize as usize,
+                position as usize,
+                outbuf as usize,
+                outcount as usize,
+                datatype.bits(),
+                comm.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::unpack(
+                call,
+                scope.address(inbuf.cast_mut()),
+                insize as i64,
+                scope.count_out(position, "position"),
+                scope.address(outbuf),
+                outcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(comm, "comm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3301,18 +4994,45 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Unpack_external", always: false }, At::World, |call, scope| unsafe {
-        imp::pack::unpack_external(
-            call,
-            scope.text(datarep, "datarep"),
-            scope.address(inbuf.cast_mut()),
-            insize as i64,
-            scope.count_out(position, "position"),
-            scope.address(outbuf),
-            outcount as i64,
-            scope.handle(datatype, "datatype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Unpack_external",
+            always: false,
+            parameters: &[
+                ("datarep", Text),
+                ("inbuf", Buffer),
+                ("insize", Number),
+                ("position", Pointer),
+                ("outbuf", Buffer),
+                ("outcount", Number),
+                ("datatype", Handle),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datarep as usize,
+                inbuf as usize,
+                insize as usize,
+                position as usize,
+                outbuf as usize,
+                outcount as usize,
+                datatype.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::unpack_external(
+                call,
+                scope.text(datarep, "datarep"),
+                scope.address(inbuf.cast_mut()),
+                insize as i64,
+                scope.count_out(position, "position"),
+                scope.address(outbuf),
+                outcount as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3340,18 +5060,45 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
     datatype: MPI_Datatype,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Unpack_external_c", always: false }, At::World, |call, scope| unsafe {
-        imp::pack::unpack_external(
-            call,
-            scope.text(datarep, "datarep"),
-            scope.address(inbuf.cast_mut()),
-            insize as i64,
-            scope.count_out(position, "position"),
-            scope.address(outbuf),
-            outcount as i64,
-            scope.handle(datatype, "datatype"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Unpack_external_c",
+            always: false,
+            parameters: &[
+                ("datarep", Text),
+                ("inbuf", Buffer),
+                ("insize", Number),
+                ("position", Pointer),
+                ("outbuf", Buffer),
+                ("outcount", Number),
+                ("datatype", Handle),
+            ],
+        },
+        At::World,
+        || {
+            [
+                datarep as usize,
+                inbuf as usize,
+                insize as usize,
+                position as usize,
+                outbuf as usize,
+                outcount as usize,
+                datatype.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::pack::unpack_external(
+                call,
+                scope.text(datarep, "datarep"),
+                scope.address(inbuf.cast_mut()),
+                insize as i64,
+                scope.count_out(position, "position"),
+                scope.address(outbuf),
+                outcount as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3375,14 +5122,23 @@ pub unsafe extern "C" fn PMPI_Unpublish_name(
     port_name: *const c_char,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Unpublish_name", always: false }, At::World, |call, scope| unsafe {
-        imp::dynamic::unpublish_name(
-            call,
-            scope.text(service_name, "service_name"),
-            scope.handle(info, "info"),
-            scope.text(port_name, "port_name"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Unpublish_name",
+            always: false,
+            parameters: &[("service_name", Text), ("info", Handle), ("port_name", Text)],
+        },
+        At::World,
+        || [service_name as usize, info.bits(), port_name as usize],
+        |call, scope| unsafe {
+            imp::dynamic::unpublish_name(
+                call,
+                scope.text(service_name, "service_name"),
+                scope.handle(info, "info"),
+                scope.text(port_name, "port_name"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3400,8 +5156,13 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_S
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_request(request) },
-        &Function { name: "MPI_Wait", always: false },
+        &Function {
+            name: "MPI_Wait",
+            always: false,
+            parameters: &[("request", Pointer), ("status", Status)],
+        },
         At::World,
+        || [request as usize, status as usize],
         |call, scope| unsafe {
             imp::request::wait(call, scope.handle_out(request, "request"), scope.status_out(status))
         },
@@ -3423,8 +5184,13 @@ pub unsafe extern "C" fn PMPI_Waitall(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_requests(count, array_of_requests) },
-        &Function { name: "MPI_Waitall", always: false },
+        &Function {
+            name: "MPI_Waitall",
+            always: false,
+            parameters: &[("count", Number), ("array_of_requests", Pointer), ("array_of_statuses", Statuses)],
+        },
         At::World,
+        || [count as usize, array_of_requests as usize, array_of_statuses as usize],
         |call, scope| unsafe {
             imp::request::waitall(
                 call,
@@ -3456,8 +5222,18 @@ pub unsafe extern "C" fn PMPI_Waitany(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_requests(count, array_of_requests) },
-        &Function { name: "MPI_Waitany", always: false },
+        &Function {
+            name: "MPI_Waitany",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_requests", Pointer),
+                ("indx", Pointer),
+                ("status", Status),
+            ],
+        },
         At::World,
+        || [count as usize, array_of_requests as usize, indx as usize, status as usize],
         |call, scope| unsafe {
             imp::request::waitany(
                 call,
@@ -3492,8 +5268,27 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry_in(
         unsafe { lane::of_requests(incount, array_of_requests) },
-        &Function { name: "MPI_Waitsome", always: false },
+        &Function {
+            name: "MPI_Waitsome",
+            always: false,
+            parameters: &[
+                ("incount", Number),
+                ("array_of_requests", Pointer),
+                ("outcount", Pointer),
+                ("array_of_indices", Pointer),
+                ("array_of_statuses", Statuses),
+            ],
+        },
         At::World,
+        || {
+            [
+                incount as usize,
+                array_of_requests as usize,
+                outcount as usize,
+                array_of_indices as usize,
+                array_of_statuses as usize,
+            ]
+        },
         |call, scope| unsafe {
             imp::request::waitsome(
                 call,

@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -33,8 +34,13 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_attach_buffer", always: true },
+        &Function {
+            name: "MPI_Session_attach_buffer",
+            always: true,
+            parameters: &[("session", Handle), ("buffer", Buffer), ("size", Number)],
+        },
         At::Session(session),
+        || [session.bits(), buffer as usize, size as usize],
         |call, scope| unsafe {
             imp::buffered::session_attach(
                 call,
@@ -64,8 +70,13 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_attach_buffer_c", always: true },
+        &Function {
+            name: "MPI_Session_attach_buffer_c",
+            always: true,
+            parameters: &[("session", Handle), ("buffer", Buffer), ("size", Number)],
+        },
         At::Session(session),
+        || [session.bits(), buffer as usize, size as usize],
         |call, scope| unsafe {
             imp::buffered::session_attach(
                 call,
@@ -91,8 +102,13 @@ pub unsafe extern "C" fn MPI_Session_attach_buffer_c(
 pub unsafe extern "C" fn PMPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_call_errhandler", always: true },
+        &Function {
+            name: "MPI_Session_call_errhandler",
+            always: true,
+            parameters: &[("session", Handle), ("errorcode", Number)],
+        },
         At::Session(session),
+        || [session.bits(), errorcode as usize],
         |call, scope| unsafe {
             imp::session::call_errhandler(call, scope.handle(session, "session"), errorcode)
         },
@@ -112,8 +128,13 @@ pub unsafe extern "C" fn PMPI_Session_create_errhandler(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_create_errhandler", always: true },
+        &Function {
+            name: "MPI_Session_create_errhandler",
+            always: true,
+            parameters: &[("session_errhandler_fn", Pointer), ("errhandler", Pointer)],
+        },
         At::World,
+        || [session_errhandler_fn.map_or(0, |function| function as usize), errhandler as usize],
         |call, scope| unsafe {
             imp::error_handler::create_session(
                 call,
@@ -141,8 +162,13 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_detach_buffer", always: true },
+        &Function {
+            name: "MPI_Session_detach_buffer",
+            always: true,
+            parameters: &[("session", Handle), ("buffer_addr", Buffer), ("size", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), buffer_addr as usize, size as usize],
         |call, scope| unsafe {
             imp::buffered::session_detach(
                 call,
@@ -172,8 +198,13 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_detach_buffer_c", always: true },
+        &Function {
+            name: "MPI_Session_detach_buffer_c",
+            always: true,
+            parameters: &[("session", Handle), ("buffer_addr", Buffer), ("size", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), buffer_addr as usize, size as usize],
         |call, scope| unsafe {
             imp::buffered::session_detach(
                 call,
@@ -198,9 +229,12 @@ pub unsafe extern "C" fn MPI_Session_detach_buffer_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Session_finalize", always: true }, At::World, |call, scope| unsafe {
-        imp::session::finalize(call, scope.handle_out(session, "session"))
-    })
+    entry(
+        &Function { name: "MPI_Session_finalize", always: true, parameters: &[("session", Pointer)] },
+        At::World,
+        || [session as usize],
+        |call, scope| unsafe { imp::session::finalize(call, scope.handle_out(session, "session")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -213,8 +247,9 @@ pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_in
 pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_flush_buffer", always: true },
+        &Function { name: "MPI_Session_flush_buffer", always: true, parameters: &[("session", Handle)] },
         At::Session(session),
+        || [session.bits()],
         |call, scope| unsafe { imp::buffered::session_flush(call, scope.handle(session, "session")) },
     )
 }
@@ -243,8 +278,13 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_get_errhandler", always: true },
+        &Function {
+            name: "MPI_Session_get_errhandler",
+            always: true,
+            parameters: &[("session", Handle), ("errhandler", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), errhandler as usize],
         |call, scope| unsafe {
             imp::session::get_errhandler(
                 call,
@@ -268,8 +308,13 @@ pub unsafe extern "C" fn MPI_Session_get_errhandler(
 pub unsafe extern "C" fn PMPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_get_info", always: true },
+        &Function {
+            name: "MPI_Session_get_info",
+            always: true,
+            parameters: &[("session", Handle), ("info_used", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), info_used as usize],
         |call, scope| unsafe {
             imp::session::get_info(
                 call,
@@ -296,8 +341,19 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_get_nth_pset", always: true },
+        &Function {
+            name: "MPI_Session_get_nth_pset",
+            always: true,
+            parameters: &[
+                ("session", Handle),
+                ("info", Handle),
+                ("n", Number),
+                ("pset_len", Pointer),
+                ("pset_name", Pointer),
+            ],
+        },
         At::Session(session),
+        || [session.bits(), info.bits(), n as usize, pset_len as usize, pset_name as usize],
         |call, scope| unsafe {
             imp::session::get_nth_pset(
                 call,
@@ -331,8 +387,13 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_get_num_psets", always: true },
+        &Function {
+            name: "MPI_Session_get_num_psets",
+            always: true,
+            parameters: &[("session", Handle), ("info", Handle), ("npset_names", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), info.bits(), npset_names as usize],
         |call, scope| unsafe {
             imp::session::get_num_psets(
                 call,
@@ -362,8 +423,13 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_get_pset_info", always: true },
+        &Function {
+            name: "MPI_Session_get_pset_info",
+            always: true,
+            parameters: &[("session", Handle), ("pset_name", Text), ("info", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), pset_name as usize, info as usize],
         |call, scope| unsafe {
             imp::session::get_pset_info(
                 call,
@@ -392,8 +458,13 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_iflush_buffer", always: true },
+        &Function {
+            name: "MPI_Session_iflush_buffer",
+            always: true,
+            parameters: &[("session", Handle), ("request", Pointer)],
+        },
         At::Session(session),
+        || [session.bits(), request as usize],
         |call, scope| unsafe {
             imp::buffered::session_iflush(
                 call,
@@ -417,14 +488,23 @@ pub unsafe extern "C" fn PMPI_Session_init(
     session: *mut MPI_Session,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Session_init", always: true }, At::World, |call, scope| unsafe {
-        imp::session::init(
-            call,
-            scope.handle(info, "info"),
-            scope.handle(errhandler, "errhandler"),
-            scope.handle_out(session, "session"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Session_init",
+            always: true,
+            parameters: &[("info", Handle), ("errhandler", Handle), ("session", Pointer)],
+        },
+        At::World,
+        || [info.bits(), errhandler.bits(), session as usize],
+        |call, scope| unsafe {
+            imp::session::init(
+                call,
+                scope.handle(info, "info"),
+                scope.handle(errhandler, "errhandler"),
+                scope.handle_out(session, "session"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -444,8 +524,13 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Session_set_errhandler", always: true },
+        &Function {
+            name: "MPI_Session_set_errhandler",
+            always: true,
+            parameters: &[("session", Handle), ("errhandler", Handle)],
+        },
         At::Session(session),
+        || [session.bits(), errhandler.bits()],
         |call, scope| unsafe {
             imp::session::set_errhandler(
                 call,

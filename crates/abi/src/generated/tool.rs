@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -28,9 +29,12 @@ use crate::types::*;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_changed", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_changed(call, scope.out(update_number, "update_number"))
-    })
+    entry(
+        &Function { name: "MPI_T_category_changed", always: true, parameters: &[("update_number", Pointer)] },
+        At::Tool,
+        || [update_number as usize],
+        |call, scope| unsafe { imp::tool::category_changed(call, scope.out(update_number, "update_number")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -46,9 +50,18 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     indices: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_categories", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_categories(call, cat_index, len, scope.array_out(indices, "indices"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_category_get_categories",
+            always: true,
+            parameters: &[("cat_index", Number), ("len", Number), ("indices", Pointer)],
+        },
+        At::Tool,
+        || [cat_index as usize, len as usize, indices as usize],
+        |call, scope| unsafe {
+            imp::tool::category_get_categories(call, cat_index, len, scope.array_out(indices, "indices"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -68,9 +81,18 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     indices: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_cvars", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_cvars(call, cat_index, len, scope.array_out(indices, "indices"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_category_get_cvars",
+            always: true,
+            parameters: &[("cat_index", Number), ("len", Number), ("indices", Pointer)],
+        },
+        At::Tool,
+        || [cat_index as usize, len as usize, indices as usize],
+        |call, scope| unsafe {
+            imp::tool::category_get_cvars(call, cat_index, len, scope.array_out(indices, "indices"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -90,9 +112,18 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     indices: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_events", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_events(call, cat_index, len, scope.array_out(indices, "indices"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_category_get_events",
+            always: true,
+            parameters: &[("cat_index", Number), ("len", Number), ("indices", Pointer)],
+        },
+        At::Tool,
+        || [cat_index as usize, len as usize, indices as usize],
+        |call, scope| unsafe {
+            imp::tool::category_get_events(call, cat_index, len, scope.array_out(indices, "indices"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -108,9 +139,18 @@ pub unsafe extern "C" fn MPI_T_category_get_events(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_index", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_index(call, scope.text(name, "name"), scope.out(cat_index, "cat_index"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_category_get_index",
+            always: true,
+            parameters: &[("name", Text), ("cat_index", Pointer)],
+        },
+        At::Tool,
+        || [name as usize, cat_index as usize],
+        |call, scope| unsafe {
+            imp::tool::category_get_index(call, scope.text(name, "name"), scope.out(cat_index, "cat_index"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -131,19 +171,48 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
     num_categories: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_info(
-            call,
-            cat_index,
-            scope.text_out(name, "name"),
-            scope.out(name_len, "name_len"),
-            scope.text_out(desc, "desc"),
-            scope.out(desc_len, "desc_len"),
-            scope.out(num_cvars, "num_cvars"),
-            scope.out(num_pvars, "num_pvars"),
-            scope.out(num_categories, "num_categories"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_category_get_info",
+            always: true,
+            parameters: &[
+                ("cat_index", Number),
+                ("name", Pointer),
+                ("name_len", Pointer),
+                ("desc", Pointer),
+                ("desc_len", Pointer),
+                ("num_cvars", Pointer),
+                ("num_pvars", Pointer),
+                ("num_categories", Pointer),
+            ],
+        },
+        At::Tool,
+        || {
+            [
+                cat_index as usize,
+                name as usize,
+                name_len as usize,
+                desc as usize,
+                desc_len as usize,
+                num_cvars as usize,
+                num_pvars as usize,
+                num_categories as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::tool::category_get_info(
+                call,
+                cat_index,
+                scope.text_out(name, "name"),
+                scope.out(name_len, "name_len"),
+                scope.text_out(desc, "desc"),
+                scope.out(desc_len, "desc_len"),
+                scope.out(num_cvars, "num_cvars"),
+                scope.out(num_pvars, "num_pvars"),
+                scope.out(num_categories, "num_categories"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -175,9 +244,12 @@ pub unsafe extern "C" fn MPI_T_category_get_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_num", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_num(call, scope.out(num_cat, "num_cat"))
-    })
+    entry(
+        &Function { name: "MPI_T_category_get_num", always: true, parameters: &[("num_cat", Pointer)] },
+        At::Tool,
+        || [num_cat as usize],
+        |call, scope| unsafe { imp::tool::category_get_num(call, scope.out(num_cat, "num_cat")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -189,9 +261,18 @@ pub unsafe extern "C" fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num_events(cat_index: c_int, num_events: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_num_events", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_num_events(call, cat_index, scope.out(num_events, "num_events"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_category_get_num_events",
+            always: true,
+            parameters: &[("cat_index", Number), ("num_events", Pointer)],
+        },
+        At::Tool,
+        || [cat_index as usize, num_events as usize],
+        |call, scope| unsafe {
+            imp::tool::category_get_num_events(call, cat_index, scope.out(num_events, "num_events"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -207,9 +288,18 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     indices: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_category_get_pvars", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::category_get_pvars(call, cat_index, len, scope.array_out(indices, "indices"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_category_get_pvars",
+            always: true,
+            parameters: &[("cat_index", Number), ("len", Number), ("indices", Pointer)],
+        },
+        At::Tool,
+        || [cat_index as usize, len as usize, indices as usize],
+        |call, scope| unsafe {
+            imp::tool::category_get_pvars(call, cat_index, len, scope.array_out(indices, "indices"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -225,9 +315,18 @@ pub unsafe extern "C" fn MPI_T_category_get_pvars(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_cvar_get_index", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::cvar_get_index(call, scope.text(name, "name"), scope.out(cvar_index, "cvar_index"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_cvar_get_index",
+            always: true,
+            parameters: &[("name", Text), ("cvar_index", Pointer)],
+        },
+        At::Tool,
+        || [name as usize, cvar_index as usize],
+        |call, scope| unsafe {
+            imp::tool::cvar_get_index(call, scope.text(name, "name"), scope.out(cvar_index, "cvar_index"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -250,21 +349,54 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     scope_: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_cvar_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::cvar_get_info(
-            call,
-            cvar_index,
-            scope.text_out(name, "name"),
-            scope.out(name_len, "name_len"),
-            scope.out(verbosity, "verbosity"),
-            scope.handle_out(datatype, "datatype"),
-            scope.out(enumtype, "enumtype"),
-            scope.text_out(desc, "desc"),
-            scope.out(desc_len, "desc_len"),
-            scope.out(bind, "bind"),
-            scope.out(scope_, "scope"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_cvar_get_info",
+            always: true,
+            parameters: &[
+                ("cvar_index", Number),
+                ("name", Pointer),
+                ("name_len", Pointer),
+                ("verbosity", Pointer),
+                ("datatype", Pointer),
+                ("enumtype", Pointer),
+                ("desc", Pointer),
+                ("desc_len", Pointer),
+                ("bind", Pointer),
+                ("scope", Pointer),
+            ],
+        },
+        At::Tool,
+        || {
+            [
+                cvar_index as usize,
+                name as usize,
+                name_len as usize,
+                verbosity as usize,
+                datatype as usize,
+                enumtype as usize,
+                desc as usize,
+                desc_len as usize,
+                bind as usize,
+                scope_ as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::tool::cvar_get_info(
+                call,
+                cvar_index,
+                scope.text_out(name, "name"),
+                scope.out(name_len, "name_len"),
+                scope.out(verbosity, "verbosity"),
+                scope.handle_out(datatype, "datatype"),
+                scope.out(enumtype, "enumtype"),
+                scope.text_out(desc, "desc"),
+                scope.out(desc_len, "desc_len"),
+                scope.out(bind, "bind"),
+                scope.out(scope_, "scope"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -291,9 +423,12 @@ pub unsafe extern "C" fn MPI_T_cvar_get_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_cvar_get_num", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::cvar_get_num(call, scope.out(num_cvar, "num_cvar"))
-    })
+    entry(
+        &Function { name: "MPI_T_cvar_get_num", always: true, parameters: &[("num_cvar", Pointer)] },
+        At::Tool,
+        || [num_cvar as usize],
+        |call, scope| unsafe { imp::tool::cvar_get_num(call, scope.out(num_cvar, "num_cvar")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -310,15 +445,29 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_cvar_handle_alloc", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::cvar_handle_alloc(
-            call,
-            cvar_index,
-            scope.address(obj_handle),
-            scope.out(handle, "handle"),
-            scope.out(count, "count"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_cvar_handle_alloc",
+            always: true,
+            parameters: &[
+                ("cvar_index", Number),
+                ("obj_handle", Buffer),
+                ("handle", Pointer),
+                ("count", Pointer),
+            ],
+        },
+        At::Tool,
+        || [cvar_index as usize, obj_handle as usize, handle as usize, count as usize],
+        |call, scope| unsafe {
+            imp::tool::cvar_handle_alloc(
+                call,
+                cvar_index,
+                scope.address(obj_handle),
+                scope.out(handle, "handle"),
+                scope.out(count, "count"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -335,9 +484,12 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_cvar_handle_free", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::cvar_handle_free(call, scope.out(handle, "handle"))
-    })
+    entry(
+        &Function { name: "MPI_T_cvar_handle_free", always: true, parameters: &[("handle", Pointer)] },
+        At::Tool,
+        || [handle as usize],
+        |call, scope| unsafe { imp::tool::cvar_handle_free(call, scope.out(handle, "handle")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -349,9 +501,16 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_cvar_read", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::cvar_read(call, handle, scope.address(buf))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_cvar_read",
+            always: true,
+            parameters: &[("handle", Pointer), ("buf", Buffer)],
+        },
+        At::Tool,
+        || [handle as usize, buf as usize],
+        |call, scope| unsafe { imp::tool::cvar_read(call, handle, scope.address(buf)) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -363,9 +522,16 @@ pub unsafe extern "C" fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_cvar_write", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::cvar_write(call, handle, scope.address(buf.cast_mut()))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_cvar_write",
+            always: true,
+            parameters: &[("handle", Pointer), ("buf", Buffer)],
+        },
+        At::Tool,
+        || [handle as usize, buf as usize],
+        |call, scope| unsafe { imp::tool::cvar_write(call, handle, scope.address(buf.cast_mut())) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -382,15 +548,24 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     name_len: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_enum_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::enum_get_info(
-            call,
-            enumtype,
-            scope.out(num, "num"),
-            scope.text_out(name, "name"),
-            scope.out(name_len, "name_len"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_enum_get_info",
+            always: true,
+            parameters: &[("enumtype", Pointer), ("num", Pointer), ("name", Pointer), ("name_len", Pointer)],
+        },
+        At::Tool,
+        || [enumtype as usize, num as usize, name as usize, name_len as usize],
+        |call, scope| unsafe {
+            imp::tool::enum_get_info(
+                call,
+                enumtype,
+                scope.out(num, "num"),
+                scope.text_out(name, "name"),
+                scope.out(name_len, "name_len"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -413,16 +588,31 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     name_len: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_enum_get_item", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::enum_get_item(
-            call,
-            enumtype,
-            indx,
-            scope.out(value, "value"),
-            scope.text_out(name, "name"),
-            scope.out(name_len, "name_len"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_enum_get_item",
+            always: true,
+            parameters: &[
+                ("enumtype", Pointer),
+                ("indx", Number),
+                ("value", Pointer),
+                ("name", Pointer),
+                ("name_len", Pointer),
+            ],
+        },
+        At::Tool,
+        || [enumtype as usize, indx as usize, value as usize, name as usize, name_len as usize],
+        |call, scope| unsafe {
+            imp::tool::enum_get_item(
+                call,
+                enumtype,
+                indx,
+                scope.out(value, "value"),
+                scope.text_out(name, "name"),
+                scope.out(name_len, "name_len"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -444,14 +634,23 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     info_used: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_callback_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_callback_get_info(
-            call,
-            event_registration,
-            cb_safety,
-            scope.handle_out(info_used, "info_used"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_callback_get_info",
+            always: true,
+            parameters: &[("event_registration", Pointer), ("cb_safety", Number), ("info_used", Pointer)],
+        },
+        At::Tool,
+        || [event_registration as usize, cb_safety as usize, info_used as usize],
+        |call, scope| unsafe {
+            imp::tool::event_callback_get_info(
+                call,
+                event_registration,
+                cb_safety,
+                scope.handle_out(info_used, "info_used"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -471,9 +670,23 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     info: MPI_Info,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_callback_set_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_callback_set_info(call, event_registration, cb_safety, scope.handle(info, "info"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_callback_set_info",
+            always: true,
+            parameters: &[("event_registration", Pointer), ("cb_safety", Number), ("info", Handle)],
+        },
+        At::Tool,
+        || [event_registration as usize, cb_safety as usize, info.bits()],
+        |call, scope| unsafe {
+            imp::tool::event_callback_set_info(
+                call,
+                event_registration,
+                cb_safety,
+                scope.handle(info, "info"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -492,9 +705,16 @@ pub unsafe extern "C" fn PMPI_T_event_copy(
     buffer: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_copy", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_copy(call, event_instance, scope.address(buffer))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_copy",
+            always: true,
+            parameters: &[("event_instance", Pointer), ("buffer", Buffer)],
+        },
+        At::Tool,
+        || [event_instance as usize, buffer as usize],
+        |call, scope| unsafe { imp::tool::event_copy(call, event_instance, scope.address(buffer)) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -509,9 +729,18 @@ pub unsafe extern "C" fn MPI_T_event_copy(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_index(name: *const c_char, event_index: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_get_index", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_get_index(call, scope.text(name, "name"), scope.out(event_index, "event_index"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_get_index",
+            always: true,
+            parameters: &[("name", Text), ("event_index", Pointer)],
+        },
+        At::Tool,
+        || [name as usize, event_index as usize],
+        |call, scope| unsafe {
+            imp::tool::event_get_index(call, scope.text(name, "name"), scope.out(event_index, "event_index"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -536,23 +765,60 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     bind: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_get_info(
-            call,
-            event_index,
-            scope.text_out(name, "name"),
-            scope.out(name_len, "name_len"),
-            scope.out(verbosity, "verbosity"),
-            scope.array_out(array_of_datatypes, "array_of_datatypes"),
-            scope.array_out(array_of_displacements, "array_of_displacements"),
-            scope.out(num_elements, "num_elements"),
-            scope.out(enumtype, "enumtype"),
-            scope.handle_out(info, "info"),
-            scope.text_out(desc, "desc"),
-            scope.out(desc_len, "desc_len"),
-            scope.out(bind, "bind"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_get_info",
+            always: true,
+            parameters: &[
+                ("event_index", Number),
+                ("name", Pointer),
+                ("name_len", Pointer),
+                ("verbosity", Pointer),
+                ("array_of_datatypes", Pointer),
+                ("array_of_displacements", Pointer),
+                ("num_elements", Pointer),
+                ("enumtype", Pointer),
+                ("info", Pointer),
+                ("desc", Pointer),
+                ("desc_len", Pointer),
+                ("bind", Pointer),
+            ],
+        },
+        At::Tool,
+        || {
+            [
+                event_index as usize,
+                name as usize,
+                name_len as usize,
+                verbosity as usize,
+                array_of_datatypes as usize,
+                array_of_displacements as usize,
+                num_elements as usize,
+                enumtype as usize,
+                info as usize,
+                desc as usize,
+                desc_len as usize,
+                bind as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::tool::event_get_info(
+                call,
+                event_index,
+                scope.text_out(name, "name"),
+                scope.out(name_len, "name_len"),
+                scope.out(verbosity, "verbosity"),
+                scope.array_out(array_of_datatypes, "array_of_datatypes"),
+                scope.array_out(array_of_displacements, "array_of_displacements"),
+                scope.out(num_elements, "num_elements"),
+                scope.out(enumtype, "enumtype"),
+                scope.handle_out(info, "info"),
+                scope.text_out(desc, "desc"),
+                scope.out(desc_len, "desc_len"),
+                scope.out(bind, "bind"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -592,9 +858,12 @@ pub unsafe extern "C" fn MPI_T_event_get_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_get_num", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_get_num(call, scope.out(num_events, "num_events"))
-    })
+    entry(
+        &Function { name: "MPI_T_event_get_num", always: true, parameters: &[("num_events", Pointer)] },
+        At::Tool,
+        || [num_events as usize],
+        |call, scope| unsafe { imp::tool::event_get_num(call, scope.out(num_events, "num_events")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -609,9 +878,18 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     source_index: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_get_source", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_get_source(call, event_instance, scope.out(source_index, "source_index"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_get_source",
+            always: true,
+            parameters: &[("event_instance", Pointer), ("source_index", Pointer)],
+        },
+        At::Tool,
+        || [event_instance as usize, source_index as usize],
+        |call, scope| unsafe {
+            imp::tool::event_get_source(call, event_instance, scope.out(source_index, "source_index"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -629,9 +907,22 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     event_timestamp: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_get_timestamp", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_get_timestamp(call, event_instance, scope.out(event_timestamp, "event_timestamp"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_get_timestamp",
+            always: true,
+            parameters: &[("event_instance", Pointer), ("event_timestamp", Pointer)],
+        },
+        At::Tool,
+        || [event_instance as usize, event_timestamp as usize],
+        |call, scope| unsafe {
+            imp::tool::event_get_timestamp(
+                call,
+                event_instance,
+                scope.out(event_timestamp, "event_timestamp"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -651,15 +942,29 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     event_registration: *mut MPI_T_event_registration,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_handle_alloc", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_handle_alloc(
-            call,
-            event_index,
-            scope.address(obj_handle),
-            scope.handle(info, "info"),
-            scope.out(event_registration, "event_registration"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_handle_alloc",
+            always: true,
+            parameters: &[
+                ("event_index", Number),
+                ("obj_handle", Buffer),
+                ("info", Handle),
+                ("event_registration", Pointer),
+            ],
+        },
+        At::Tool,
+        || [event_index as usize, obj_handle as usize, info.bits(), event_registration as usize],
+        |call, scope| unsafe {
+            imp::tool::event_handle_alloc(
+                call,
+                event_index,
+                scope.address(obj_handle),
+                scope.handle(info, "info"),
+                scope.out(event_registration, "event_registration"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -680,9 +985,28 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
     free_cb_function: Option<MPI_T_event_free_cb_function>,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_handle_free", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_handle_free(call, event_registration, scope.address(user_data), free_cb_function)
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_handle_free",
+            always: true,
+            parameters: &[
+                ("event_registration", Pointer),
+                ("user_data", Buffer),
+                ("free_cb_function", Number),
+            ],
+        },
+        At::Tool,
+        || {
+            [
+                event_registration as usize,
+                user_data as usize,
+                free_cb_function.map_or(0, |function| function as usize),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::tool::event_handle_free(call, event_registration, scope.address(user_data), free_cb_function)
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -701,9 +1025,22 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     info_used: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_handle_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_handle_get_info(call, event_registration, scope.handle_out(info_used, "info_used"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_handle_get_info",
+            always: true,
+            parameters: &[("event_registration", Pointer), ("info_used", Pointer)],
+        },
+        At::Tool,
+        || [event_registration as usize, info_used as usize],
+        |call, scope| unsafe {
+            imp::tool::event_handle_get_info(
+                call,
+                event_registration,
+                scope.handle_out(info_used, "info_used"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -721,9 +1058,18 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     info: MPI_Info,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_handle_set_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_handle_set_info(call, event_registration, scope.handle(info, "info"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_handle_set_info",
+            always: true,
+            parameters: &[("event_registration", Pointer), ("info", Handle)],
+        },
+        At::Tool,
+        || [event_registration as usize, info.bits()],
+        |call, scope| unsafe {
+            imp::tool::event_handle_set_info(call, event_registration, scope.handle(info, "info"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -742,9 +1088,18 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     buffer: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_read", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_read(call, event_instance, element_index, scope.address(buffer))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_read",
+            always: true,
+            parameters: &[("event_instance", Pointer), ("element_index", Number), ("buffer", Buffer)],
+        },
+        At::Tool,
+        || [event_instance as usize, element_index as usize, buffer as usize],
+        |call, scope| unsafe {
+            imp::tool::event_read(call, event_instance, element_index, scope.address(buffer))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -766,16 +1121,39 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
     event_cb_function: Option<MPI_T_event_cb_function>,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_event_register_callback", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::event_register_callback(
-            call,
-            event_registration,
-            cb_safety,
-            scope.handle(info, "info"),
-            scope.address(user_data),
-            event_cb_function,
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_event_register_callback",
+            always: true,
+            parameters: &[
+                ("event_registration", Pointer),
+                ("cb_safety", Number),
+                ("info", Handle),
+                ("user_data", Buffer),
+                ("event_cb_function", Number),
+            ],
+        },
+        At::Tool,
+        || {
+            [
+                event_registration as usize,
+                cb_safety as usize,
+                info.bits(),
+                user_data as usize,
+                event_cb_function.map_or(0, |function| function as usize),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::tool::event_register_callback(
+                call,
+                event_registration,
+                cb_safety,
+                scope.handle(info, "info"),
+                scope.address(user_data),
+                event_cb_function,
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -799,8 +1177,13 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_T_event_set_dropped_handler", always: true },
+        &Function {
+            name: "MPI_T_event_set_dropped_handler",
+            always: true,
+            parameters: &[("event_registration", Pointer), ("dropped_cb_function", Number)],
+        },
         At::Tool,
+        || [event_registration as usize, dropped_cb_function.map_or(0, |function| function as usize)],
         |call, scope| unsafe {
             imp::tool::event_set_dropped_handler(call, event_registration, dropped_cb_function)
         },
@@ -819,9 +1202,12 @@ pub unsafe extern "C" fn MPI_T_event_set_dropped_handler(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_finalize", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::finalize(call)
-    })
+    entry(
+        &Function { name: "MPI_T_finalize", always: true, parameters: &[] },
+        At::Tool,
+        || [],
+        |call, scope| unsafe { imp::tool::finalize(call) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -833,9 +1219,16 @@ pub unsafe extern "C" fn MPI_T_finalize() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_init_thread", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::init_thread(call, required, scope.out(provided, "provided"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_init_thread",
+            always: true,
+            parameters: &[("required", Number), ("provided", Pointer)],
+        },
+        At::Tool,
+        || [required as usize, provided as usize],
+        |call, scope| unsafe { imp::tool::init_thread(call, required, scope.out(provided, "provided")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -851,14 +1244,23 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     pvar_index: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_get_index", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_get_index(
-            call,
-            scope.text(name, "name"),
-            var_class,
-            scope.out(pvar_index, "pvar_index"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_get_index",
+            always: true,
+            parameters: &[("name", Text), ("var_class", Number), ("pvar_index", Pointer)],
+        },
+        At::Tool,
+        || [name as usize, var_class as usize, pvar_index as usize],
+        |call, scope| unsafe {
+            imp::tool::pvar_get_index(
+                call,
+                scope.text(name, "name"),
+                var_class,
+                scope.out(pvar_index, "pvar_index"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -888,24 +1290,63 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     atomic: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_get_info(
-            call,
-            pvar_index,
-            scope.text_out(name, "name"),
-            scope.out(name_len, "name_len"),
-            scope.out(verbosity, "verbosity"),
-            scope.out(var_class, "var_class"),
-            scope.handle_out(datatype, "datatype"),
-            scope.out(enumtype, "enumtype"),
-            scope.text_out(desc, "desc"),
-            scope.out(desc_len, "desc_len"),
-            scope.out(bind, "bind"),
-            scope.out(readonly, "readonly"),
-            scope.out(continuous, "continuous"),
-            scope.out(atomic, "atomic"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_get_info",
+            always: true,
+            parameters: &[
+                ("pvar_index", Number),
+                ("name", Pointer),
+                ("name_len", Pointer),
+                ("verbosity", Pointer),
+                ("var_class", Pointer),
+                ("datatype", Pointer),
+                ("enumtype", Pointer),
+                ("desc", Pointer),
+                ("desc_len", Pointer),
+                ("bind", Pointer),
+                ("readonly", Pointer),
+                ("continuous", Pointer),
+                ("atomic", Pointer),
+            ],
+        },
+        At::Tool,
+        || {
+            [
+                pvar_index as usize,
+                name as usize,
+                name_len as usize,
+                verbosity as usize,
+                var_class as usize,
+                datatype as usize,
+                enumtype as usize,
+                desc as usize,
+                desc_len as usize,
+                bind as usize,
+                readonly as usize,
+                continuous as usize,
+                atomic as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::tool::pvar_get_info(
+                call,
+                pvar_index,
+                scope.text_out(name, "name"),
+                scope.out(name_len, "name_len"),
+                scope.out(verbosity, "verbosity"),
+                scope.out(var_class, "var_class"),
+                scope.handle_out(datatype, "datatype"),
+                scope.out(enumtype, "enumtype"),
+                scope.text_out(desc, "desc"),
+                scope.out(desc_len, "desc_len"),
+                scope.out(bind, "bind"),
+                scope.out(readonly, "readonly"),
+                scope.out(continuous, "continuous"),
+                scope.out(atomic, "atomic"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -936,9 +1377,12 @@ pub unsafe extern "C" fn MPI_T_pvar_get_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_get_num", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_get_num(call, scope.out(num_pvar, "num_pvar"))
-    })
+    entry(
+        &Function { name: "MPI_T_pvar_get_num", always: true, parameters: &[("num_pvar", Pointer)] },
+        At::Tool,
+        || [num_pvar as usize],
+        |call, scope| unsafe { imp::tool::pvar_get_num(call, scope.out(num_pvar, "num_pvar")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -956,16 +1400,31 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_handle_alloc", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_handle_alloc(
-            call,
-            session,
-            pvar_index,
-            scope.address(obj_handle),
-            scope.out(handle, "handle"),
-            scope.out(count, "count"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_handle_alloc",
+            always: true,
+            parameters: &[
+                ("session", Pointer),
+                ("pvar_index", Number),
+                ("obj_handle", Buffer),
+                ("handle", Pointer),
+                ("count", Pointer),
+            ],
+        },
+        At::Tool,
+        || [session as usize, pvar_index as usize, obj_handle as usize, handle as usize, count as usize],
+        |call, scope| unsafe {
+            imp::tool::pvar_handle_alloc(
+                call,
+                session,
+                pvar_index,
+                scope.address(obj_handle),
+                scope.out(handle, "handle"),
+                scope.out(count, "count"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -986,9 +1445,16 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_handle_free", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_handle_free(call, session, scope.out(handle, "handle"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_handle_free",
+            always: true,
+            parameters: &[("session", Pointer), ("handle", Pointer)],
+        },
+        At::Tool,
+        || [session as usize, handle as usize],
+        |call, scope| unsafe { imp::tool::pvar_handle_free(call, session, scope.out(handle, "handle")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1007,9 +1473,16 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     buf: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_read", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_read(call, session, handle, scope.address(buf))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_read",
+            always: true,
+            parameters: &[("session", Pointer), ("handle", Pointer), ("buf", Buffer)],
+        },
+        At::Tool,
+        || [session as usize, handle as usize, buf as usize],
+        |call, scope| unsafe { imp::tool::pvar_read(call, session, handle, scope.address(buf)) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1029,9 +1502,16 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     buf: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_readreset", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_readreset(call, session, handle, scope.address(buf))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_readreset",
+            always: true,
+            parameters: &[("session", Pointer), ("handle", Pointer), ("buf", Buffer)],
+        },
+        At::Tool,
+        || [session as usize, handle as usize, buf as usize],
+        |call, scope| unsafe { imp::tool::pvar_readreset(call, session, handle, scope.address(buf)) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1047,9 +1527,16 @@ pub unsafe extern "C" fn MPI_T_pvar_readreset(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_reset", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_reset(call, session, handle)
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_reset",
+            always: true,
+            parameters: &[("session", Pointer), ("handle", Pointer)],
+        },
+        At::Tool,
+        || [session as usize, handle as usize],
+        |call, scope| unsafe { imp::tool::pvar_reset(call, session, handle) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1061,9 +1548,12 @@ pub unsafe extern "C" fn MPI_T_pvar_reset(session: MPI_T_pvar_session, handle: M
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_session_create", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_session_create(call, scope.out(session, "session"))
-    })
+    entry(
+        &Function { name: "MPI_T_pvar_session_create", always: true, parameters: &[("session", Pointer)] },
+        At::Tool,
+        || [session as usize],
+        |call, scope| unsafe { imp::tool::pvar_session_create(call, scope.out(session, "session")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1075,9 +1565,12 @@ pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_sess
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_session_free", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_session_free(call, scope.out(session, "session"))
-    })
+    entry(
+        &Function { name: "MPI_T_pvar_session_free", always: true, parameters: &[("session", Pointer)] },
+        At::Tool,
+        || [session as usize],
+        |call, scope| unsafe { imp::tool::pvar_session_free(call, scope.out(session, "session")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1089,9 +1582,16 @@ pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_sessio
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_start", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_start(call, session, handle)
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_start",
+            always: true,
+            parameters: &[("session", Pointer), ("handle", Pointer)],
+        },
+        At::Tool,
+        || [session as usize, handle as usize],
+        |call, scope| unsafe { imp::tool::pvar_start(call, session, handle) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1103,9 +1603,16 @@ pub unsafe extern "C" fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: M
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_stop", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_stop(call, session, handle)
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_stop",
+            always: true,
+            parameters: &[("session", Pointer), ("handle", Pointer)],
+        },
+        At::Tool,
+        || [session as usize, handle as usize],
+        |call, scope| unsafe { imp::tool::pvar_stop(call, session, handle) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1121,9 +1628,16 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     buf: *const c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_pvar_write", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::pvar_write(call, session, handle, scope.address(buf.cast_mut()))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_pvar_write",
+            always: true,
+            parameters: &[("session", Pointer), ("handle", Pointer), ("buf", Buffer)],
+        },
+        At::Tool,
+        || [session as usize, handle as usize, buf as usize],
+        |call, scope| unsafe { imp::tool::pvar_write(call, session, handle, scope.address(buf.cast_mut())) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1149,20 +1663,51 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     info: *mut MPI_Info,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_source_get_info", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::source_get_info(
-            call,
-            source_index,
-            scope.text_out(name, "name"),
-            scope.out(name_len, "name_len"),
-            scope.text_out(desc, "desc"),
-            scope.out(desc_len, "desc_len"),
-            scope.out(ordering, "ordering"),
-            scope.out(ticks_per_second, "ticks_per_second"),
-            scope.out(max_ticks, "max_ticks"),
-            scope.handle_out(info, "info"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_T_source_get_info",
+            always: true,
+            parameters: &[
+                ("source_index", Number),
+                ("name", Pointer),
+                ("name_len", Pointer),
+                ("desc", Pointer),
+                ("desc_len", Pointer),
+                ("ordering", Pointer),
+                ("ticks_per_second", Pointer),
+                ("max_ticks", Pointer),
+                ("info", Pointer),
+            ],
+        },
+        At::Tool,
+        || {
+            [
+                source_index as usize,
+                name as usize,
+                name_len as usize,
+                desc as usize,
+                desc_len as usize,
+                ordering as usize,
+                ticks_per_second as usize,
+                max_ticks as usize,
+                info as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::tool::source_get_info(
+                call,
+                source_index,
+                scope.text_out(name, "name"),
+                scope.out(name_len, "name_len"),
+                scope.text_out(desc, "desc"),
+                scope.out(desc_len, "desc_len"),
+                scope.out(ordering, "ordering"),
+                scope.out(ticks_per_second, "ticks_per_second"),
+                scope.out(max_ticks, "max_ticks"),
+                scope.handle_out(info, "info"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1196,9 +1741,12 @@ pub unsafe extern "C" fn MPI_T_source_get_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_source_get_num", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::source_get_num(call, scope.out(num_sources, "num_sources"))
-    })
+    entry(
+        &Function { name: "MPI_T_source_get_num", always: true, parameters: &[("num_sources", Pointer)] },
+        At::Tool,
+        || [num_sources as usize],
+        |call, scope| unsafe { imp::tool::source_get_num(call, scope.out(num_sources, "num_sources")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1213,9 +1761,18 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     timestamp: *mut MPI_Count,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_T_source_get_timestamp", always: true }, At::Tool, |call, scope| unsafe {
-        imp::tool::source_get_timestamp(call, source_index, scope.out(timestamp, "timestamp"))
-    })
+    entry(
+        &Function {
+            name: "MPI_T_source_get_timestamp",
+            always: true,
+            parameters: &[("source_index", Number), ("timestamp", Pointer)],
+        },
+        At::Tool,
+        || [source_index as usize, timestamp as usize],
+        |call, scope| unsafe {
+            imp::tool::source_get_timestamp(call, source_index, scope.out(timestamp, "timestamp"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

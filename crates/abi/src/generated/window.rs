@@ -18,6 +18,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
+use crate::function::Parameter::*;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
@@ -35,17 +36,33 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_allocate", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::window::allocate(
-            call,
-            size as i64,
-            disp_unit as i64,
-            scope.handle(info, "info"),
-            scope.handle(comm, "comm"),
-            scope.address(baseptr),
-            scope.handle_out(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_allocate",
+            always: false,
+            parameters: &[
+                ("size", Number),
+                ("disp_unit", Number),
+                ("info", Handle),
+                ("comm", Comm),
+                ("baseptr", Buffer),
+                ("win", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [size as usize, disp_unit as usize, info.bits(), comm.bits(), baseptr as usize, win as usize],
+        |call, scope| unsafe {
+            imp::window::allocate(
+                call,
+                size as i64,
+                disp_unit as i64,
+                scope.handle(info, "info"),
+                scope.handle(comm, "comm"),
+                scope.address(baseptr),
+                scope.handle_out(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -71,17 +88,33 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_allocate_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::window::allocate(
-            call,
-            size as i64,
-            disp_unit as i64,
-            scope.handle(info, "info"),
-            scope.handle(comm, "comm"),
-            scope.address(baseptr),
-            scope.handle_out(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_allocate_c",
+            always: false,
+            parameters: &[
+                ("size", Number),
+                ("disp_unit", Number),
+                ("info", Handle),
+                ("comm", Comm),
+                ("baseptr", Buffer),
+                ("win", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [size as usize, disp_unit as usize, info.bits(), comm.bits(), baseptr as usize, win as usize],
+        |call, scope| unsafe {
+            imp::window::allocate(
+                call,
+                size as i64,
+                disp_unit as i64,
+                scope.handle(info, "info"),
+                scope.handle(comm, "comm"),
+                scope.address(baseptr),
+                scope.handle_out(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -108,8 +141,20 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Win_allocate_shared", always: false },
+        &Function {
+            name: "MPI_Win_allocate_shared",
+            always: false,
+            parameters: &[
+                ("size", Number),
+                ("disp_unit", Number),
+                ("info", Handle),
+                ("comm", Comm),
+                ("baseptr", Buffer),
+                ("win", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || [size as usize, disp_unit as usize, info.bits(), comm.bits(), baseptr as usize, win as usize],
         |call, scope| unsafe {
             imp::window::allocate_shared(
                 call,
@@ -148,8 +193,20 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(
-        &Function { name: "MPI_Win_allocate_shared_c", always: false },
+        &Function {
+            name: "MPI_Win_allocate_shared_c",
+            always: false,
+            parameters: &[
+                ("size", Number),
+                ("disp_unit", Number),
+                ("info", Handle),
+                ("comm", Comm),
+                ("baseptr", Buffer),
+                ("win", Pointer),
+            ],
+        },
         At::Comm(comm),
+        || [size as usize, disp_unit as usize, info.bits(), comm.bits(), baseptr as usize, win as usize],
         |call, scope| unsafe {
             imp::window::allocate_shared(
                 call,
@@ -180,9 +237,18 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_attach", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::attach(call, scope.handle(win, "win"), scope.address(base), size as i64)
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_attach",
+            always: false,
+            parameters: &[("win", Handle), ("base", Buffer), ("size", Number)],
+        },
+        At::Win(win),
+        || [win.bits(), base as usize, size as usize],
+        |call, scope| unsafe {
+            imp::window::attach(call, scope.handle(win, "win"), scope.address(base), size as i64)
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -194,9 +260,16 @@ pub unsafe extern "C" fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: M
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_call_errhandler", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::call_errhandler(call, scope.handle(win, "win"), errorcode)
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_call_errhandler",
+            always: false,
+            parameters: &[("win", Handle), ("errorcode", Number)],
+        },
+        At::Win(win),
+        || [win.bits(), errorcode as usize],
+        |call, scope| unsafe { imp::window::call_errhandler(call, scope.handle(win, "win"), errorcode) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -208,9 +281,12 @@ pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_complete(win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_complete", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::complete(call, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_complete", always: false, parameters: &[("win", Handle)] },
+        At::Win(win),
+        || [win.bits()],
+        |call, scope| unsafe { imp::window::complete(call, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -229,17 +305,33 @@ pub unsafe extern "C" fn PMPI_Win_create(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_create", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::window::create(
-            call,
-            scope.address(base),
-            size as i64,
-            disp_unit as i64,
-            scope.handle(info, "info"),
-            scope.handle(comm, "comm"),
-            scope.handle_out(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_create",
+            always: false,
+            parameters: &[
+                ("base", Buffer),
+                ("size", Number),
+                ("disp_unit", Number),
+                ("info", Handle),
+                ("comm", Comm),
+                ("win", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [base as usize, size as usize, disp_unit as usize, info.bits(), comm.bits(), win as usize],
+        |call, scope| unsafe {
+            imp::window::create(
+                call,
+                scope.address(base),
+                size as i64,
+                disp_unit as i64,
+                scope.handle(info, "info"),
+                scope.handle(comm, "comm"),
+                scope.handle_out(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -265,17 +357,33 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     win: *mut MPI_Win,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_create_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::window::create(
-            call,
-            scope.address(base),
-            size as i64,
-            disp_unit as i64,
-            scope.handle(info, "info"),
-            scope.handle(comm, "comm"),
-            scope.handle_out(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_create_c",
+            always: false,
+            parameters: &[
+                ("base", Buffer),
+                ("size", Number),
+                ("disp_unit", Number),
+                ("info", Handle),
+                ("comm", Comm),
+                ("win", Pointer),
+            ],
+        },
+        At::Comm(comm),
+        || [base as usize, size as usize, disp_unit as usize, info.bits(), comm.bits(), win as usize],
+        |call, scope| unsafe {
+            imp::window::create(
+                call,
+                scope.address(base),
+                size as i64,
+                disp_unit as i64,
+                scope.handle(info, "info"),
+                scope.handle(comm, "comm"),
+                scope.handle_out(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -294,14 +402,23 @@ pub unsafe extern "C" fn MPI_Win_create_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_create_dynamic", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::window::create_dynamic(
-            call,
-            scope.handle(info, "info"),
-            scope.handle(comm, "comm"),
-            scope.handle_out(win, "win"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_create_dynamic",
+            always: false,
+            parameters: &[("info", Handle), ("comm", Comm), ("win", Pointer)],
+        },
+        At::Comm(comm),
+        || [info.bits(), comm.bits(), win as usize],
+        |call, scope| unsafe {
+            imp::window::create_dynamic(
+                call,
+                scope.handle(info, "info"),
+                scope.handle(comm, "comm"),
+                scope.handle_out(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -316,9 +433,22 @@ pub unsafe extern "C" fn PMPI_Win_create_errhandler(
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_create_errhandler", always: true }, At::World, |call, scope| unsafe {
-        imp::error_handler::create_win(call, win_errhandler_fn, scope.handle_out(errhandler, "errhandler"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_create_errhandler",
+            always: true,
+            parameters: &[("win_errhandler_fn", Pointer), ("errhandler", Pointer)],
+        },
+        At::World,
+        || [win_errhandler_fn.map_or(0, |function| function as usize), errhandler as usize],
+        |call, scope| unsafe {
+            imp::error_handler::create_win(
+                call,
+                win_errhandler_fn,
+                scope.handle_out(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -338,15 +468,36 @@ pub unsafe extern "C" fn PMPI_Win_create_keyval(
     extra_state: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_create_keyval", always: true }, At::World, |call, scope| unsafe {
-        imp::attribute::create_win_keyval(
-            call,
-            win_copy_attr_fn,
-            win_delete_attr_fn,
-            scope.out(win_keyval, "win_keyval"),
-            scope.address(extra_state),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_create_keyval",
+            always: true,
+            parameters: &[
+                ("win_copy_attr_fn", Pointer),
+                ("win_delete_attr_fn", Pointer),
+                ("win_keyval", Pointer),
+                ("extra_state", Buffer),
+            ],
+        },
+        At::World,
+        || {
+            [
+                win_copy_attr_fn.map_or(0, |function| function as usize),
+                win_delete_attr_fn.map_or(0, |function| function as usize),
+                win_keyval as usize,
+                extra_state as usize,
+            ]
+        },
+        |call, scope| unsafe {
+            imp::attribute::create_win_keyval(
+                call,
+                win_copy_attr_fn,
+                win_delete_attr_fn,
+                scope.out(win_keyval, "win_keyval"),
+                scope.address(extra_state),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -363,9 +514,16 @@ pub unsafe extern "C" fn MPI_Win_create_keyval(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_delete_attr", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::delete_attr(call, scope.handle(win, "win"), win_keyval)
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_delete_attr",
+            always: false,
+            parameters: &[("win", Handle), ("win_keyval", Number)],
+        },
+        At::Win(win),
+        || [win.bits(), win_keyval as usize],
+        |call, scope| unsafe { imp::window::delete_attr(call, scope.handle(win, "win"), win_keyval) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -377,9 +535,14 @@ pub unsafe extern "C" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_detach", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::detach(call, scope.handle(win, "win"), scope.address(base.cast_mut()))
-    })
+    entry(
+        &Function { name: "MPI_Win_detach", always: false, parameters: &[("win", Handle), ("base", Buffer)] },
+        At::Win(win),
+        || [win.bits(), base as usize],
+        |call, scope| unsafe {
+            imp::window::detach(call, scope.handle(win, "win"), scope.address(base.cast_mut()))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -391,9 +554,16 @@ pub unsafe extern "C" fn MPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_fence", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::fence(call, assert, scope.handle(win, "win"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_fence",
+            always: false,
+            parameters: &[("assert", Number), ("win", Handle)],
+        },
+        At::Win(win),
+        || [assert as usize, win.bits()],
+        |call, scope| unsafe { imp::window::fence(call, assert, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -405,9 +575,12 @@ pub unsafe extern "C" fn MPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_flush", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::flush(call, rank, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_flush", always: false, parameters: &[("rank", Rank), ("win", Handle)] },
+        At::Win(win),
+        || [rank as usize, win.bits()],
+        |call, scope| unsafe { imp::window::flush(call, rank, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -419,9 +592,12 @@ pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_flush_all", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::flush_all(call, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_flush_all", always: false, parameters: &[("win", Handle)] },
+        At::Win(win),
+        || [win.bits()],
+        |call, scope| unsafe { imp::window::flush_all(call, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -433,9 +609,16 @@ pub unsafe extern "C" fn MPI_Win_flush_all(win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_flush_local", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::flush_local(call, rank, scope.handle(win, "win"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_flush_local",
+            always: false,
+            parameters: &[("rank", Rank), ("win", Handle)],
+        },
+        At::Win(win),
+        || [rank as usize, win.bits()],
+        |call, scope| unsafe { imp::window::flush_local(call, rank, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -447,9 +630,12 @@ pub unsafe extern "C" fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_flush_local_all", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::flush_local_all(call, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_flush_local_all", always: false, parameters: &[("win", Handle)] },
+        At::Win(win),
+        || [win.bits()],
+        |call, scope| unsafe { imp::window::flush_local_all(call, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -461,9 +647,12 @@ pub unsafe extern "C" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_free", always: false }, At::World, |call, scope| unsafe {
-        imp::window::free(call, scope.handle_out(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_free", always: false, parameters: &[("win", Pointer)] },
+        At::World,
+        || [win as usize],
+        |call, scope| unsafe { imp::window::free(call, scope.handle_out(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -475,9 +664,12 @@ pub unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_free_keyval", always: true }, At::World, |call, scope| unsafe {
-        imp::attribute::free_win_keyval(call, scope.out(win_keyval, "win_keyval"))
-    })
+    entry(
+        &Function { name: "MPI_Win_free_keyval", always: true, parameters: &[("win_keyval", Pointer)] },
+        At::World,
+        || [win_keyval as usize],
+        |call, scope| unsafe { imp::attribute::free_win_keyval(call, scope.out(win_keyval, "win_keyval")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -505,15 +697,29 @@ pub unsafe extern "C" fn PMPI_Win_get_attr(
     flag: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_get_attr", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::get_attr(
-            call,
-            scope.handle(win, "win"),
-            win_keyval,
-            scope.address(attribute_val),
-            scope.out(flag, "flag"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_get_attr",
+            always: false,
+            parameters: &[
+                ("win", Handle),
+                ("win_keyval", Number),
+                ("attribute_val", Buffer),
+                ("flag", Pointer),
+            ],
+        },
+        At::Win(win),
+        || [win.bits(), win_keyval as usize, attribute_val as usize, flag as usize],
+        |call, scope| unsafe {
+            imp::window::get_attr(
+                call,
+                scope.handle(win, "win"),
+                win_keyval,
+                scope.address(attribute_val),
+                scope.out(flag, "flag"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -530,13 +736,22 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_get_errhandler", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::get_errhandler(
-            call,
-            scope.handle(win, "win"),
-            scope.handle_out(errhandler, "errhandler"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_get_errhandler",
+            always: false,
+            parameters: &[("win", Handle), ("errhandler", Pointer)],
+        },
+        At::Win(win),
+        || [win.bits(), errhandler as usize],
+        |call, scope| unsafe {
+            imp::window::get_errhandler(
+                call,
+                scope.handle(win, "win"),
+                scope.handle_out(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -548,9 +763,18 @@ pub unsafe extern "C" fn MPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut M
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_get_group", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::get_group(call, scope.handle(win, "win"), scope.handle_out(group, "group"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_get_group",
+            always: false,
+            parameters: &[("win", Handle), ("group", Pointer)],
+        },
+        At::Win(win),
+        || [win.bits(), group as usize],
+        |call, scope| unsafe {
+            imp::window::get_group(call, scope.handle(win, "win"), scope.handle_out(group, "group"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -562,9 +786,18 @@ pub unsafe extern "C" fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_get_info", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::get_info(call, scope.handle(win, "win"), scope.handle_out(info_used, "info_used"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_get_info",
+            always: false,
+            parameters: &[("win", Handle), ("info_used", Pointer)],
+        },
+        At::Win(win),
+        || [win.bits(), info_used as usize],
+        |call, scope| unsafe {
+            imp::window::get_info(call, scope.handle(win, "win"), scope.handle_out(info_used, "info_used"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -580,14 +813,23 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_get_name", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::get_name(
-            call,
-            scope.handle(win, "win"),
-            scope.text_out(win_name, "win_name"),
-            scope.out(resultlen, "resultlen"),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_get_name",
+            always: false,
+            parameters: &[("win", Handle), ("win_name", Pointer), ("resultlen", Pointer)],
+        },
+        At::Win(win),
+        || [win.bits(), win_name as usize, resultlen as usize],
+        |call, scope| unsafe {
+            imp::window::get_name(
+                call,
+                scope.handle(win, "win"),
+                scope.text_out(win_name, "win_name"),
+                scope.out(resultlen, "resultlen"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -603,9 +845,16 @@ pub unsafe extern "C" fn MPI_Win_get_name(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_lock", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::lock(call, lock_type, rank, assert, scope.handle(win, "win"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_lock",
+            always: false,
+            parameters: &[("lock_type", Number), ("rank", Rank), ("assert", Number), ("win", Handle)],
+        },
+        At::Win(win),
+        || [lock_type as usize, rank as usize, assert as usize, win.bits()],
+        |call, scope| unsafe { imp::window::lock(call, lock_type, rank, assert, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -617,9 +866,16 @@ pub unsafe extern "C" fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_lock_all", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::lock_all(call, assert, scope.handle(win, "win"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_lock_all",
+            always: false,
+            parameters: &[("assert", Number), ("win", Handle)],
+        },
+        At::Win(win),
+        || [assert as usize, win.bits()],
+        |call, scope| unsafe { imp::window::lock_all(call, assert, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -631,9 +887,18 @@ pub unsafe extern "C" fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_post", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::post(call, scope.handle(group, "group"), assert, scope.handle(win, "win"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_post",
+            always: false,
+            parameters: &[("group", Handle), ("assert", Number), ("win", Handle)],
+        },
+        At::Win(win),
+        || [group.bits(), assert as usize, win.bits()],
+        |call, scope| unsafe {
+            imp::window::post(call, scope.handle(group, "group"), assert, scope.handle(win, "win"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -649,9 +914,18 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
     attribute_val: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_set_attr", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::set_attr(call, scope.handle(win, "win"), win_keyval, scope.address(attribute_val))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_set_attr",
+            always: false,
+            parameters: &[("win", Handle), ("win_keyval", Number), ("attribute_val", Buffer)],
+        },
+        At::Win(win),
+        || [win.bits(), win_keyval as usize, attribute_val as usize],
+        |call, scope| unsafe {
+            imp::window::set_attr(call, scope.handle(win, "win"), win_keyval, scope.address(attribute_val))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -667,9 +941,22 @@ pub unsafe extern "C" fn MPI_Win_set_attr(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_set_errhandler", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::set_errhandler(call, scope.handle(win, "win"), scope.handle(errhandler, "errhandler"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_set_errhandler",
+            always: false,
+            parameters: &[("win", Handle), ("errhandler", Handle)],
+        },
+        At::Win(win),
+        || [win.bits(), errhandler.bits()],
+        |call, scope| unsafe {
+            imp::window::set_errhandler(
+                call,
+                scope.handle(win, "win"),
+                scope.handle(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -681,9 +968,18 @@ pub unsafe extern "C" fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Er
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_set_info", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::set_info(call, scope.handle(win, "win"), scope.handle(info, "info"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_set_info",
+            always: false,
+            parameters: &[("win", Handle), ("info", Handle)],
+        },
+        At::Win(win),
+        || [win.bits(), info.bits()],
+        |call, scope| unsafe {
+            imp::window::set_info(call, scope.handle(win, "win"), scope.handle(info, "info"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -695,9 +991,18 @@ pub unsafe extern "C" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_set_name", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::set_name(call, scope.handle(win, "win"), scope.text(win_name, "win_name"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_set_name",
+            always: false,
+            parameters: &[("win", Handle), ("win_name", Text)],
+        },
+        At::Win(win),
+        || [win.bits(), win_name as usize],
+        |call, scope| unsafe {
+            imp::window::set_name(call, scope.handle(win, "win"), scope.text(win_name, "win_name"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -715,16 +1020,31 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_shared_query", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::shared_query(
-            call,
-            scope.handle(win, "win"),
-            rank,
-            scope.out(size, "size"),
-            scope.count_out(disp_unit, "disp_unit"),
-            scope.address(baseptr),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_shared_query",
+            always: false,
+            parameters: &[
+                ("win", Handle),
+                ("rank", Rank),
+                ("size", Pointer),
+                ("disp_unit", Pointer),
+                ("baseptr", Buffer),
+            ],
+        },
+        At::Win(win),
+        || [win.bits(), rank as usize, size as usize, disp_unit as usize, baseptr as usize],
+        |call, scope| unsafe {
+            imp::window::shared_query(
+                call,
+                scope.handle(win, "win"),
+                rank,
+                scope.out(size, "size"),
+                scope.count_out(disp_unit, "disp_unit"),
+                scope.address(baseptr),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -748,16 +1068,31 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     baseptr: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_shared_query_c", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::shared_query(
-            call,
-            scope.handle(win, "win"),
-            rank,
-            scope.out(size, "size"),
-            scope.count_out(disp_unit, "disp_unit"),
-            scope.address(baseptr),
-        )
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_shared_query_c",
+            always: false,
+            parameters: &[
+                ("win", Handle),
+                ("rank", Rank),
+                ("size", Pointer),
+                ("disp_unit", Pointer),
+                ("baseptr", Buffer),
+            ],
+        },
+        At::Win(win),
+        || [win.bits(), rank as usize, size as usize, disp_unit as usize, baseptr as usize],
+        |call, scope| unsafe {
+            imp::window::shared_query(
+                call,
+                scope.handle(win, "win"),
+                rank,
+                scope.out(size, "size"),
+                scope.count_out(disp_unit, "disp_unit"),
+                scope.address(baseptr),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -775,9 +1110,18 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_start", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::start(call, scope.handle(group, "group"), assert, scope.handle(win, "win"))
-    })
+    entry(
+        &Function {
+            name: "MPI_Win_start",
+            always: false,
+            parameters: &[("group", Handle), ("assert", Number), ("win", Handle)],
+        },
+        At::Win(win),
+        || [group.bits(), assert as usize, win.bits()],
+        |call, scope| unsafe {
+            imp::window::start(call, scope.handle(group, "group"), assert, scope.handle(win, "win"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -789,9 +1133,12 @@ pub unsafe extern "C" fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_sync", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::sync(call, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_sync", always: false, parameters: &[("win", Handle)] },
+        At::Win(win),
+        || [win.bits()],
+        |call, scope| unsafe { imp::window::sync(call, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -803,9 +1150,12 @@ pub unsafe extern "C" fn MPI_Win_sync(win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_test", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::test(call, scope.handle(win, "win"), scope.out(flag, "flag"))
-    })
+    entry(
+        &Function { name: "MPI_Win_test", always: false, parameters: &[("win", Handle), ("flag", Pointer)] },
+        At::Win(win),
+        || [win.bits(), flag as usize],
+        |call, scope| unsafe { imp::window::test(call, scope.handle(win, "win"), scope.out(flag, "flag")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -828,9 +1178,12 @@ pub unsafe extern "C" fn MPI_Win_toint(win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_unlock", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::unlock(call, rank, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_unlock", always: false, parameters: &[("rank", Rank), ("win", Handle)] },
+        At::Win(win),
+        || [rank as usize, win.bits()],
+        |call, scope| unsafe { imp::window::unlock(call, rank, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -842,9 +1195,12 @@ pub unsafe extern "C" fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_unlock_all", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::unlock_all(call, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_unlock_all", always: false, parameters: &[("win", Handle)] },
+        At::Win(win),
+        || [win.bits()],
+        |call, scope| unsafe { imp::window::unlock_all(call, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -856,9 +1212,12 @@ pub unsafe extern "C" fn MPI_Win_unlock_all(win: MPI_Win) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_wait(win: MPI_Win) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Win_wait", always: false }, At::Win(win), |call, scope| unsafe {
-        imp::window::wait(call, scope.handle(win, "win"))
-    })
+    entry(
+        &Function { name: "MPI_Win_wait", always: false, parameters: &[("win", Handle)] },
+        At::Win(win),
+        || [win.bits()],
+        |call, scope| unsafe { imp::window::wait(call, scope.handle(win, "win")) },
+    )
 }
 
 #[unsafe(no_mangle)]

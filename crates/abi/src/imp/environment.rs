@@ -1,16 +1,17 @@
 //! Start, end, versions, time (MPI-5 chapters 9 and 11).
 
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_double, c_int};
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{ContextId, Error, ErrorClass, Result};
 use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
 use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::lifecycle;
-use tutti_core::process::Process;
-use tutti_core::{progress_thread, trace_file};
+use tutti_core::process::{Process, name_of};
+use tutti_core::{progress, progress_thread, trace_file};
 use tutti_sys::floating_point;
 
 use super::memory::process;
@@ -107,6 +108,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     let sessions = session::are_open(&call.held);
     if process.config.diagnosis.report_leaks {
         report_leaks(call, process);
+        report_unmatched(call, process);
     }
     if !sessions {
         lifecycle::close(&mut call.held, process, true);
@@ -139,6 +141,50 @@ fn report_leaks(call: &Call, process: &Process) {
     if !told.is_empty() {
         eprintln!("tutti: rank {}: in MPI_Finalize there are left: {}", process.rank, told.join(", "));
     }
+}
+
+/// Says which receives have matched no message, and which messages no receive has matched
+/// (`TUTTI_REPORT_LEAKS`).
+fn report_unmatched(call: &mut Call, process: &Process) {
+    // What the others have sent before they came here is taken in.
+    progress::poll(&mut call.held, process);
+    let (mut receives, mut messages) = (Vec::new(), Vec::new());
+    for lane in process.messages.lanes() {
+        let unmatched = |held: &LaneGuard| process.messages.borrow(held).state.unmatched();
+        let (posted, kept) = process.in_lane(&call.held, lane, unmatched);
+        receives.extend(posted.iter().map(|posted| (posted.context, posted.source, posted.tag)));
+        messages.extend(kept.iter().map(|kept| (kept.context, Some(kept.source), Some(kept.tag))));
+    }
+    let name = |context| name_of(&call.held, ContextId::of_plane(context).0);
+    for (what, other, unmatched) in [("a receive", "message", receives), ("a message", "receive", messages)] {
+        let count = unmatched.len();
+        let places = unmatched.into_iter().map(|(context, source, tag)| {
+            let source = source.map_or("any rank".to_string(), |source| format!("rank {source}"));
+            let tag = tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));
+            format!("from {source} with {tag} in {}", name(context))
+        });
+        if count > 0 {
+            let (what, have) = (words(count, what), if count > 1 { "have" } else { "has" });
+            let places = enumerate(places);
+            let rank = process.rank;
+            eprintln!("tutti: rank {rank}: in MPI_Finalize {what} {have} matched no {other}: {places}");
+        }
+    }
+}
+
+/// Lists texts in their order, equal ones once, with a bound.
+fn enumerate(texts: impl Iterator<Item = String>) -> String {
+    const MOST: usize = 5;
+    let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+    texts.for_each(|text| *counted.entry(text).or_default() += 1);
+    let more = counted.len().saturating_sub(MOST);
+    let mut shown: Vec<String> = counted
+        .into_iter()
+        .take(MOST)
+        .map(|(text, count)| if count > 1 { format!("{text} ({count} times)") } else { text })
+        .collect();
+    shown.extend((more > 0).then(|| format!("and {more} more kinds")));
+    shown.join("; ")
 }
 
 fn left<K: Stored>() -> (usize, &'static str) {
@@ -181,11 +227,7 @@ pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
 
 /// MPI_Abort: ends the whole job, whatever the communicator.
 pub fn abort(call: &mut Call, _comm: In<Comm>, errorcode: c_int) -> Result<()> {
-    let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
-    errors::end_job(
-        errorcode,
-        &format!("tutti: {rank}{} with error code {errorcode} ends the job", call.function.name),
-    )
+    errors::abort(call.function, errorcode)
 }
 
 /// MPI_Get_version.
@@ -261,6 +303,13 @@ fn clock(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_i
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_texts_are_counted() {
+        let list = |texts: &[&str]| enumerate(texts.iter().map(|text| text.to_string()));
+        assert_eq!(list(&["b", "a", "b"]), "a; b (2 times)");
+        assert_eq!(list(&["1", "2", "3", "4", "5", "6", "7"]), "1; 2; 3; 4; 5; and 2 more kinds");
+    }
 
     #[test]
     fn counts_are_words() {

@@ -157,8 +157,13 @@ pub fn error_string(call: &mut Call, errorcode: c_int, string: TextOut, resultle
     resultlen.check()?;
     let codes = CODES.borrow(&call.held);
     let mut text = codes.string_of(errorcode)?;
-    if let Some(said) = ErrorClass::from_code(errorcode).and_then(errors::said) {
-        text.to_mut().extend_from_slice(format!("; the last one: {said}").as_bytes());
+    if let Some(last) = ErrorClass::from_code(errorcode).and_then(errors::last_error) {
+        text.to_mut().extend_from_slice(format!("; the last one: {}", last.sentence).as_bytes());
+        let call = format!(", called as {}", last.call);
+        // Whole, or not at all.
+        if text.len() + call.len() < MPI_MAX_ERROR_STRING as usize {
+            text.to_mut().extend_from_slice(call.as_bytes());
+        }
     }
     resultlen.set(string.set(&text, MPI_MAX_ERROR_STRING as usize)? as c_int)
 }

@@ -134,7 +134,7 @@ fn own_launcher() -> Result<Connection> {
 
 /// The `mpirun` of the installation that this library belongs to.
 fn installed_launcher() -> Option<PathBuf> {
-    let library = this_process::file_of(installed_launcher as fn() -> Option<PathBuf> as usize)?;
+    let library = this_process::loaded_at(installed_launcher as fn() -> Option<PathBuf> as usize)?.file;
     let directory = Path::new(std::ffi::OsStr::from_bytes(&library)).parent()?.to_path_buf();
     let beside = [directory.join("../bin/mpirun"), directory.join("mpirun")];
     beside.into_iter().find(|file| file.exists())

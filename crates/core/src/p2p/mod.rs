@@ -48,7 +48,7 @@ use tutti_transport::{Link, Peer};
 use crate::events::{self, Kind};
 use crate::flow::{ReceiveWindow, Reserve, SendWindow, initial_window};
 use crate::lanes::Lane;
-use crate::matching::{Envelope, Matcher};
+use crate::matching::{Envelope, Matcher, Pattern};
 use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 pub use crate::specs::{Check, Mode, ReceiveSpec, SendSpec};
@@ -506,6 +506,14 @@ impl State {
     /// Messages that are kept for receives to come.
     pub fn kept(&self) -> usize {
         self.matcher.kept()
+    }
+
+    /// The program's receives that have matched no message, and the messages that no receive has matched.
+    pub fn unmatched(&self) -> (Vec<Pattern>, Vec<Envelope>) {
+        let is_users = |context| ContextId::is_of(context, Plane::PointToPoint);
+        let receives = self.matcher.posted_anywhere().filter(|pattern| is_users(pattern.context));
+        let kept = self.matcher.kept_anywhere().map(|(envelope, _)| envelope);
+        (receives.collect(), kept.filter(|envelope| is_users(envelope.context)).collect())
     }
 
     /// Whether [`State::next_call`] has one.

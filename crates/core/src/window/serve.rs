@@ -174,13 +174,12 @@ impl Window {
                 .and_then(|active| self.act(held, messenger, incoming.source, &active));
             if let Err(error) = done {
                 let why = format!(
-                    "Tutti: rank {}: one-sided operation of rank {} at {}: {}",
-                    messenger.rank,
+                    "one-sided operation of rank {} at {}: {}",
                     self.world(incoming.source),
                     self.describe(),
                     error.message
                 );
-                messenger.abort(1, &why);
+                messenger.fail(error.class, &why);
             }
             messenger.messages.borrow_mut(held).state.requests.news = true;
         }

@@ -74,7 +74,7 @@ impl Node {
                 policy::Action::SignalAll(signal) => self.events.push_back(Event::SignalAll(signal)),
                 policy::Action::ReportWaits(which) => self.events.push_back(Event::Report(which)),
                 policy::Action::Tell(notice) => {
-                    let text = self.root.as_ref().and_then(|root| root.tell(&notice));
+                    let text = self.root.as_mut().and_then(|root| root.tell(&notice));
                     if let Some(text) = text {
                         self.outputs.say(&text, self.now());
                     }

@@ -156,7 +156,7 @@ impl Node {
         let is_enough = self.hurry || root.is_drained() || root.policy.has_resigned();
         let may_end = is_enough && !self.spawned.any();
         if root.policy.running() == 0 && may_end && !self.daemon.is_over() {
-            eprint!("{}", root.exit_codes());
+            eprint!("{}{}", root.explain().unwrap_or_default(), root.exit_codes());
             if self.prints_timings {
                 eprint!("{}", root.timings(self.connections.refused()));
             }

@@ -1,6 +1,8 @@
-//! What `mpirun --help` says, and its manual page: the table of options, one line each, and some notes.
+//! The text of `mpirun --help` and of its manual page: the table of options, one line each, notes, and the
+//! exit statuses.
 
 use super::rows::options;
+use crate::generated::statuses::STATUSES;
 
 const USAGE: &str = "\
 usage: mpirun [options] program [arguments] [: [options] program [arguments]] ...
@@ -20,10 +22,6 @@ Binding, unless --bind-to says otherwise: ranks are bound to cores when there ar
 ranks as cores, OMP_NUM_THREADS does not ask for threads and no quota limits processor time;
 otherwise not at all. Never outside the processors that mpirun itself may use.
 
-Exit status: 0 if all ranks end with 0; otherwise that of the first that does not; 128 + N if a rank
-is killed by signal N; the code of MPI_Abort; 127 or 126 if the program is not found or cannot be
-executed; 124 after --timeout; 2 for a wrong command line.
-
 Hosts: those of --host and --hostfile, else those of the Slurm or PBS allocation around mpirun, else
 this machine. A host that is silent for some seconds ends the job. More ranks than slots is allowed.
 
@@ -42,7 +40,16 @@ pub fn help() -> String {
         let gap = if left.len() < 34 { String::new() } else { format!("\n{:34}", "") };
         text.push_str(&format!("{left:34}{gap}{}\n", option.doc));
     }
-    text + NOTES
+    text + &notes()
+}
+
+/// Returns the notes that follow the options, and the exit statuses.
+fn notes() -> String {
+    let mut text = format!("{NOTES}\nExit status:\n");
+    for (status, meaning) in STATUSES {
+        text.push_str(&format!("  {status:10}{meaning}\n"));
+    }
+    text
 }
 
 /// What `--help` says of an option, for other ways to say it.
@@ -57,8 +64,8 @@ pub struct OptionHelp {
 }
 
 /// All options, in the order of the help text, and what is said after them.
-pub fn described() -> (impl Iterator<Item = OptionHelp>, &'static str) {
-    (options().map(|row| OptionHelp { names: row.names, values: row.values, doc: row.doc }), NOTES)
+pub fn described() -> (impl Iterator<Item = OptionHelp>, String) {
+    (options().map(|row| OptionHelp { names: row.names, values: row.values, doc: row.doc }), notes())
 }
 
 pub(super) fn spell(name: &str) -> String {

@@ -21,9 +21,17 @@ fn check(arguments: &[&str], status: i32, parts: &[&str]) {
 fn the_status_is_that_of_the_ranks() {
     check(&["-n", "3", "{fake}", "init", "finalize"], 0, &[]);
     check(&["-n", "2", "true"], 0, &[]);
-    check(&["-n", "1", "false"], 1, &[]);
-    check(&["-n", "3", "{fake}", "init", "finalize", "on:1", "exit:5"], 5, &[]);
-    check(&["-n", "1", "true", ":", "-n", "1", "sh", "-c", "exit 3"], 3, &[]);
+    check(&["-n", "1", "false"], 1, &["rank 0 (pid ", "false) exited with code 1"]);
+    check(
+        &["-n", "3", "{fake}", "init", "finalize", "on:1", "exit:5"],
+        5,
+        &["rank 1 (pid ", "exited with code 5"],
+    );
+    check(
+        &["-n", "1", "true", ":", "-n", "1", "sh", "-c", "exit 3"],
+        3,
+        &["rank 1 (pid ", "sh) exited with code 3"],
+    );
 }
 
 #[test]

@@ -71,7 +71,11 @@ fn the_first_failure_ends_the_job_everywhere() {
         &["rank 2", "host h2", "code 3"],
     );
     check_end(&on(AWAY, &["{fake}", "init", "on:1", "abort:7", "sleep:100000"]), 7, &[]);
-    check_end(&on(HERE, &["{fake}", "init", "finalize", "on:3", "exit:5"]), 5, &[]);
+    check_end(
+        &on(HERE, &["{fake}", "init", "finalize", "on:3", "exit:5"]),
+        5,
+        &["rank 3 (pid ", "host h", "exited with code 5"],
+    );
 }
 
 #[test]

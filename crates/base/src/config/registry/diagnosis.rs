@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["0", "1"]),
         scope: Scope::Job,
         audience: Audience::User,
-        doc: "say in MPI_Finalize how many requests, communicators, datatypes and others were not freed",
+        doc: "say in MPI_Finalize what was not freed, and which receives and messages have matched nothing",
         set: |c, v| flag(v).map(|x| c.diagnosis.report_leaks = x),
         show: |c| (c.diagnosis.report_leaks as u8).to_string(),
     },

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{io, thread};
 
-use tutti_base::WorldRank;
+use tutti_base::{ErrorClass, WorldRank};
 use tutti_coll::generator::Node;
 use tutti_coll::{Plan, simulate};
 use tutti_sys::job::Reach;
@@ -293,10 +293,7 @@ fn open<T>(
                     pauses += 1;
                 }
             }
-            Err(error) => {
-                let reason = format!("shared memory of a communicator: {error}");
-                messenger.abort(1, &format!("Tutti: rank {}: {reason}", messenger.rank))
-            }
+            Err(error) => messenger.fail(ErrorClass::NoMem, &format!("shared memory of a communicator: {error}")),
         }
     }
 }

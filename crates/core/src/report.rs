@@ -1,0 +1,27 @@
+//! Reports of errors: every line names the process, so that `mpirun` can show equal reports of several ranks
+//! once.
+
+use tutti_sys::{backtrace, speaker};
+
+use crate::boot;
+
+/// Functions of the program that a report names at most: the caller, its caller, and so on.
+const MOST_CALLERS: usize = 4;
+
+/// Returns the name of this process as lines begin with it: `rank 3: `. Empty for a process that no launcher
+/// has started and that has not called MPI_Init.
+pub fn prefix() -> String {
+    let name = speaker::name().or_else(boot::name_before_joining);
+    name.map_or(String::new(), |name| format!("{name}: "))
+}
+
+/// Joins the lines of a report, each with the name of this process.
+pub fn join(lines: &[String]) -> String {
+    let prefix = prefix();
+    lines.iter().map(|line| format!("tutti: {prefix}{line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the functions of the program that have led into the library, the innermost first.
+pub fn callers() -> Vec<String> {
+    backtrace::callers(MOST_CALLERS)
+}
