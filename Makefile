@@ -5,6 +5,7 @@
 # make install-fortran PREFIX=/usr/local FC=gfortran: the modules mpi and mpi_f08 for a compiler
 # make wheel    dist/tutti_mpi-*.whl, for pip; GLIBC=2.28 the oldest C library that it shall run with, ARCH=aarch64 another processor
 # make bench    measures Tutti                                make compare   measures it beside the others
+# make ab       two builds side by side, cell by cell: the working tree and the last landed commit, or REV=COMMIT; ARGS="--quick"
 # make checkpoint   all shortest paths with a mishap: a host is lost, the job goes on from its last checkpoint
 # make checkpoint-figures   what checkpoints cost, beside what that is held against; ARGS="--only pause"
 # make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
@@ -33,7 +34,7 @@ INSTALLED := -p tutti-abi -p tutti-launch -p tutti-tools -p tutti-overlap -p tut
 # Test processes beside each other: half of a test's time is waiting.
 WORKERS ?= 3
 
-.PHONY: run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
+.PHONY: run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare ab headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
 
 run: stage python
 	@scripts/run.sh
@@ -155,6 +156,11 @@ bench: stage
 
 compare: stage peers
 	$(STAGE)/bin/tutti compare $(ARGS)
+
+# The status of scripts/ab.sh itself tells slower (3) from failed (1).
+ab: need
+	@scripts/need.sh python hosts
+	@REV=$(REV) SUBJECT=$(SUBJECT) scripts/ab.sh $(ARGS)
 
 headlines: stage
 	$(STAGE)/bin/tutti headlines $(ARGS)

@@ -75,7 +75,11 @@ static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 /// Ends the world model or a session after which nothing is open: for good if the world model `is_over` and this
 /// process has not left the job before, else for now.
 pub fn close(held: &mut LaneGuard, process: &'static Process, is_over: bool) {
-    if is_over && !HAS_LEFT.swap(true, Ordering::Relaxed) { finalize(held, process) } else { pause(held, process) }
+    if is_over && !HAS_LEFT.swap(true, Ordering::Relaxed) {
+        finalize(held, process)
+    } else {
+        pause(held, process)
+    }
 }
 
 /// Warns of a second MPI library, by the first rank of each host: ranks of a host are alike in that.

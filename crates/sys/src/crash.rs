@@ -149,7 +149,9 @@ fn story(signal: c_int, code: c_int, address: Option<usize>, frames: Vec<Frame>)
     }
     text.push_str("; it was here (TUTTI_BACKTRACE=0: nothing is said):\n");
     let complaint = data.and_then(|address| buffer_complaint(&frames, address));
-    if let Some(complaint) = complaint.or_else(|| exception?.complaint(called(frames.iter().map(Frame::name)))) {
+    if let Some(complaint) =
+        complaint.or_else(|| exception?.complaint(called(frames.iter().map(Frame::name))))
+    {
         let _ = writeln!(text, "tutti: {speaker}: {complaint}");
     }
     for (number, frame) in frames.iter().take(MOST_FRAMES).enumerate() {

@@ -15,6 +15,7 @@
 //!   of every job in the job object; `--hosts`: what goes between two of them.
 //! - `tune`: measures whole operations by all their algorithms and keeps, in the same file, by how much the
 //!   model misses each; with `--hosts` also by each of a few lengths of segments.
+//! - `compare --build` (`builds`): two builds of Tutti, a verdict for each cell by a rank test; the ledger.
 //! - `bench`, `compare`: the same C programs, in `bench/`, on each library; tables, plots, goals, lost cells;
 //!   `compare --hosts` on hosts that `testbed` makes (`bench/wire.c` is one TCP connection without MPI).
 //! - `bench tune` (`tuning`): hundreds of scenarios in which programs find their algorithms while they run.
@@ -46,8 +47,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 use commands::{
-    asp, checkpoint, compare, connections, consistency, files, headlines, info, io_server, manual, overlap,
-    probe, sim, trace, tune, tuning, waits,
+    asp, builds, checkpoint, compare, connections, consistency, files, headlines, info, io_server, manual,
+    overlap, probe, sim, trace, tune, tuning, waits,
 };
 use measure::options::FILES;
 use measure::{awake, library, options};
@@ -74,8 +75,8 @@ enum Command {
     Tune(tune::Options),
     /// Measure Tutti.
     Bench(Box<Bench>),
-    /// Measure Tutti side by side with the other MPI libraries installed.
-    Compare(options::Options),
+    /// Measure Tutti side by side with the other MPI libraries installed, or with another build of it.
+    Compare(Box<Compare>),
     /// Hold operations against each other and against the machine; print what is slower than it should be.
     Consistency(consistency::Options),
     /// Measure and simulate the papers' headlines inside Tutti.
@@ -118,6 +119,14 @@ struct Bench {
     what: Option<Part>,
 }
 
+#[derive(clap::Args)]
+struct Compare {
+    #[command(flatten)]
+    options: options::Options,
+    #[command(flatten)]
+    builds: builds::Options,
+}
+
 #[derive(Subcommand)]
 enum Part {
     /// Measure how long ranks wait in all the ways there are, beside the other libraries told to yield.
@@ -148,8 +157,14 @@ fn main() -> ExitCode {
             }
             Bench { options, what: None } => compare::run(&options.with_libraries(&["tutti"])),
         },
-        Command::Compare(options) if options.ops == [FILES] => files::run(&files::Options::of(&options)),
-        Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
+        Command::Compare(compare) => {
+            let Compare { options, builds } = *compare;
+            match &builds.build {
+                Some(before) => return ended(builds::run(&options, &builds, before)),
+                None if options.ops == [FILES] => files::run(&files::Options::of(&options)),
+                None => compare::run(&options.with_libraries(&library::NAMES)),
+            }
+        }
         Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),
         Command::Connections(options) => connections::run(&options),
@@ -164,8 +179,13 @@ fn main() -> ExitCode {
         Command::Awake => awake::spin(),
         Command::Testbed(action) => return tutti_testbed::run(action),
     };
+    ended(outcome.map(|()| ExitCode::SUCCESS))
+}
+
+/// Returns the exit status, after the message of a failure.
+fn ended(outcome: Result<ExitCode, String>) -> ExitCode {
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(message) => {
             eprintln!("tutti: {message}");
             ExitCode::FAILURE

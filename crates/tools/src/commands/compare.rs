@@ -9,7 +9,7 @@ use crate::measure::awake::Awake;
 use crate::measure::cells::asks;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end;
-use crate::measure::library::{Library, home};
+use crate::measure::library::{Library, distinct, home, share_processors};
 use crate::measure::options::{FILES, IN_THREADS, Options};
 use crate::measure::programs::Programs;
 use crate::measure::report;
@@ -78,8 +78,7 @@ impl Bench<'_> {
     }
 
     fn cells(&self, program: &str, asks: &[Ask], ranks: u32, rounds: Rounds, results: &mut Results) {
-        let members = self
-            .taking_part(ranks)
+        let members = distinct(&self.libraries, share_processors(ranks))
             .map(|library| (library, self.programs.of(program, library)))
             .collect::<Vec<_>>();
         let names: Vec<_> = members.iter().map(|(library, _)| library.name.as_str()).collect();
@@ -95,13 +94,6 @@ impl Bench<'_> {
             asks.iter().for_each(|ask| crew.measure(ask, round, results));
             eprintln!("{ranks} ranks, round {}: {:.1} s", round + 1, begin.elapsed().as_secs_f64());
         });
-    }
-
-    /// A library that spins without end is of no use with more ranks than cores, if its other self is there.
-    fn taking_part(&self, ranks: u32) -> impl Iterator<Item = &Library> {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let yields = self.libraries.iter().any(|library| library.name == "mpich-p2p");
-        self.libraries.iter().filter(move |library| library.name != "mpich" || ranks <= cores || !yields)
     }
 
     fn job_events(&self, round: u32, results: &mut Results) {

@@ -16,6 +16,7 @@ use crate::commands::hosts::Raised;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end::last;
 use crate::measure::library::{Library, Place, home};
+use crate::measure::machine;
 use crate::measure::programs::Programs;
 use crate::measure::report::size;
 use crate::measure::results::{Measure, Results, median};
@@ -87,7 +88,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     };
     let place = testbed.place(options.hosts, 1);
     let ways = [ON_DEMAND, STATIC].map(|name| way(name, &place));
-    let mut out = patterns(options, &ways, &programs)?;
+    let mut out = machine::processor_line() + &patterns(options, &ways, &programs)?;
     let place = testbed.place(2, 1);
     let ways = [ON_DEMAND, STATIC].map(|name| way(name, &place));
     out += &messages(options, &ways, &programs);

@@ -15,7 +15,7 @@ use crate::measure::awake::Awake;
 use crate::measure::cells::asks;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end;
-use crate::measure::library::{Library, Place};
+use crate::measure::library::{Library, Place, distinct};
 use crate::measure::network;
 use crate::measure::options::{IN_THREADS, Options, Shape};
 use crate::measure::programs::Programs;
@@ -24,7 +24,7 @@ use crate::measure::results::{Results, TCP};
 use crate::measure::session::{Ask, Session};
 
 /// What goes between two ranks, not among all.
-const BETWEEN_TWO: [&str; 7] =
+pub const BETWEEN_TWO: [&str; 7] =
     ["latency", "bandwidth", "bibandwidth", "put", "get", "accumulate", "fetch_and_op"];
 
 /// Measures, prints the tables and writes the report.
@@ -175,7 +175,8 @@ impl Bench<'_> {
         results: &mut Results,
         mut also: impl FnMut(&Ask, &mut Results),
     ) {
-        let libraries: Vec<Library> = self.libraries.iter().map(|library| library.on(place)).collect();
+        let libraries: Vec<Library> =
+            distinct(&self.libraries, true).map(|library| library.on(place)).collect();
         let program = |library| self.programs.of("tutti-bench", library);
         let members = libraries.iter().map(|library| (library, program(library))).collect();
         let what = format!("{} hosts x {} ranks", place.hosts.len(), place.per_host);

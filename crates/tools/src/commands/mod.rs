@@ -1,6 +1,7 @@
 //! The subcommands of `tutti`, one each.
 
 pub mod asp;
+pub mod builds;
 pub mod checkpoint;
 pub mod compare;
 pub mod connections;

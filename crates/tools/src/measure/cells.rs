@@ -8,6 +8,16 @@ pub fn has_no_data(op: &str) -> bool {
     op.ends_with("barrier") || op == "line" || op == "fetch_and_op"
 }
 
+/// Operations whose bytes are those of one rank's block.
+const OF_BLOCKS: [&str; 5] = ["gather", "scatter", "allgather", "alltoall", "reduce_scatter"];
+
+/// Returns true if the bytes of the operation are those of a block for each rank, in any form of it
+/// (`ialltoallv`).
+pub fn has_blocks(op: &str) -> bool {
+    let blocking = op.strip_prefix(['i', 'p']).unwrap_or(op);
+    [op, blocking].iter().any(|name| OF_BLOCKS.iter().any(|block| name.starts_with(block)))
+}
+
 /// All cells, in the order in which they are measured.
 pub fn asks(options: &Options) -> Vec<Ask> {
     let mut asks = Vec::new();
@@ -25,6 +35,15 @@ pub fn asks(options: &Options) -> Vec<Ask> {
 mod tests {
     use super::*;
     use crate::command_line;
+
+    #[test]
+    fn operations_of_blocks_are_known_in_all_forms() {
+        let check = |ops: &[&str], expected: bool| {
+            ops.iter().for_each(|op| assert_eq!(has_blocks(op), expected, "{op}"));
+        };
+        check(&["gather", "scatterv", "iallgatherv", "palltoallw", "reduce_scatter_block"], true);
+        check(&["put", "ibcast", "pingpong", "reduce", "preduce", "allreduce", "scan"], false);
+    }
 
     #[test]
     fn every_cell_is_asked_for_once() {

@@ -33,6 +33,8 @@ pub struct Crew<'a> {
     pace: Pace,
     sessions: Vec<Option<Session>>,
     hung: BTreeSet<Trouble>,
+    /// Members whose job did not start; they are not tried again.
+    failed: BTreeSet<usize>,
     /// The size from which on an operation is too slow.
     slow: BTreeMap<Trouble, u64>,
 }
@@ -47,7 +49,16 @@ impl<'a> Crew<'a> {
         pace: Pace,
     ) -> Crew<'a> {
         let sessions = members.iter().map(|_| None).collect();
-        Crew { members, ranks, directory, pace, sessions, hung: BTreeSet::new(), slow: BTreeMap::new() }
+        Crew {
+            members,
+            ranks,
+            directory,
+            pace,
+            sessions,
+            hung: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            slow: BTreeMap::new(),
+        }
     }
 
     /// One turn of every member for `ask`; the order rotates with `round`.
@@ -63,6 +74,11 @@ impl<'a> Crew<'a> {
         self.take(member, ask, results);
     }
 
+    /// Ends all jobs; the next cell starts fresh ones. Cells that hung or were too slow stay left out.
+    pub fn end_jobs(&mut self) {
+        self.sessions.iter_mut().for_each(|session| *session = None);
+    }
+
     /// Names of the members whose job has said a line on standard error that begins and goes on with these
     /// words.
     pub fn complaints(&self, begin: &str, word: &str) -> Vec<&str> {
@@ -76,7 +92,7 @@ impl<'a> Crew<'a> {
     fn take(&mut self, member: usize, ask: &Ask, results: &mut Results) {
         let trouble = (member, ask.op.clone(), ask.mode.clone());
         let too_slow = self.slow.get(&trouble).is_some_and(|bytes| ask.bytes > *bytes);
-        if self.hung.contains(&trouble) || too_slow {
+        if self.failed.contains(&member) || self.hung.contains(&trouble) || too_slow {
             return;
         }
         let Pace { ms, limit_ms, timeout } = self.pace;
@@ -108,7 +124,10 @@ impl<'a> Crew<'a> {
             let (library, program) = &self.members[member];
             let prefix = self.directory.join(format!("{}-{}", library.name, self.ranks));
             let command = library.command(self.ranks, program);
-            self.sessions[member] = Some(Session::start(command, self.ranks, &prefix)?);
+            let session = Session::start(command, self.ranks, &prefix).inspect_err(|_| {
+                self.failed.insert(member);
+            })?;
+            self.sessions[member] = Some(session);
         }
         Ok(self.sessions[member].as_mut().expect("it has just been started"))
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Ranks of the job in which one is killed.
-const VICTIM_RANKS: u32 = 4;
+pub const VICTIM_RANKS: u32 = 4;
 
 /// Milliseconds from the start of the launcher to its end, for init, barrier, finalize.
 ///

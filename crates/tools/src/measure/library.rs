@@ -1,4 +1,5 @@
-//! The MPI libraries that can be measured: how each compiles and starts a program.
+//! The MPI libraries that can be measured: how each compiles and starts a program, and how it is told to
+//! give processors away.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,8 +21,10 @@ pub struct Library {
     pub version: String,
     /// The start of its launcher's command line, up to the number of ranks.
     launcher: Vec<String>,
-    /// Words of its command line that are said in any place, and those between hosts.
-    settings: [Vec<String>; 2],
+    /// More words of its command line.
+    words: Vec<String>,
+    /// Whether it is told to yield even where each rank has a processor of its own.
+    always_yields: bool,
     environment: Vec<(String, String)>,
     compiler: Vec<String>,
     /// Whether it runs programs built against the standard ABI.
@@ -60,14 +63,55 @@ impl Place {
         let words: &[&str] = match library {
             "tutti" => &["--agent", &self.agent, "--bind-to", "none", "--host", &slots],
             "openmpi" => &["--prtemca", "plm_ssh_agent", &self.agent, "--bind-to", "none", "--host", &slots],
+            "impi" => {
+                &["-bootstrap", "ssh", "-bootstrap-exec", &self.agent, "-hosts", &names, "-ppn", &in_a_row]
+            }
             _ => &["-launcher", "ssh", "-launcher-exec", &self.agent, "-hosts", &names, "-ppn", &in_a_row],
         };
         let dealt: &[&str] = match library {
             "tutti" | "openmpi" if self.by_node => &["--map-by", "node"],
             _ => &[],
         };
-        words.iter().chain(dealt).map(ToString::to_string).collect()
+        let network: &[&str] = match library {
+            "openmpi" => &["--mca", "pml", "ob1", "--mca", "btl_tcp_if_include", "eth0"],
+            _ => &[],
+        };
+        words.iter().chain(dealt).chain(network).map(ToString::to_string).collect()
     }
+}
+
+/// Words of the launcher, and settings.
+type Courtesy = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
+/// Returns how a library is told to give its processor away while it waits, as reasonable users tell it where
+/// ranks outnumber processors or hosts share them. Libraries that spin are up to thirty times slower there,
+/// which says nothing about them. Tests have the same in `tests/support/hosts.py`.
+fn yielding(library: &str, between_hosts: bool) -> Courtesy {
+    match (library, between_hosts) {
+        // Collectives in shared memory never yield.
+        ("mpich", _) => {
+            (&[], &[("MPIR_CVAR_DEVICE_COLLECTIVES", "none"), ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")])
+        }
+        ("openmpi", false) => (&["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"], &[]),
+        // Between hosts ranks are never bound.
+        ("openmpi", true) => (&["--mca", "mpi_yield_when_idle", "1"], &[]),
+        // Each host would pin its ranks to the first processors, which all hosts share.
+        ("impi", true) => (&[], &[("I_MPI_THREAD_YIELD", "2"), ("I_MPI_PIN", "0")]),
+        ("impi", false) => (&[], &[("I_MPI_THREAD_YIELD", "2")]),
+        _ => (&[], &[]),
+    }
+}
+
+/// Returns true if so many ranks on this machine share processors.
+pub fn share_processors(ranks: u32) -> bool {
+    std::thread::available_parallelism().is_ok_and(|processors| ranks as usize > processors.get())
+}
+
+/// Returns the libraries that differ from each other. Where ranks share processors MPICH is told what
+/// `mpich-p2p` is told everywhere, so one of them is enough.
+pub fn distinct(libraries: &[Library], shared: bool) -> impl Iterator<Item = &Library> {
+    let both = libraries.iter().any(|library| library.name == "mpich-p2p");
+    libraries.iter().filter(move |library| !(shared && both && library.name == "mpich"))
 }
 
 impl Library {
@@ -80,11 +124,13 @@ impl Library {
         let place = |peer: &str| std::path::absolute(peers.join(peer)).unwrap_or_else(|_| peers.join(peer));
         let library = match name {
             "tutti" => tutti(home),
-            BEFORE => Library { name: name.to_string(), ..tutti(&place(name)) },
+            BEFORE => tutti(&place(name)).variant(name, &[]),
             "mpich" => mpich(&place("mpich"), name, &[]),
             "mpich-p2p" => mpich(&place("mpich"), name, &[("MPIR_CVAR_DEVICE_COLLECTIVES", "none")]),
             "openmpi" => openmpi(&place("openmpi")),
-            "openmpi-yield" => yielding(openmpi(&place("openmpi"))),
+            "openmpi-yield" => {
+                Library { name: name.to_string(), always_yields: true, ..openmpi(&place("openmpi")) }
+            }
             "impi" => impi(&place("impi")),
             _ => {
                 return Err(format!(
@@ -103,6 +149,20 @@ impl Library {
         Err(format!("{name} is not installed: {} is missing; {how} installs it", library.launcher[0]))
     }
 
+    /// A build of Tutti that is installed at `prefix`, under the name `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn build(name: &str, prefix: &Path) -> Result<Library, String> {
+        let prefix =
+            std::fs::canonicalize(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
+        let library = tutti(&prefix).variant(name, &[]);
+        match Path::new(&library.launcher[0]).exists() {
+            true => Ok(library),
+            false => Err(format!("no Tutti is installed at {}: no bin/mpirun", prefix.display())),
+        }
+    }
+
     /// The command that compiles `source` to `program`.
     pub fn compile(&self, source: &Path, program: &Path) -> Command {
         let mut command = Command::new(&self.compiler[0]);
@@ -113,18 +173,25 @@ impl Library {
 
     /// The command that runs `program` on `ranks` ranks.
     pub fn command(&self, ranks: u32, program: &Path) -> Command {
+        self.command_where(share_processors(ranks), ranks, program)
+    }
+
+    /// The same; `shared`: ranks of one host share processors.
+    fn command_where(&self, shared: bool, ranks: u32, program: &Path) -> Command {
+        let yields = self.always_yields || shared || self.place.is_some();
+        let courtesy = yields.then(|| yielding(&self.family, self.place.is_some()));
+        let (yield_words, yield_settings) = courtesy.unwrap_or((&[], &[]));
         let mut words = self.place.as_ref().map_or_else(Vec::new, |place| place.enter.clone());
         words.push(self.launcher[0].clone());
         match &self.place {
             None => words.extend_from_slice(&self.launcher[1..]),
-            Some(place) => {
-                words.extend(place.options(&self.family));
-                words.extend_from_slice(&self.settings[1]);
-            }
+            Some(place) => words.extend(place.options(&self.family)),
         }
-        words.extend_from_slice(&self.settings[0]);
+        words.extend(yield_words.iter().map(ToString::to_string));
+        words.extend_from_slice(&self.words);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(["-n", &ranks.to_string()]).arg(program);
+        command.envs(yield_settings.iter().copied());
         command.envs(self.environment.iter().cloned());
         command
     }
@@ -144,8 +211,13 @@ impl Library {
     /// The same library under another name, with words for its launcher and settings.
     pub fn variant_with(&self, name: &str, words: &[String], settings: &[(String, String)]) -> Library {
         let mut variant = self.variant(name, settings);
-        variant.settings[0].extend_from_slice(words);
+        variant.words.extend_from_slice(words);
         variant
+    }
+
+    /// Returns the folder in which it is installed.
+    pub fn prefix(&self) -> &Path {
+        Path::new(&self.launcher[0]).ancestors().nth(2).unwrap_or(Path::new("/"))
     }
 
     /// Whether it is a build of Tutti.
@@ -168,9 +240,13 @@ fn text(path: PathBuf) -> String {
     path.to_string_lossy().into_owned()
 }
 
+/// Returns what was installed there: packages, or the commit of a build of Tutti.
+pub fn installed(home: &Path) -> Option<String> {
+    std::fs::read_to_string(home.join(".installed")).ok().map(|text| text.trim().to_string())
+}
+
 fn version(home: &Path, name: &str) -> String {
-    std::fs::read_to_string(home.join(".installed"))
-        .map_or_else(|_| name.to_string(), |packages| packages.trim().replace("==", " "))
+    installed(home).map_or_else(|| name.to_string(), |packages| packages.replace("==", " "))
 }
 
 /// Where Tutti is installed: the directory above the one this program is in.
@@ -191,12 +267,14 @@ fn tutti(home: &Path) -> Library {
     Library {
         name: "tutti".to_string(),
         family: "tutti".to_string(),
-        version: format!("tutti {}", env!("CARGO_PKG_VERSION")),
+        version: installed(home)
+            .map_or(format!("tutti {}", env!("CARGO_PKG_VERSION")), |commit| format!("tutti {commit}")),
         launcher: vec![text(home.join("bin/mpirun"))],
         environment: vec![("LD_LIBRARY_PATH".to_string(), text(home.join("lib")))],
         compiler: vec![text(home.join("bin/mpicc"))],
         standard_abi: true,
-        settings: [Vec::new(), Vec::new()],
+        words: Vec::new(),
+        always_yields: false,
         place: None,
     }
 }
@@ -212,7 +290,8 @@ fn mpich(home: &Path, name: &str, settings: &[(&str, &str)]) -> Library {
         environment,
         compiler: vec![text(home.join("bin/mpicc_abi"))],
         standard_abi: true,
-        settings: [Vec::new(), Vec::new()],
+        words: Vec::new(),
+        always_yields: false,
         place: None,
     }
 }
@@ -231,20 +310,10 @@ fn openmpi(home: &Path) -> Library {
         ],
         compiler: vec![text(home.join("bin/mpicc"))],
         standard_abi: false,
-        settings: [Vec::new(), Vec::new()],
+        words: Vec::new(),
+        always_yields: false,
         place: None,
     }
-}
-
-/// Open MPI that gives the processor away while it waits, as where ranks share processors, and speaks TCP
-/// between hosts.
-fn yielding(openmpi: Library) -> Library {
-    let words = |line: &str| line.split(' ').map(str::to_string).collect();
-    let anywhere = words("--mca mpi_yield_when_idle 1");
-    let between = words("--mca pml ob1 --mca btl_tcp_if_include eth0");
-    let mut launcher = openmpi.launcher.clone();
-    launcher.extend(words("--bind-to none"));
-    Library { name: "openmpi-yield".to_string(), launcher, settings: [anywhere, between], ..openmpi }
 }
 
 fn impi(home: &Path) -> Library {
@@ -260,7 +329,8 @@ fn impi(home: &Path) -> Library {
         ],
         compiler: vec![text(home.join("bin/mpicc")), "-mpi-abi".to_string()],
         standard_abi: true,
-        settings: [Vec::new(), Vec::new()],
+        words: Vec::new(),
+        always_yields: false,
         place: None,
     }
 }
@@ -280,17 +350,46 @@ mod tests {
     fn each_library_has_its_own_launcher() {
         let program = Path::new("/x/bench");
         assert_eq!(
-            words(&tutti(Path::new("/opt/tutti")).command(4, program)),
+            words(&tutti(Path::new("/opt/tutti")).command_where(true, 4, program)),
             ["/opt/tutti/bin/mpirun", "-n", "4", "/x/bench"]
         );
         assert_eq!(
-            words(&openmpi(Path::new("/p/openmpi")).command(2, program)),
+            words(&openmpi(Path::new("/p/openmpi")).command_where(false, 2, program)),
             ["/p/openmpi/bin/mpiexec", "--oversubscribe", "-n", "2", "/x/bench"]
         );
         assert_eq!(
             words(&impi(Path::new("/p")).compile(Path::new("a.c"), program)),
             ["/p/bin/mpicc", "-mpi-abi", "-std=gnu11", "-O3", "-o", "/x/bench", "a.c"]
         );
+    }
+
+    #[test]
+    fn libraries_yield_where_ranks_share_processors() {
+        let home = Path::new("/p");
+        let place = Place {
+            enter: vec!["enter".to_string()],
+            agent: "/a".to_string(),
+            hosts: vec!["n0".to_string(), "n1".to_string()],
+            per_host: 1,
+            by_node: false,
+        };
+        let yields = |library: &Library, shared: bool| {
+            let command = library.command_where(shared, 2, Path::new("/x"));
+            let told = ["mpi_yield_when_idle", "MPIR_CVAR_POLLS_BEFORE_YIELD", "I_MPI_THREAD_YIELD"];
+            let settings = command.get_envs().map(|(key, _)| key.to_string_lossy().into_owned());
+            words(&command).into_iter().chain(settings).any(|word| told.contains(&word.as_str()))
+        };
+        for library in [mpich(home, "mpich", &[]), openmpi(home), impi(home)] {
+            let name = &library.name;
+            let found = [yields(&library, false), yields(&library, true), yields(&library.on(&place), false)];
+            assert_eq!(found, [false, true, true], "{name}");
+            let always = Library { always_yields: true, ..library.clone() };
+            assert!(yields(&always, false), "{name}");
+        }
+        assert!(!yields(&tutti(home), true));
+        let both = ["mpich", "mpich-p2p"].map(|name| mpich(home, name, &[]));
+        assert_eq!([false, true].map(|shared| distinct(&both, shared).count()), [2, 1]);
+        assert_eq!(distinct(&both[..1], true).count(), 1);
     }
 
     #[test]
@@ -308,13 +407,19 @@ mod tests {
             |library: Library, place| words(&library.on(place).command(6, Path::new("/x"))).join(" ");
         let line = |library| words_on(library, &place);
         let home = Path::new("/p");
-        let slots = "--bind-to none --host n0:3,n1:3 -n 6 /x";
-        let told = line(yielding(openmpi(home)));
-        assert!(
-            told.ends_with("--mca pml ob1 --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1 -n 6 /x")
+        let slots = "--bind-to none --host n0:3,n1:3";
+        let network = "--mca pml ob1 --mca btl_tcp_if_include eth0";
+        assert_eq!(line(tutti(home)), format!("enter /p/bin/mpirun --agent /a {slots} -n 6 /x"));
+        assert_eq!(
+            line(openmpi(home)),
+            format!(
+                "enter /p/bin/mpiexec --prtemca plm_ssh_agent /a {slots} {network} --mca mpi_yield_when_idle 1 -n 6 /x"
+            )
         );
-        assert_eq!(line(tutti(home)), format!("enter /p/bin/mpirun --agent /a {slots}"));
-        assert_eq!(line(openmpi(home)), format!("enter /p/bin/mpiexec --prtemca plm_ssh_agent /a {slots}"));
+        assert_eq!(
+            line(impi(home)),
+            "enter /p/bin/mpiexec -bootstrap ssh -bootstrap-exec /a -hosts n0,n1 -ppn 3 -n 6 /x"
+        );
         assert_eq!(
             line(mpich(home, "mpich-p2p", &[])),
             "enter /p/bin/mpiexec -launcher ssh -launcher-exec /a -hosts n0,n1 -ppn 3 -n 6 /x"

@@ -13,14 +13,12 @@ use tutti_sys::{multicast, process};
 
 /// Lines that describe the machine: processor, cores allowed, memory, kernel.
 pub fn describe() -> Vec<String> {
-    let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let memory = read_to_string("/proc/meminfo").unwrap_or_default();
-    let model = field(&cpuinfo, "model name").unwrap_or("unknown");
     let gigabytes = field(&memory, "MemTotal")
         .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
         .map_or("unknown".to_string(), |kilobytes| format!("{:.1} GiB", kilobytes as f64 / (1 << 20) as f64));
     vec![
-        format!("processor: {model}"),
+        processor_line().trim_end().to_string(),
         format!(
             "processors allowed: {} ({} online)",
             allowed().unwrap_or_else(|| "unknown".to_string()),
@@ -29,6 +27,17 @@ pub fn describe() -> Vec<String> {
         format!("memory: {gigabytes}"),
         format!("kernel: {}", first_line("/proc/sys/kernel/osrelease").unwrap_or_default()),
     ]
+}
+
+/// Name of the processor; a figure means nothing without it.
+pub fn processor() -> String {
+    let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
+    field(&cpuinfo, "model name").unwrap_or("unknown").to_string()
+}
+
+/// Line about the processor, for the head of a table.
+pub fn processor_line() -> String {
+    format!("processor: {}\n", processor())
 }
 
 /// The processors this process may use, as the kernel lists them.

@@ -10,6 +10,8 @@ pub mod machine;
 pub mod network;
 pub mod options;
 pub mod programs;
+pub mod progress;
+pub mod rank_test;
 pub mod report;
 pub mod results;
 pub mod run;

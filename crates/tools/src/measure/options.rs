@@ -1,32 +1,39 @@
 //! What to measure: the command line of `tutti bench` and `tutti compare`.
 
 use clap::Args;
+use clap::builder::ArgPredicate::IsPresent;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options of `bench` and `compare`.
+/// Options of `bench` and `compare`. With `--build` and `--quick` ([`crate::commands::builds`]) some have
+/// other defaults: fewer cells, and as many rounds as a rank test takes.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Operations; `i` before a collective is its non-blocking form, `p` its persistent one; `io`: files
     /// instead (`tutti bench io`).
-    #[arg(long, value_delimiter = ',', default_values_t = OPERATIONS.map(String::from), value_parser = operation)]
+    #[arg(long, value_delimiter = ',', default_values_t = OPERATIONS.map(String::from),
+          default_value_if("quick", IsPresent, QUICK_OPERATIONS), value_parser = operation)]
     pub ops: Vec<String>,
-    /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR].
-    #[arg(long, default_value = "8,64,256,1K,4K,16K,64K,256K,1M,4M,16M", value_parser = parse_sizes)]
+    /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR]; with --build 8,8K,64K,1M.
+    #[arg(long, default_value = "8,64,256,1K,4K,16K,64K,256K,1M,4M,16M", value_parser = parse_sizes,
+          default_value_ifs = [("quick", IsPresent, "8,64K"), ("build", IsPresent, "8,8K,64K,1M")])]
     pub sizes: Sizes,
     /// Numbers of ranks.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8],
+          default_value_if("quick", IsPresent, "2,4"), value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Vec<u32>,
-    /// Same data in each iteration, or data written afresh.
+    /// Same data in each iteration, or data written afresh; with --build the same.
     #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
+          default_value_if("build", IsPresent, "plain"),
           value_parser = ["plain", "changing"])]
     pub modes: Vec<String>,
     /// Libraries (tutti, mpich, mpich-p2p, openmpi, impi, or `before` for another build of Tutti). The first
     /// is compared with the others.
     #[arg(long, value_delimiter = ',')]
     pub libraries: Vec<String>,
-    /// Rounds over all cells and libraries; the median counts, and the least.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Rounds over all cells and libraries; the median counts, and the least. With --build 8, with --quick 6.
+    #[arg(long, default_value_t = 3,
+          default_value_ifs = [("quick", IsPresent, "6"), ("build", IsPresent, "8")], value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Instead: as many rounds as fit into this time (90s, 10m, 1h), one at least.
     #[arg(long, value_parser = parse_time)]
@@ -43,14 +50,16 @@ pub struct Options {
     /// Ranks of the start-up measurement (0: leave out start-up and killed rank).
     #[arg(long, default_value_t = 32)]
     pub start_ranks: u32,
-    /// Measure on so many hosts, which are namespaces of this machine (root only).
-    #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
+    /// Measure on so many hosts, which are namespaces of this machine (root only); with --build 4.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..),
+          default_value_if("build", IsPresent, "4"))]
     pub hosts: Option<u32>,
-    /// Ranks on each of these hosts.
-    #[arg(long, default_value_t = 2, requires = "hosts", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Ranks on each of these hosts; with --build 4.
+    #[arg(long, default_value_t = 2, requires = "hosts", default_value_if("build", IsPresent, "4"),
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks_per_host: u32,
-    /// Rate of their links, as tc takes it (1gbit); unlimited if empty.
-    #[arg(long, default_value = "", requires = "hosts")]
+    /// Rate of their links, as tc takes it; unlimited if empty; with --build 1gbit.
+    #[arg(long, default_value = "", requires = "hosts", default_value_if("build", IsPresent, "1gbit"))]
     pub rate: String,
     /// Jobs whose start is measured on them, HOSTSxRANKS; none if nothing follows.
     #[arg(long, num_args = 0.., value_delimiter = ',', default_values_t = STARTS, requires = "hosts")]
@@ -107,17 +116,24 @@ pub type Sizes = std::sync::Arc<Vec<u64>>;
 /// operations down.
 pub const IN_THREADS: &str = "rate";
 
-const OPERATIONS: [&str; 37] = [
+/// Operations of `--quick`.
+const QUICK_OPERATIONS: &str = "bcast,allreduce,alltoall,barrier,iallreduce,pallreduce,pingpong,put_ring";
+
+const OPERATIONS: [&str; 41] = [
     IN_THREADS,
     "latency",
+    "pingpong",
     "bandwidth",
     "bibandwidth",
+    "ring",
     "put",
+    "put_ring",
     "get",
     "accumulate",
     "fetch_and_op",
     "barrier",
     "bcast",
+    "bcast_rotating",
     "reduce",
     "allreduce",
     "scan",

@@ -143,6 +143,11 @@ impl Results {
         self.cells.get(cell)?.get(library)?.time(measure)
     }
 
+    /// Times of a cell in microseconds, round by round; none if it was not measured.
+    pub fn rounds(&self, cell: &Cell, library: &str) -> &[f64] {
+        self.cells.get(cell).and_then(|times| times.get(library)).map_or(&[], |series| &series.values)
+    }
+
     /// Median time of a job event in milliseconds.
     pub fn event(&self, event: &str, library: &str) -> Option<f64> {
         self.events.get(event)?.get(library)?.time(Measure::Median)

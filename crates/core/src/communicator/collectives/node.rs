@@ -293,7 +293,9 @@ fn open<T>(
                     pauses += 1;
                 }
             }
-            Err(error) => messenger.fail(ErrorClass::NoMem, &format!("shared memory of a communicator: {error}")),
+            Err(error) => {
+                messenger.fail(ErrorClass::NoMem, &format!("shared memory of a communicator: {error}"))
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use clap::Args;
 use crate::commands::hosts::Raised;
 use crate::measure::job_end::last;
 use crate::measure::library::{Library, Place, home};
+use crate::measure::machine;
 use crate::measure::network;
 use crate::measure::programs::Programs;
 use crate::measure::results::median;
@@ -92,7 +93,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     };
     let flat: Vec<Library> = FLAT.iter().map(flat).collect();
     libraries.splice(1..1, flat);
-    let mut out = String::new();
+    let mut out = machine::processor_line();
     for &near in &options.map_by {
         let by_node = near == Near::Node;
         let place = Place { by_node, ..testbed.place(options.hosts, options.ranks_per_host) };

@@ -13,6 +13,7 @@ use crate::measure::awake::{Awake, NOTE};
 use crate::measure::cells::has_no_data;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::library::{Library, home};
+use crate::measure::machine;
 use crate::measure::options::{FORMS, Sizes, parse_sizes, parse_time, positive};
 use crate::measure::programs::Programs;
 use crate::measure::results::Results;
@@ -77,7 +78,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let awake = Awake::begin();
     let mut results = Results::new(awake.is_some());
     measure(options, &tutti, &programs, &mut results);
-    let text = describe(options, &sections(options, &results), &results);
+    let text = machine::processor_line() + &describe(options, &sections(options, &results), &results);
     crate::output::show(&text);
     let path = options.out.join("consistency.txt");
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))

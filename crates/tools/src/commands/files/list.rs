@@ -23,8 +23,10 @@ const OTHERS: [(&str, &[u64]); 2] = [("create", &[0]), ("overlap", &[64 << 20])]
 /// An operation, or the beginning of the names of some, with its bytes if they are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    name: String,
-    bytes: Option<u64>,
+    /// Name, or the beginning of some.
+    pub name: String,
+    /// Bytes, if not the usual ones.
+    pub bytes: Option<u64>,
 }
 
 impl std::str::FromStr for Wanted {

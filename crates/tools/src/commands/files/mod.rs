@@ -15,9 +15,11 @@ use crate::commands::hosts::Raised;
 use crate::measure::awake::Awake;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::library::{Library, home};
+use crate::measure::machine;
 use crate::measure::options::{self, parse_time};
 use crate::measure::programs::Programs;
 use crate::measure::results::Results;
+use crate::measure::session::Ask;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -106,6 +108,14 @@ impl Options {
     }
 }
 
+/// Returns the cells in which two builds are compared: all of them, or a few where it has to be quick.
+pub fn asks_of_builds(quick: bool) -> Vec<Ask> {
+    let wanted = |name: &str, bytes| list::Wanted { name: name.to_string(), bytes: Some(bytes) };
+    let few = [wanted("write_contiguous", 4 << 10), wanted("read_strided", 1 << 10)];
+    let modes = ["independent", "collective"].map(String::from);
+    list::asks(if quick { &few } else { &[] }, &modes)
+}
+
 /// Measures, prints the table, and writes it to `io.txt`.
 ///
 /// # Errors
@@ -131,7 +141,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         };
         bench.measure(place, *ranks, rounds, results.entry(place.clone()).or_default())?;
     }
-    let mut text = table::table(&options.libraries, &results);
+    let mut text = machine::processor_line() + &table::table(&options.libraries, &results);
     if awake.is_some() {
         text += &format!("{}\n", crate::measure::awake::NOTE);
     }

@@ -15,6 +15,7 @@ use crate::measure::awake::{Awake, NOTE};
 use crate::measure::cells::has_no_data;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::library::{Library, home};
+use crate::measure::machine;
 use crate::measure::options::parse_time;
 use crate::measure::programs::Programs;
 use crate::measure::report::size;
@@ -91,7 +92,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         Some(time) => Rounds::Time(time.saturating_sub(start.elapsed()) / left.max(1)),
         None => Rounds::Number(options.rounds),
     };
-    let mut table = head();
+    let mut table = machine::processor_line() + &head();
     if awake.is_some() {
         table += &format!("{NOTE}\n");
     }

@@ -14,6 +14,7 @@ mod table;
 use crate::commands::hosts::Raised;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::library::{Library, Place, home};
+use crate::measure::machine;
 use crate::measure::network;
 use crate::measure::options::parse_time;
 use crate::measure::programs::Programs;
@@ -212,7 +213,7 @@ impl Bench<'_> {
 
     fn show(&self, results: &ByPlace) -> Result<(), String> {
         let names: Vec<&str> = self.libraries.iter().map(|library| library.name.as_str()).collect();
-        let mut table = table::table(&names, results);
+        let mut table = machine::processor_line() + &table::table(&names, results);
         for failure in results.values().flat_map(|results| &results.failures) {
             table += &format!("failed: {failure}\n");
         }
