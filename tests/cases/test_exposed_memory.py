@@ -58,29 +58,3 @@ def test_a_program_that_loads_mpi_at_run_time_keeps_the_promises(tutti):
         assert made.returncode == 0, made.stderr
     library = tutti.prefix / "lib" / "libmpi_abi.so.1"
     check(tutti.run(2, program, library, plugin, env=environment("always")))
-
-
-@pytest.mark.parametrize("reach", ["apart", "reachable"])
-@pytest.mark.parametrize("flags", [[], ["-DONE"]], ids=["many", "one"])
-def test_memory_of_a_device_is_refused_by_name(tutti, flags, reach):
-    """The driver, here a made one, is loaded after MPI_Init and asked about every buffer."""
-    driver = tutti.compile("devices/fake_cuda.c", *flags, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1",
-                           name="libcuda_one.so" if flags else "libcuda_many.so")
-    check(tutti.run(2, tutti.compile("devices/device_pointers.c", "-ldl"), driver, reach))
-
-
-@pytest.mark.parametrize("way", ["usual", "always"])
-def test_files_that_a_program_puts_in_the_place_of_descriptors_stay_as_they_are(tutti, tmp_path, way):
-    outcome = tutti.run(2, tutti.compile("replaced.c"), tmp_path / "file", env=WAYS[way], seconds=60)
-    assert not outcome.timed_out and not outcome.left, str(outcome)
-    # A rank may have been ended before it had a file.
-    files = list(tmp_path.iterdir())
-    assert files and all(file.read_bytes() == b"mine" for file in files), str(outcome)
-    assert outcome.status != 0 and outcome.err.count("put another file in its place") in (1, 2), str(outcome)
-
-
-@pytest.mark.parametrize("way", ["usual", "always"])
-def test_a_limit_of_files_does_not_end_a_program(tutti, tmp_path, way):
-    outcome = tutti.run(2, tutti.compile("replaced.c"), tmp_path / "file", "limit", env=WAYS[way], seconds=60)
-    if outcome.status != 0:
-        assert outcome.status < 128 and "file" in outcome.err and not outcome.timed_out, str(outcome)
