@@ -186,7 +186,7 @@ static void vectors(MPI_Comm world)
     CHECK_CLASS(MPI_Allgatherv(data, 0, MPI_INT, more, counts, places, MPI_INT, world), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Alltoallv(data, counts, places, MPI_INT, more, counts, places, MPI_INT, world), MPI_ERR_COUNT);
     CHECK_CLASS(MPI_Reduce_scatter(data, more, counts, MPI_INT, MPI_SUM, world), MPI_ERR_COUNT);
-    counts[0] = 0;
+    counts[0] = 1;
     types[0] = MPI_DATATYPE_NULL;
     CHECK_CLASS(MPI_Alltoallw(data, counts, places, types, more, counts, places, types, world), MPI_ERR_TYPE);
     CHECK_CLASS(MPI_Allgather(data, 1, MPI_INT, data, 1, MPI_INT, MPI_COMM_NULL), MPI_ERR_COMM);

@@ -84,7 +84,7 @@ static void resources(void)
     MPI_Get_hw_resource_info(&info);
     MPI_Info_get_nkeys(info, &keys);
     CHECK(keys > 1);
-    MPI_Info_get_string(info, "mpi_shared_memory", &length, value, &flag);
+    MPI_Info_get_string(info, "hwloc://Machine", &length, value, &flag);
     CHECK(flag && !strcmp(value, "true"));
     MPI_Info_free(&info);
 }

@@ -113,6 +113,12 @@ impl<'s> StatusOut<'s> {
         StatusOut { pointer, scope: PhantomData }
     }
 
+    /// Returns the address of the status; null for MPI_STATUS_IGNORE.
+    #[inline(always)]
+    pub(crate) fn pointer(self) -> *mut MPI_Status {
+        self.pointer
+    }
+
     /// Whether nobody wants the status.
     #[inline(always)]
     pub fn is_ignored(self) -> bool {

@@ -61,6 +61,7 @@ pub const INTERNAL_NAMES: &[&str] = &[
     "TUTTI_DIRECTORY_FD",
     "TUTTI_BELL_FDS",
     "TUTTI_PARENT_PORT",
+    "TUTTI_MEMORY_KINDS",
     "TUTTI_CC",
     "TUTTI_CXX",
 ];

@@ -79,7 +79,7 @@ pub use crate::communicator::collectives::learnings::Learnings;
 use crate::communicator::collectives::node::{HostOffer, Neighbourhood};
 pub use crate::communicator::collectives::operation::{Operation, Side};
 use crate::communicator::collectives::turn::{BankTurn, SlotNeeds};
-pub use crate::communicator::collectives::wishes::{self, Wishes, add_used};
+pub use crate::communicator::collectives::wishes::{self, Wishes};
 pub use crate::communicator::collectives::words::Words;
 use crate::communicator::collectives::{
     Channel, Given, Means, Prepared, Run, Ticket, agreement, learnings, places, ticket,
@@ -112,17 +112,15 @@ pub fn perform(
     run(held, process, comm, operation)
 }
 
-/// Hints for a communicator; all its members give the same (MPI-5 section 7.4.4).
+/// Takes over hints for a communicator; all its members give the same (MPI-5 section 7.4.4).
 ///
 /// # Errors
 /// What went wrong with a message of operations that had to begin first.
-pub fn set_info(held: &mut LaneGuard, process: &Process, comm: &Communicator, mut info: Info) -> Result<()> {
+pub fn set_info(held: &mut LaneGuard, process: &Process, comm: &Communicator, info: &Info) -> Result<()> {
     if matches!(comm.collectives.channel, Channel::Own) && comm.inter().is_none() {
         deferred::settle_all(held, process, comm)?;
     }
-    let wishes = Wishes::take(&mut info);
-    *comm.info.borrow_mut(held) = info;
-    comm.collectives.wish(held, wishes);
+    comm.set_hints(held, info);
     Ok(())
 }
 

@@ -10,19 +10,23 @@ mod neighbours;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tutti_base::config::Config;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use crate::attached::AttachmentPlace;
 use crate::attributes::Attributes;
 use crate::error_handler::ErrorHandler;
 use crate::group::{Comparison, Group};
+use crate::hints::{self, Hints};
 use crate::info::Info;
-use crate::lanes::{FirstLaneCell, Lane};
+use crate::lanes::{FirstLaneCell, Lane, LaneGuard};
+use crate::memory_kinds;
 use crate::names::ObjectName;
 use crate::special::{ANY_SOURCE, PROC_NULL};
 use crate::topology::Topology;
 
 use collectives::Collectives;
+use collectives::wishes::Wishes;
 
 /// A communicator. Shared by handles, requests and schedules.
 #[derive(Debug)]
@@ -44,8 +48,7 @@ pub struct Communicator {
     pub name: FirstLaneCell<ObjectName>,
     /// What happens on errors.
     pub error_handler: FirstLaneCell<ErrorHandler>,
-    /// Hints.
-    pub info: FirstLaneCell<Info>,
+    pub(crate) hints: FirstLaneCell<Hints>,
     /// The buffer attached for buffered sends (MPI-4.1).
     pub buffer: AttachmentPlace,
     /// Plans and the count of collective operations.
@@ -120,7 +123,7 @@ impl Communicator {
             attributes: Attributes::default(),
             name: FirstLaneCell::new(ObjectName::EMPTY),
             error_handler: FirstLaneCell::new(error_handler),
-            info: FirstLaneCell::default(),
+            hints: FirstLaneCell::new(Hints::new(&hints::OF_COMMUNICATORS)),
             buffer: AttachmentPlace::new(),
             collectives: Collectives::default(),
             topology: OnceLock::new(),
@@ -167,6 +170,20 @@ impl Communicator {
     /// Gives a new communicator its topology.
     pub(crate) fn arrange(&self, topology: Arc<Topology>) {
         self.topology.set(topology).expect("a communicator gets its topology where it is made");
+    }
+
+    /// Takes over the hints that the info object names; all others stay as they are (MPI-5 section 7.4.4).
+    pub fn set_hints(&self, held: &LaneGuard, info: &Info) {
+        self.hints.borrow_mut(held).update(info);
+        self.collectives.wish(held, &Wishes::from_info(info));
+    }
+
+    /// Returns the hints in use (MPI_Comm_get_info).
+    pub fn info(&self, held: &LaneGuard, config: &Config) -> Info {
+        let mut info = self.hints.borrow(held).in_use();
+        memory_kinds::add_to(&mut info, held, self.group.origin());
+        self.collectives.state.borrow(held).wishes.add_to(&mut info, config);
+        info
     }
 
     /// Number of processes in the (local) group.

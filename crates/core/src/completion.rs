@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tutti_base::{ContextId, Error, Rank, Result, WorldRank};
+use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use crate::lanes::{LaneGuard, engage};
 use crate::matching::Pattern;
@@ -217,11 +217,16 @@ pub fn peek(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Op
 /// MPI_Request_free: an active operation goes on and its slot goes with its completion.
 ///
 /// # Errors
-/// `Request` for an unknown one; what a free callback returned.
+/// `Request` for an unknown one and for a non-blocking collective operation that is not over (MPI-5 section 6.12); what a free
+/// callback returned.
 pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let callbacks = within(held, messenger, id, |held| {
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
+        if matches!(request.work, Work::Collective(..)) && request.persistent.is_none() {
+            let reason = "argument request is a collective operation that is not over: wait for it first";
+            return Err(Error::new(ErrorClass::Request, reason));
+        }
         let callbacks = match &request.work {
             Work::Generalised(callbacks) if request.complete => Some(Arc::clone(callbacks)),
             _ => None,
@@ -246,10 +251,7 @@ pub fn complete_generalised(held: &LaneGuard, messenger: &Messenger, id: Request
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let Work::Generalised(callbacks) = &request.work else {
-            return Err(Error::new(
-                tutti_base::ErrorClass::Request,
-                "the request is not a generalised request",
-            ));
+            return Err(Error::new(ErrorClass::Request, "the request is not a generalised request"));
         };
         let callbacks = Arc::clone(callbacks);
         let detached = request.detached;

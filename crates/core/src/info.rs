@@ -4,7 +4,7 @@
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::job::ENV_MAXPROCS;
-use tutti_sys::spawning::ENV_ERROR_HANDLER;
+use tutti_sys::spawning::{ENV_ERROR_HANDLER, ENV_MEMORY_KINDS};
 
 /// The longest key in bytes: `MPI_MAX_INFO_KEY` less the terminator.
 pub const MAX_KEY_BYTES: usize = 255;
@@ -37,6 +37,8 @@ pub struct StartDescription {
     pub working_directory: Vec<u8>,
     /// Name of the initial error handler that was asked for.
     pub initial_error_handler: Vec<u8>,
+    /// Requested kinds of memory (MPI-5 section 11.4.3).
+    pub memory_kinds: Vec<u8>,
 }
 
 impl StartDescription {
@@ -46,6 +48,7 @@ impl StartDescription {
         StartDescription {
             max_processes: variable(ENV_MAXPROCS).parse().ok(),
             initial_error_handler: variable(ENV_ERROR_HANDLER).into_bytes(),
+            memory_kinds: variable(ENV_MEMORY_KINDS).into_bytes(),
             ..StartDescription::default()
         }
     }
@@ -60,7 +63,7 @@ impl Info {
     /// What `MPI_INFO_ENV` and `MPI_Info_create_env` hold. Values that are too long are left out.
     pub fn of_start(start: &StartDescription) -> Info {
         let processes = start.max_processes.map(|count| count.to_string()).unwrap_or_default();
-        let fields: [(&str, &[u8]); 8] = [
+        let fields: [(&str, &[u8]); 9] = [
             ("command", &start.command),
             ("argv", &start.arguments.join(&b' ')),
             ("maxprocs", processes.as_bytes()),
@@ -69,6 +72,7 @@ impl Info {
             ("arch", std::env::consts::ARCH.as_bytes()),
             ("wdir", &start.working_directory),
             ("mpi_initial_errhandler", &start.initial_error_handler),
+            ("mpi_memory_alloc_kinds", &start.memory_kinds),
         ];
         let mut info = Info::new();
         for (key, value) in fields.iter().filter(|(_, value)| (1..=MAX_VALUE_BYTES).contains(&value.len())) {

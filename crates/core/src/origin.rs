@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Where groups and communicators come from. Such of different origin must not be mixed in one call (MPI-5
 /// section 11.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin(u32);
 
 impl Origin {

@@ -595,16 +595,27 @@ pub fn start_receive_matched(
 /// MPI_Cancel. Receives and sends that are not matched yet and generalised requests are cancelled.
 ///
 /// # Errors
-/// `Request` for an unknown one; what the user's callback returned.
+/// `Request` for an unknown one and for an operation that is neither; what the user's callback returned.
 pub fn cancel(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
+    let refused = |what: &str| {
+        let reason = format!("argument request is {what}, which cannot be cancelled");
+        Error::new(ErrorClass::Request, reason)
+    };
+    if id == RequestId::DONE_UNCANCELLABLE {
+        return Err(refused("a collective or one-sided operation"));
+    }
     let generalised = messenger.in_lane(held, id.lane().unwrap_or(held.lane()), |held| {
         let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let complete = request.complete;
         let template = request.persistent.as_ref().map(|persistent| &persistent.template);
-        if matches!(template, Some(Template::Partitioned)) {
-            let reason = "argument request is a partitioned operation, which cannot be cancelled";
-            return Err(Error::new(ErrorClass::Request, reason));
+        match template {
+            Some(Template::Partitioned) => return Err(refused("a partitioned operation")),
+            Some(Template::Collective(_)) => return Err(refused("a collective operation")),
+            _ if !request.is_cancellable => {
+                return Err(refused("an operation on a file, a window or a whole communicator"));
+            }
+            _ => (),
         }
         Ok(match &request.work {
             Work::Generalised(callbacks) => Some((Arc::clone(callbacks), complete)),

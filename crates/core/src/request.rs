@@ -31,6 +31,8 @@ pub struct Request {
     pub context: u32,
     /// Freed by the user (or never seen by one): its slot goes with its completion.
     pub detached: bool,
+    /// Whether MPI_Cancel may be called for it: a message between two processes, or a generalised request.
+    pub is_cancellable: bool,
     /// For persistent requests: how to start it again.
     pub persistent: Option<Box<Persistent>>,
 }
@@ -212,6 +214,7 @@ impl Request {
     #[inline]
     pub fn new(work: Work, context: u32) -> Request {
         Request {
+            is_cancellable: !matches!(work, Work::Collective(..)),
             work,
             complete: false,
             status: Status::EMPTY,
@@ -220,6 +223,11 @@ impl Request {
             detached: false,
             persistent: None,
         }
+    }
+
+    /// An operation that has just been started and that MPI_Cancel is not for: of files, windows and collectives.
+    pub fn uncancellable(context: u32) -> Request {
+        Request { is_cancellable: false, ..Request::new(Work::Other, context) }
     }
 
     /// An operation that was over at once.
@@ -451,8 +459,9 @@ impl RequestTable {
 
     /// The request in this slot, if there is one now.
     pub fn id_at(&self, index: u32) -> Option<RequestId> {
-        if index == RequestId::DONE.index {
-            return Some(RequestId::DONE);
+        let done = [RequestId::DONE, RequestId::DONE_UNCANCELLABLE].into_iter().find(|id| id.index == index);
+        if done.is_some() {
+            return done;
         }
         let id = RequestId { index, generation: 0 };
         let slot = self.slots.get(self.place(id)).filter(|slot| slot.request.is_some())?;
@@ -502,7 +511,7 @@ impl RequestTable {
     /// `Request` for an id that was freed or never given out.
     #[inline]
     pub fn user(&mut self, id: RequestId) -> Result<&mut Request> {
-        if id == RequestId::DONE {
+        if id.is_done() {
             return Ok(&mut self.done);
         }
         self.get_mut(id).ok_or_else(unknown)
@@ -555,7 +564,10 @@ mod tests {
         let mut table = RequestTable::default();
         assert!(table.user(RequestId::DONE).unwrap().complete && table.get(RequestId::DONE).is_none());
         assert!(table.remove(RequestId::DONE).is_none() && table.user(RequestId::DONE).unwrap().complete);
-        assert_eq!(table.id_at(RequestId::DONE.index), Some(RequestId::DONE));
+        for done in [RequestId::DONE, RequestId::DONE_UNCANCELLABLE] {
+            assert_eq!((table.id_at(done.index), done.is_done(), done.lane()), (Some(done), true, None));
+        }
+        assert!(!RequestId::from_bits(u64::MAX).is_done() && !RequestId::from_bits(0).is_done());
         assert!(table.is_empty());
     }
 

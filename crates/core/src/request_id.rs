@@ -41,7 +41,8 @@ const FIRST_NUMBER: u32 = 0x1000;
 /// How many requests a lane has room for.
 pub(crate) const MOST: usize = (1 << LANE_SHIFT) - 2 * FIRST_NUMBER as usize;
 const _: () = assert!(
-    (tutti_base::config::MAX_LANES - 1) << LANE_SHIFT | (MOST as u32 - 1) < RequestId::DONE.index,
+    (tutti_base::config::MAX_LANES - 1) << LANE_SHIFT | (MOST as u32 - 1)
+        < RequestId::DONE_UNCANCELLABLE.index,
     "no request has the place of those that are done"
 );
 
@@ -52,10 +53,21 @@ impl RequestId {
     pub const DONE: RequestId =
         RequestId { index: (1 << 30) - 2 - FIRST_NUMBER, generation: GENERATIONS - 1 };
 
+    /// The same for operations that must not be cancelled (MPI-5 sections 6.12 and 12.3.5).
+    pub const DONE_UNCANCELLABLE: RequestId =
+        RequestId { index: RequestId::DONE.index - 1, generation: RequestId::DONE.generation };
+
+    /// Returns true for an operation that was over when it was started.
+    #[inline]
+    pub fn is_done(self) -> bool {
+        // The two ids follow each other.
+        self.to_bits().wrapping_sub(RequestId::DONE_UNCANCELLABLE.to_bits()) <= 1
+    }
+
     /// Whose table has it; `None` if any lane will do.
     #[inline]
     pub fn lane(self) -> Option<Lane> {
-        if self == RequestId::DONE { None } else { Lane::new(self.index >> LANE_SHIFT) }
+        if self.is_done() { None } else { Lane::new(self.index >> LANE_SHIFT) }
     }
 
     /// The lane whose table may have a request at this place.

@@ -14,6 +14,7 @@ use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::lanes::{FirstLaneCell, LaneGuard};
+use crate::memory_kinds;
 pub use crate::origin::Origin;
 use crate::process::Process;
 
@@ -31,8 +32,6 @@ pub struct Session {
     pub origin: Origin,
     /// What happens on errors.
     pub error_handler: FirstLaneCell<ErrorHandler>,
-    /// Hints that the program gave.
-    pub info: Info,
     /// Where a buffer for buffered sends is attached.
     pub buffer: Arc<AttachmentPlace>,
 }
@@ -42,17 +41,19 @@ static OPENED: AtomicU32 = AtomicU32::new(0);
 
 impl Session {
     /// Opens a session.
-    pub fn open(held: &LaneGuard, error_handler: ErrorHandler, info: Info) -> Session {
+    pub fn open(held: &LaneGuard, error_handler: ErrorHandler, info: &Info) -> Session {
         let buffer = Arc::new(AttachmentPlace::new());
         OF_SESSIONS.borrow_mut(held).push(Arc::clone(&buffer));
         let origin = Origin::numbered(1 + OPENED.fetch_add(1, Ordering::Relaxed));
-        Session { origin, error_handler: FirstLaneCell::new(error_handler), info, buffer }
+        memory_kinds::request(held, origin, info.text(memory_kinds::KEY));
+        Session { origin, error_handler: FirstLaneCell::new(error_handler), buffer }
     }
 
     /// Closes it: waits for the messages in its buffer.
     pub fn close(&self, held: &mut LaneGuard, process: &Process) {
         self.buffer.flush(held, process);
         OF_SESSIONS.borrow_mut(held).retain(|place| !Arc::ptr_eq(place, &self.buffer));
+        memory_kinds::forget(held, self.origin);
     }
 }
 

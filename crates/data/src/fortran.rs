@@ -83,9 +83,8 @@ impl Datatype {
         Ok(Datatype::predefined(code).expect("every code above is a row of the table of predefined types"))
     }
 
-    /// `MPI_Type_get_value_index`: the pair of these two predefined types for MINLOC and MAXLOC, or `None`
-    /// if there is none (`MPI_DATATYPE_NULL`). Values may be any integer up to 8 bytes, `float`, `double`,
-    /// `long double` and their Fortran names; indices integers of 4 or 8 bytes.
+    /// Returns the pair of these two predefined types for MINLOC and MAXLOC (`MPI_Type_get_value_index`), or `None`
+    /// if there is none (`MPI_DATATYPE_NULL`). Values may be of any type that MIN applies to, indices any integer.
     pub fn value_index(value: &Datatype, index: &Datatype) -> Option<Datatype> {
         let (value, index) = (value.code()?, index.code()?);
         if let Some(code) = predefined::named_pair(value, index) {
@@ -95,10 +94,8 @@ impl Datatype {
         let integer = |row: &Predefined| {
             matches!(row.group, Group::CInteger | Group::FortranInteger | Group::MultiLanguage)
         };
-        let is_value = integer(value_row) && value_row.bytes <= 8
-            || matches!((value_row.class, value_row.bytes), (Class::Float, 4 | 8) | (Class::Extended, _));
-        let is_index = integer(index_row) && matches!(index_row.bytes, 4 | 8);
-        (is_value && is_index).then(|| unnamed(Key::Pair(value, index), || pair(value, index)))
+        let is_value = integer(value_row) || value_row.group == Group::Floating;
+        (is_value && integer(index_row)).then(|| unnamed(Key::Pair(value, index), || pair(value, index)))
     }
 }
 

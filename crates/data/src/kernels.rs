@@ -236,10 +236,15 @@ where
 
 /// What MINLOC and MAXLOC need of an operator: every kind of index for a value `V`.
 trait Locate<V>:
-    Combine<Pair<V, i32>>
+    Combine<Pair<V, i8>>
+    + Combine<Pair<V, u8>>
+    + Combine<Pair<V, i16>>
+    + Combine<Pair<V, u16>>
+    + Combine<Pair<V, i32>>
     + Combine<Pair<V, u32>>
     + Combine<Pair<V, i64>>
     + Combine<Pair<V, u64>>
+    + Combine<Pair<V, i128>>
     + Combine<Pair<V, V>>
 {
 }
@@ -249,9 +254,9 @@ impl<V: PartialOrd> Locate<V> for MostWithIndex {}
 
 fn located<O>(row: &Predefined) -> Option<Kernels>
 where
-    O: Locate<i8> + Locate<i16> + Locate<i32> + Locate<i64>,
+    O: Locate<i8> + Locate<i16> + Locate<i32> + Locate<i64> + Locate<i128>,
     O: Locate<u8> + Locate<u16> + Locate<u32> + Locate<u64>,
-    O: Locate<f32> + Locate<f64> + Locate<Extended>,
+    O: Locate<f32> + Locate<f64> + Locate<Half> + Locate<Extended> + Locate<Quad>,
 {
     let (value, index) = row.pair?;
     let (value, index) = (predefined::scalar(value), predefined::scalar(index));
@@ -260,12 +265,15 @@ where
         (Class::Signed, 2) => indexed::<i16, O>(value, index),
         (Class::Signed, 4) => indexed::<i32, O>(value, index),
         (Class::Signed, 8) => indexed::<i64, O>(value, index),
+        (Class::Signed, 16) => indexed::<i128, O>(value, index),
         (Class::Unsigned, 1) => indexed::<u8, O>(value, index),
         (Class::Unsigned, 2) => indexed::<u16, O>(value, index),
         (Class::Unsigned, 4) => indexed::<u32, O>(value, index),
         (Class::Unsigned, 8) => indexed::<u64, O>(value, index),
+        (Class::Float, 2) => indexed::<Half, O>(value, index),
         (Class::Float, 4) => indexed::<f32, O>(value, index),
         (Class::Float, 8) => indexed::<f64, O>(value, index),
+        (Class::Float, 16) => indexed::<Quad, O>(value, index),
         (Class::Extended, 16) => indexed::<Extended, O>(value, index),
         _ => None,
     }
@@ -273,10 +281,15 @@ where
 
 fn indexed<V: Copy, O: Locate<V>>(value: &Predefined, index: &Predefined) -> Option<Kernels> {
     Some(match (index.class, index.bytes) {
+        (Class::Signed, 1) => Kernels::scalar::<Pair<V, i8>, O>(),
+        (Class::Unsigned, 1) => Kernels::scalar::<Pair<V, u8>, O>(),
+        (Class::Signed, 2) => Kernels::scalar::<Pair<V, i16>, O>(),
+        (Class::Unsigned, 2) => Kernels::scalar::<Pair<V, u16>, O>(),
         (Class::Signed, 4) => Kernels::scalar::<Pair<V, i32>, O>(),
         (Class::Unsigned, 4) => Kernels::scalar::<Pair<V, u32>, O>(),
         (Class::Signed, 8) => Kernels::scalar::<Pair<V, i64>, O>(),
         (Class::Unsigned, 8) => Kernels::scalar::<Pair<V, u64>, O>(),
+        (Class::Signed, 16) => Kernels::scalar::<Pair<V, i128>, O>(),
         // Fortran has pairs of two reals.
         (class, bytes) if (class, bytes) == (value.class, value.bytes) => Kernels::scalar::<Pair<V, V>, O>(),
         _ => return None,

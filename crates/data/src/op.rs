@@ -118,6 +118,21 @@ impl Op {
         }
     }
 
+    /// Checks an operator for a collective reduction or MPI_Reduce_local: unlike [`Op::check`] it refuses `MPI_REPLACE` and `MPI_NO_OP`.
+    ///
+    /// # Errors
+    /// `Op`, naming the operator and the type.
+    pub fn check_reduction(&self, datatype: &Datatype) -> Result<()> {
+        if let OperatorKind::Predefined(Operator::Replace | Operator::Nothing) = self.0 {
+            let message = format!(
+                "{} is for one-sided operations only (MPI-5 section 6.9.2)",
+                self.name().unwrap_or_default()
+            );
+            return Err(Error::new(ErrorClass::Op, message));
+        }
+        self.check(datatype)
+    }
+
     /// That the operator does not compute with characters, of which a type may be derived.
     ///
     /// # Errors

@@ -405,7 +405,7 @@ impl File {
 /// A request for an access that is over.
 pub(crate) fn over(moved: Moved, context: u32) -> Request {
     let status = Status { bytes: moved.bytes, ..Status::EMPTY };
-    Request { error: moved.fault, ..Request::completed(status, context) }
+    Request { error: moved.fault, is_cancellable: false, ..Request::completed(status, context) }
 }
 
 /// What all members find about an access.

@@ -10,7 +10,7 @@ use tutti_core::completion;
 use tutti_core::lanes::LaneGuard;
 use tutti_core::messenger::Messenger;
 use tutti_core::process::{self, Process};
-use tutti_core::request::{Request, RequestId, Work};
+use tutti_core::request::{Request, RequestId};
 
 use crate::access::{AT_ONCE_BYTES, Prepared, judged, over, verdict_of};
 use crate::file::File;
@@ -71,7 +71,7 @@ pub(crate) fn launch(
         Flight::Over(moved) if tags.is_none() => return insert(over(moved, context)),
         flight => flight,
     };
-    let request = insert(Request::new(Work::Other, context));
+    let request = insert(Request::uncancellable(context));
     let running = Box::new(Running { file: Arc::clone(file), flight, request, tags });
     if let Some(activity) = running.advance(held, process, false) {
         process.add_activity(held, activity);
@@ -104,7 +104,7 @@ pub(crate) fn watch(
         }
     }
     let request =
-        process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, file.comm.context().0));
+        process.messages.borrow_mut(held).state.insert(Request::uncancellable(file.comm.context().0));
     process.add_activity(held, Box::new(Watched(job, request)));
     request
 }

@@ -50,7 +50,7 @@ impl Common {
         // SAFETY: see the module's Safety section.
         let nowhere = unsafe { Base::new(std::ptr::null_mut()) };
         let part = WindowPart { base: nowhere, bytes, unit: 1 };
-        let window = create::create(held, process, comm, Flavor::Allocate, part, Default::default())?;
+        let window = create::create(held, process, comm, Flavor::Allocate, part, &Default::default())?;
         Ok(Common::Shared(window))
     }
 

@@ -10,8 +10,10 @@ use tutti_core::communicator::Communicator;
 use tutti_core::constructors::create;
 use tutti_core::error_handler::{ErrorHandler, OF_FILES};
 use tutti_core::group::Group;
+use tutti_core::hints::{self as assertions, Hints as Assertions};
 use tutti_core::info::Info;
 use tutti_core::lanes::{FirstLaneCell, LaneGuard};
+use tutti_core::memory_kinds;
 use tutti_core::process::Process;
 use tutti_core::request::RequestId;
 use tutti_data::{Datatype, Tiles};
@@ -59,6 +61,16 @@ pub(crate) struct State {
     /// The same when they write.
     pub exchange_writes: Option<Means>,
     hints: Hints,
+    /// Hints that have nothing to do with storage.
+    assertions: Assertions,
+}
+
+impl State {
+    /// Takes over the hints that the info object names; all others stay.
+    fn change_hints(&mut self, info: &Info) {
+        self.hints = self.hints.changed_by(|key| info.text(key));
+        self.assertions.update(info);
+    }
 }
 
 /// From where an offset counts.
@@ -139,6 +151,7 @@ impl File {
             exchange_reads: None,
             exchange_writes: None,
             hints,
+            assertions: Assertions::with_info(&assertions::OF_FILES, info),
         };
         let handler = OF_FILES.borrow(held).clone();
         let file = Arc::new(File {
@@ -313,7 +326,7 @@ impl File {
         state.view = Arc::new(view);
         state.position = 0;
         if let Some(info) = info {
-            state.hints = state.hints.with(|key| info.text(key));
+            state.change_hints(info);
         }
         drop(state);
         let set = if self.is_first() { self.common.set_position(held, process, 0) } else { Ok(()) };
@@ -392,8 +405,14 @@ impl File {
         process: &'static Process,
         displacement: i64,
     ) -> Result<i64> {
-        if displacement != DISPLACEMENT_CURRENT || !self.amode.is_sequential() {
+        if !self.amode.is_sequential() {
             return Ok(displacement);
+        }
+        if displacement != DISPLACEMENT_CURRENT {
+            let why = format!(
+                "argument disp is {displacement}; it must be MPI_DISPLACEMENT_CURRENT for a file that was opened with MPI_MODE_SEQUENTIAL"
+            );
+            return Err(Error::new(ErrorClass::Arg, why));
         }
         let position = self.common.position(held, process)?;
         let view = self.view(held);
@@ -420,9 +439,12 @@ impl File {
         self.state.borrow(held).hints
     }
 
-    /// MPI_File_get_info: what is in force.
+    /// Returns the hints in use (MPI_File_get_info).
     pub fn info(&self, held: &LaneGuard) -> Info {
-        let mut info = Info::default();
+        let mut info = self.state.borrow(held).assertions.in_use();
+        memory_kinds::add_to(&mut info, held, self.group().origin());
+        // A name that is too long for an info object is left out.
+        let _ = info.set("filename", &self.name);
         for (key, value) in self.hints(held).in_force() {
             info.set(key, value).expect("keys and values that the library makes are short");
         }
@@ -435,7 +457,7 @@ impl File {
     /// What went wrong with a message.
     pub fn set_hints(&self, held: &mut LaneGuard, process: &'static Process, info: &Info) -> Result<()> {
         let mut state = self.state.borrow_mut(held);
-        state.hints = state.hints.with(|key| info.text(key));
+        state.change_hints(info);
         drop(state);
         collective::barrier(held, process, &self.comm)
     }

@@ -123,8 +123,14 @@ impl Hints {
         if let Some(writes) = choice("romio_cb_write") {
             self.exchange_writes = writes;
         }
-        if said("collective_buffering") == Some("false") {
-            (self.exchange_reads, self.exchange_writes) = (Choice::Disable, Choice::Disable);
+        match said("collective_buffering") {
+            Some("false") => {
+                (self.exchange_reads, self.exchange_writes) = (Choice::Disable, Choice::Disable);
+            }
+            Some("true") if !self.is_collective() => {
+                (self.exchange_reads, self.exchange_writes) = (Choice::Automatic, Choice::Automatic);
+            }
+            _ => (),
         }
         if let Some(nodes) = number("cb_nodes").and_then(|nodes| u32::try_from(nodes).ok()) {
             self.aggregators = nodes;
@@ -141,11 +147,22 @@ impl Hints {
         self
     }
 
+    /// Returns these hints with those that a program sets for an open file. Hints about making a file stay as they are.
+    pub fn changed_by<'a>(self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
+        Hints { stripe_bytes: self.stripe_bytes, stripes: self.stripes, ..self.with(said) }
+    }
+
+    /// Returns true if members may exchange data before they access the file together.
+    fn is_collective(&self) -> bool {
+        [self.exchange_reads, self.exchange_writes] != [Choice::Disable; 2]
+    }
+
     /// What MPI_File_get_info returns: keys and values.
     pub fn in_force(&self) -> Vec<(&'static str, String)> {
         let mut pairs = vec![
             ("romio_cb_read", self.exchange_reads.name().to_string()),
             ("romio_cb_write", self.exchange_writes.name().to_string()),
+            ("collective_buffering", self.is_collective().to_string()),
             ("cb_buffer_size", self.buffer_bytes.to_string()),
         ];
         if self.aggregators > 0 {
@@ -228,6 +245,11 @@ mod tests {
         );
         let wanted = Hints { exchange_writes: Choice::Enable, aggregators: 3, ..Hints::default() };
         check(&[("romio_cb_write", "enable"), ("cb_nodes", " 3 ")], wanted);
+        let none =
+            Hints { exchange_reads: Choice::Disable, exchange_writes: Choice::Disable, ..Hints::default() };
+        check(&[("collective_buffering", "false")], none);
+        assert_eq!(none.with(|key| (key == "collective_buffering").then_some("true")), Hints::default());
+        assert_eq!(none.changed_by(|key| key.starts_with("striping").then_some("7")), none);
         check(&[("cb_buffer_size", "8192")], Hints { buffer_bytes: 8192, ..Hints::default() });
     }
 

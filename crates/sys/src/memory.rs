@@ -189,6 +189,30 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
+/// Bytes of the smallest page.
+const PAGE_BYTES: usize = 4096;
+
+/// Maps a part of `fd` for reading and writing, shared.
+///
+/// # Safety
+/// With `MAP_FIXED` nobody uses the memory at `place`.
+unsafe fn map_at(
+    place: *mut libc::c_void,
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    bytes: usize,
+    fixed: libc::c_int,
+) -> io::Result<NonNull<u8>> {
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE | fixed);
+    // SAFETY: the caller's promise; at a null pointer the kernel chooses an address that nobody uses.
+    let base = unsafe { libc::mmap(place, bytes, protection, flags, fd.as_raw_fd(), offset as libc::off_t) };
+    if base == libc::MAP_FAILED {
+        return Err(refusal::last("mmap"));
+    }
+    NonNull::new(base.cast()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 impl Mapping {
     /// Maps all of `fd` for reading and writing, shared with every other process that maps it.
     ///
@@ -218,22 +242,46 @@ impl Mapping {
         Mapping::map(fd, 0, bytes)
     }
 
-    fn map(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Mapping> {
+    /// Maps a range at an address that is a multiple of `alignment`: 1, or a power of two of at least a page.
+    ///
+    /// # Errors
+    /// As [`Mapping::range`].
+    pub fn aligned_range(
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        bytes: usize,
+        alignment: usize,
+    ) -> io::Result<Mapping> {
+        let room = Mapping::range(fd, offset, bytes)?;
+        if room.base.as_ptr().addr().is_multiple_of(alignment) {
+            return Ok(room);
+        }
+        let whole = bytes.next_multiple_of(PAGE_BYTES);
+        let reserved = whole.checked_add(alignment).ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a fresh mapping at an address the kernel chooses cannot overlap live objects.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                fd.as_raw_fd(),
-                offset as libc::off_t,
-            )
-        };
-        if base == libc::MAP_FAILED {
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
             return Err(refusal::last("mmap"));
         }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        let skipped = start.addr().next_multiple_of(alignment) - start.addr();
+        let place = start.wrapping_byte_add(skipped);
+        // SAFETY: the place is inside of the reserved memory, which nobody uses.
+        let mapped = unsafe { map_at(place, fd, offset, bytes, libc::MAP_FIXED) };
+        let unused = match mapped {
+            Ok(_) => [(start, skipped), (place.wrapping_byte_add(whole), alignment - skipped)],
+            Err(_) => [(start, reserved), (start, 0)],
+        };
+        for (from, length) in unused.into_iter().filter(|(_, length)| *length > 0) {
+            // SAFETY: reserved memory that nobody has used.
+            unsafe { libc::munmap(from, length) };
+        }
+        mapped.map(|base| Mapping { base, bytes })
+    }
+
+    fn map(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Mapping> {
+        // SAFETY: a fresh mapping at an address the kernel chooses cannot overlap live objects.
+        let base = unsafe { map_at(std::ptr::null_mut(), fd, offset, bytes, 0)? };
         Ok(Mapping { base, bytes })
     }
 

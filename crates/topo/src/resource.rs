@@ -50,10 +50,11 @@ pub fn resource_of(machine: &Machine, set: &ProcessorSet, resource: Resource) ->
     }
 }
 
-/// Every resource type with whether a process bound to `set` is confined to one instance of it (the
-/// answer of MPI_Get_hw_resource_info).
+/// Returns every resource type whose name is a URI, with whether a process bound to `set` is confined to one instance of it (the
+/// answer of MPI_Get_hw_resource_info, MPI-5 section 9.1.2).
 pub fn confinement(machine: &Machine, set: &ProcessorSet) -> Vec<(&'static str, bool)> {
-    NAMES.iter().map(|&(name, resource)| (name, resource_of(machine, set, resource).is_some())).collect()
+    let are_uris = NAMES.iter().filter(|(name, _)| name.contains("://"));
+    are_uris.map(|&(name, resource)| (name, resource_of(machine, set, resource).is_some())).collect()
 }
 
 /// The outermost level that tells processes at these places of one node apart; `None` if none does.
@@ -117,6 +118,7 @@ mod tests {
     fn confinement_lists_every_resource() {
         let list = confinement(&machine(), &set(0..4));
         let yes: Vec<_> = list.iter().filter(|(_, confined)| *confined).map(|(name, _)| *name).collect();
+        assert!(list.iter().all(|(name, _)| name.starts_with("hwloc://")));
         assert!(yes.contains(&"hwloc://L3Cache") && !yes.contains(&"hwloc://Core"), "{yes:?}");
     }
 }

@@ -18,7 +18,7 @@ use crate::form::Form;
 use crate::generated::constants::{MPI_PROC_NULL, MPI_ROOT};
 use crate::handles::kind::{Comm, Datatype, Op};
 use crate::handles::request::handle_of;
-use crate::imp::memory::{beside, count, count_of, datatype, process};
+use crate::imp::memory::{beside, count, count_of, datatype, datatype_of, process};
 use crate::scope::{Address, Array as Handles, CountArray, In};
 use crate::types::MPI_Datatype;
 
@@ -160,14 +160,14 @@ pub(super) fn typed_entries<'s>(
         // From MPI_BOTTOM on, displacements are addresses.
         let checked = if address.is_null() { at } else { address };
         let items = count(items, counts.name())?;
-        all.push(items_at((checked, handle.name()), at, items, datatype(handle)?)?);
+        all.push(items_at((checked, handle.name()), at, items, datatype_of(items, handle)?)?);
     }
     Ok(Side::Entries(all))
 }
 
 /// Whether a reduction may use an operator with a type.
 pub(super) fn check_operator(op: &tutti_data::Op, datatype: &tutti_data::Datatype) -> Result<()> {
-    op.check(datatype)?;
+    op.check_reduction(datatype)?;
     if process()?.config.diagnosis.check_types { op.check_strictly(datatype) } else { Ok(()) }
 }
 
@@ -220,7 +220,7 @@ pub(super) fn perform(
         }
         Form::Persistent(info, request) => {
             let entries = info.optional()?.map(|info| info.borrow(&call.held).clone());
-            let wishes = collective::Wishes::take(&mut entries.unwrap_or_default());
+            let wishes = collective::Wishes::from_info(&entries.unwrap_or_default());
             request.check()?;
             (collective::persistent(&mut call.held, process, comm, operation, &wishes)?, request)
         }
@@ -346,7 +346,12 @@ pub fn bcast(
         return result;
     }
     let part = part(root, comm)?;
-    let all = where_so(part.with_root || part.at_root, || block(buffer, count, datatype))?;
+    let message = || {
+        let items = count_of(count, datatype)?;
+        let datatype = (datatype.name(), datatype_of(items, datatype)?);
+        items_at((buffer, datatype.0), buffer, items, datatype.1).map(Side::Block)
+    };
+    let all = where_so(part.with_root || part.at_root, message)?;
     let whole = operation(Collective::Bcast, Side::Absent, all)?;
     perform(call, comm, &whole.rooted(part.root).said(said), form)
 }

@@ -47,6 +47,19 @@ pub fn give(place: HandleOut<Comm>, new: Option<Arc<Communicator>>) -> Result<()
     Ok(())
 }
 
+/// Returns a new communicator to the program and gives it the hints of an info object (MPI-5 section 7.4.4).
+pub fn give_with(
+    call: &Call,
+    place: HandleOut<Comm>,
+    new: Option<Arc<Communicator>>,
+    info: Option<&FirstLaneCell<Entries>>,
+) -> Result<()> {
+    if let (Some(new), Some(info)) = (&new, info) {
+        new.set_hints(&call.held, &info.borrow(&call.held));
+    }
+    give(place, new)
+}
+
 /// MPI_Comm_size.
 #[inline]
 pub fn size(_call: &mut Call, comm: In<Comm>, size: Out<c_int>) -> Result<()> {
@@ -218,7 +231,7 @@ pub fn split_type(
     if let (Some(info), Some(resource), MPI_COMM_TYPE_HW_UNGUIDED) = (info, resource, split_type) {
         info.borrow_mut(&call.held).set(RESOURCE_KEY, resource)?;
     }
-    give(newcomm, new)
+    give_with(call, newcomm, new, info)
 }
 
 /// MPI_Comm_free.
@@ -275,17 +288,16 @@ pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: 
     resultlen.set(written as c_int)
 }
 
-/// MPI_Comm_set_info: hints that Tutti does not know are kept and given back.
+/// MPI_Comm_set_info.
 pub fn set_info(call: &mut Call, comm: In<Comm>, info: In<Info>) -> Result<()> {
+    let comm = comm.get()?;
     let entries = info.get()?.borrow(&call.held).clone();
-    collective::set_info(&mut call.held, process()?, comm.get()?, entries)
+    collective::set_info(&mut call.held, process()?, comm, &entries)
 }
 
 /// MPI_Comm_get_info.
 pub fn get_info(call: &mut Call, comm: In<Comm>, info_used: HandleOut<Info>) -> Result<()> {
-    let comm = comm.get()?;
-    let mut entries = comm.info.borrow(&call.held).clone();
-    collective::add_used(&mut entries, comm.collectives.tune(&call.held, process()?));
+    let entries = comm.get()?.info(&call.held, &process()?.config);
     info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 

@@ -11,7 +11,7 @@ use tutti_core::type_object::TypeObject;
 use tutti_data::{Combiner, Contents, Darray, Datatype as Data, Distribution, Form, Order};
 
 use crate::entry::Call;
-use crate::generated::constants::{MPI_COUNT, MPI_MAX_OBJECT_NAME, MPI_OFFSET};
+use crate::generated::constants::MPI_MAX_OBJECT_NAME;
 use crate::handles;
 use crate::handles::kind::Datatype;
 use crate::scope::{Address, Array, ArrayOut, CountArray, CountOut, HandleOut, In, Out, Text, TextOut};
@@ -235,9 +235,7 @@ pub fn match_size(
     datatype.set(handle_of(&call.held, Data::match_size(typeclass, size)?)?)
 }
 
-/// MPI_Type_get_value_index. Pairs without a name are given only for indices of type `MPI_COUNT` and
-/// `MPI_OFFSET`: mpi4py 4.1 fails on any that C's own integer types (`intptr_t`, which is `MPI_AINT`, among
-/// them) could have led to.
+/// MPI_Type_get_value_index.
 pub fn get_value_index(
     call: &mut Call,
     value_type: In<Datatype>,
@@ -245,8 +243,7 @@ pub fn get_value_index(
     pair_type: HandleOut<Datatype>,
 ) -> Result<()> {
     let pair = Data::value_index(value_type.get()?.data(), index_type.get()?.data());
-    let own = [MPI_COUNT, MPI_OFFSET].contains(&index_type.raw());
-    match pair.filter(|pair| own || pair.code().is_some()) {
+    match pair {
         Some(pair) => pair_type.set(handle_of(&call.held, &pair)?),
         None => pair_type.set_null(),
     }
@@ -265,14 +262,10 @@ pub fn commit(_call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Type_free. A pair of MPI_Type_get_value_index, which a program cannot know to be predefined, may be
-/// freed: its handle becomes null, nothing else happens.
+/// MPI_Type_free.
 pub fn free(call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     let input = datatype.input()?;
     let object = input.get()?;
-    if object.data().combiner() == Combiner::ValueIndex {
-        return datatype.set_null();
-    }
     if object.data().is_predefined() {
         let reason = "argument datatype is predefined and cannot be freed";
         return Err(Error::new(ErrorClass::Type, reason));

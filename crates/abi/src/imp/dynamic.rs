@@ -144,9 +144,12 @@ fn start(
     };
     let programs = || wishes.unwrap_or_else(|| Ok(Vec::new()))?.iter().map(orders::program).collect();
     let new = spawning::spawn(&mut call.held, process()?, comm, root, programs);
+    let started = new.as_ref().map_or(0, |new| i64::from(new.peers().size()));
+    let asked = match &new {
+        Ok(_) => asked,
+        Err(_) => spawning::spread_requested(&mut call.held, process()?, comm, root, asked as u32).into(),
+    };
     if !codes.pointer().is_null() {
-        // How many were asked for is known at the root only.
-        let started = new.as_ref().map_or(0, |new| i64::from(new.peers().size()));
         let codes = codes.slice(started.max(asked))?;
         codes.fill(MPI_ERR_SPAWN);
         codes[..started as usize].fill(MPI_SUCCESS);

@@ -366,11 +366,14 @@ impl Extra {
     }
 }
 
-/// What the program's function returned.
+/// Turns what the program's function returned into a result (MPI-5 section 14.5.3).
 fn returned(code: c_int, what: &str) -> Result<()> {
     match code {
         MPI_SUCCESS => Ok(()),
-        code => Err(Error::with_code(code, format!("the program's function that {what} returned {code}"))),
+        code => {
+            let why = format!("the program's function that {what} returned {code}");
+            Err(Error::new(ErrorClass::Conversion, why))
+        }
     }
 }
 

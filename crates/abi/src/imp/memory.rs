@@ -8,8 +8,10 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::{Buffer, ByteRun};
 use tutti_core::point_to_point::Typed;
 use tutti_core::process::{self, Process};
+use tutti_core::type_object::TypeObject;
 use tutti_data::Datatype;
 
+use crate::generated::constants::MPI_BYTE;
 use crate::handles::kind;
 use crate::scope::{Address, In};
 
@@ -66,6 +68,21 @@ fn not_committed(name: &str) -> Error {
     Error::new(ErrorClass::Type, reason)
 }
 
+/// The datatype of so many items. MPI_DATATYPE_NULL may stand for that of none, as in MPICH.
+///
+/// # Errors
+/// As [`datatype`].
+#[inline(always)]
+pub fn datatype_of(items: u64, handle: In<'_, kind::Datatype>) -> Result<&Datatype> {
+    datatype(handle).or_else(|error| datatype_of_none(items, handle, error))
+}
+
+#[cold]
+fn datatype_of_none<'s>(items: u64, handle: In<'s, kind::Datatype>, error: Error) -> Result<&'s Datatype> {
+    let byte = TypeObject::predefined(MPI_BYTE.bits() as u32).filter(|_| items == 0 && handle.is_null());
+    byte.map(|byte| byte.data()).ok_or(error)
+}
+
 /// A count.
 ///
 /// # Errors
@@ -109,7 +126,7 @@ pub fn beside(datatype: &str, what: &str) -> String {
 #[inline(always)]
 pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
     let items = count_of(items, handle)?;
-    message_of(address, items, datatype(handle)?)
+    message_of(address, items, datatype_of(items, handle)?)
 }
 
 /// A buffer of a message, if it is one run of memory, with its datatype: what needs no [`Buffer`]. `None`:
@@ -124,7 +141,7 @@ pub fn run<'s>(
     handle: In<'s, kind::Datatype>,
 ) -> Result<Option<(ByteRun, &'s Datatype)>> {
     let items = count_of(items, handle)?;
-    let datatype = datatype(handle)?;
+    let datatype = datatype_of(items, handle)?;
     Ok(run_of(address, items, datatype)?.map(|run| (run, datatype)))
 }
 

@@ -30,7 +30,7 @@ fn both<'s>(
     (address, count, datatype): (Address, i64, In<'s, Datatype>),
     (rank, displacement, target_count, target_datatype): (c_int, i64, i64, In<'s, Datatype>),
 ) -> Result<(Message<'s>, Target<'s>)> {
-    let message = memory::message(address, count, datatype)?;
+    let message = side(address, count, datatype)?;
     let target = if target_datatype.raw() == datatype.raw() {
         let count = memory::count(target_count, "target_count")?;
         Target { rank, displacement, count, datatype: message.datatype }
@@ -50,9 +50,17 @@ fn run_and_target<'s>(
     if target_datatype.raw() != datatype.raw() || target_count != count {
         return Ok(None);
     }
-    let run = memory::run(address, count, datatype)?;
+    let items = memory::count_of(count, datatype)?;
+    let found = memory::datatype(datatype)?;
+    let run = memory::run_of(address, items, found)?.map(|run| (run, found));
     // What was just made a run of has no negative count.
     Ok(run.map(|(run, datatype)| (run, Target { rank, displacement, count: count as u64, datatype })))
+}
+
+/// The origin's side of an operation, or its result. Unlike a message it needs a datatype even for no items, as in MPICH.
+#[inline(always)]
+fn side<'s>(address: Address, count: i64, handle: In<'s, Datatype>) -> Result<Message<'s>> {
+    memory::message_of(address, memory::count_of(count, handle)?, memory::datatype(handle)?)
 }
 
 /// One item at the target.
@@ -127,6 +135,7 @@ pub fn rput(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
+    win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     put(
         call,
         origin_addr,
@@ -138,7 +147,7 @@ pub fn rput(
         target_datatype,
         win,
     )?;
-    request.set(handle_of(RequestId::DONE))
+    request.set(handle_of(RequestId::DONE_UNCANCELLABLE))
 }
 
 /// MPI_Get and, with a request, MPI_Rget.
@@ -155,7 +164,7 @@ fn start_get(
     if let Some((origin, target)) = run_and_target(origin, target)?
         && window.get_run(&call.held, origin, target)?
     {
-        return Ok(RequestId::DONE);
+        return Ok(RequestId::DONE_UNCANCELLABLE);
     }
     get_any(call, origin, target, window, by_request)
 }
@@ -207,6 +216,7 @@ pub fn rget(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
+    win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     let origin = (origin_addr, origin_count, origin_datatype);
     let target = (target_rank, target_disp, target_count, target_datatype);
     let id = start_get(call, origin, target, win, true)?;
@@ -233,7 +243,7 @@ fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> 
     if op.raw() == MPI_NO_OP {
         return Ok(None);
     }
-    memory::message(address, count, datatype).map(|message| Some(message.buffer))
+    side(address, count, datatype).map(|message| Some(message.buffer))
 }
 
 /// An accumulate without a result of whatever it is.
@@ -296,6 +306,7 @@ pub fn raccumulate(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
+    win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     let origin = (origin_addr, origin_count, origin_datatype);
     let target = (target_rank, target_disp, target_count, target_datatype);
     let id = accumulate_any(call, origin, target, op, win.get()?, true)?;
@@ -321,7 +332,7 @@ pub fn get_accumulate(
 ) -> Result<()> {
     let window = win.get()?;
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
-    let result = memory::message(result_addr, result_count, result_datatype)?;
+    let result = side(result_addr, result_count, result_datatype)?;
     let target = target(target_rank, target_disp, target_count, target_datatype)?;
     start_update(call, (origin, Some(result.buffer)), target, op, window, false).map(drop)
 }
@@ -345,9 +356,10 @@ pub fn rget_accumulate(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
+    win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     let window = win.get()?;
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
-    let result = memory::message(result_addr, result_count, result_datatype)?;
+    let result = side(result_addr, result_count, result_datatype)?;
     let target = target(target_rank, target_disp, target_count, target_datatype)?;
     let id = start_update(call, (origin, Some(result.buffer)), target, op, window, true)?;
     request.set(handle_of(id))

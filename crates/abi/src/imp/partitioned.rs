@@ -31,7 +31,7 @@ fn parts<'s>(
             format!("argument count: {number} partitions of {each} items are too many"),
         )
     })?;
-    Ok((memory::message_of(buf, all, memory::datatype(datatype)?)?, number))
+    Ok((memory::message_of(buf, all, memory::datatype_of(each, datatype)?)?, number))
 }
 
 fn in_parts<'a>(message: &'a Message<'_>, partitions: u32, count: i64) -> InParts<'a> {

@@ -1,7 +1,9 @@
 //! Requests: completing, freeing, cancelling, starting them (MPI-5 sections 3.7, 3.8.4, 3.9, 13.2).
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::completion::{self, Finished};
@@ -42,10 +44,40 @@ pub fn report(status: Status) -> Report {
     Report { source: status.source, tag: status.tag, bytes: status.bytes, cancelled: status.cancelled }
 }
 
+/// Whether the program has started a generalised request.
+static HAS_GENERALISED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The status that the program passed to the call that completes a request; null for MPI_STATUS_IGNORE.
+    static STATUS_OF_CALL: Cell<*mut MPI_Status> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Notes the status that a query function of a generalised request is to fill in, before a call that may lead to it.
+#[inline]
+fn note_status(place: StatusOut) {
+    if HAS_GENERALISED.load(Ordering::Relaxed) {
+        STATUS_OF_CALL.set(place.pointer());
+    }
+}
+
+/// Completes a request whose operation is over.
+#[inline]
+fn finish(call: &Call, id: RequestId, place: StatusOut) -> Result<Finished> {
+    note_status(place);
+    Ok(completion::finish(&call.held, process()?, id))
+}
+
+/// Returns the status of a request that is over, and leaves the request.
+fn peek(call: &Call, id: RequestId, place: StatusOut) -> Result<Option<Status>> {
+    note_status(place);
+    completion::peek(&call.held, process()?, id)
+}
+
 /// Waits for a request; null ones are over.
 #[inline]
-fn wait_for(call: &mut Call, id: RequestId) -> Result<Finished> {
+fn wait_for(call: &mut Call, id: RequestId, place: StatusOut) -> Result<Finished> {
     let process = process()?;
+    note_status(place);
     if let Some(finished) = completion::finish_if_over(&call.held, process, id)? {
         return Ok(finished);
     }
@@ -70,7 +102,7 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
         status.set_empty();
         return Ok(());
     };
-    if id == RequestId::DONE {
+    if id.is_done() {
         status.set(report(Status::EMPTY));
         return request.set(MPI_REQUEST_NULL);
     }
@@ -78,7 +110,7 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
         fill(status, seen_off);
         return if seen_off.persistent { Ok(()) } else { request.set(MPI_REQUEST_NULL) };
     }
-    let finished = wait_for(call, id)?;
+    let finished = wait_for(call, id, status)?;
     one_finished(call, finished, request, status)
 }
 
@@ -89,12 +121,11 @@ pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, stat
         status.set_empty();
         return flag.set_flag(true);
     };
-    let process = process()?;
     if !is_over(call, id)? {
         return flag.set_flag(false);
     }
     flag.set_flag(true)?;
-    let finished = completion::finish(&call.held, process, id);
+    let finished = finish(call, id, status)?;
     one_finished(call, finished, request, status)
 }
 
@@ -246,7 +277,7 @@ fn finish_one(
     index: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
-    let finished = completion::finish(&call.held, process()?, id);
+    let finished = finish(call, id, status)?;
     index.set(place as c_int)?;
     status.set(report(finished.status));
     settle(call, &finished, &mut requests[place]);
@@ -268,7 +299,7 @@ pub fn waitall(
             statuses.at(place).set_empty();
             continue;
         };
-        let over = if id == RequestId::DONE {
+        let over = if id.is_done() {
             Some(Retired { status: Status::EMPTY, persistent: false })
         } else {
             completion::retire_plain(&call.held, process, id)
@@ -280,7 +311,7 @@ pub fn waitall(
             }
             continue;
         }
-        let finished = wait_for(call, id)?;
+        let finished = wait_for(call, id, statuses.at(place))?;
         finish_place(call, finished, handle, (statuses, place), &mut failed);
     }
     in_status(failed, statuses, handles.len())
@@ -295,7 +326,6 @@ pub fn testall(
     statuses: Statuses,
 ) -> Result<()> {
     flag.check()?;
-    let process = process()?;
     let handles = requests.slice(count.into())?;
     let active = active(call, requests, count.into())?;
     if !all_over_soon(call, &active)? {
@@ -308,7 +338,7 @@ pub fn testall(
             statuses.at(place).set_empty();
             continue;
         };
-        let finished = completion::finish(&call.held, process, id);
+        let finished = finish(call, id, statuses.at(place))?;
         finish_place(call, finished, handle, (statuses, place), &mut failed);
     }
     in_status(failed, statuses, handles.len())
@@ -363,7 +393,7 @@ fn finish_some(
     let handles = requests.slice(incount.into())?;
     let mut failed = Failed::new();
     for (position, (place, id)) in complete.iter().enumerate() {
-        let finished = completion::finish(&call.held, process()?, *id);
+        let finished = finish(call, *id, statuses.at(position))?;
         indices[position] = *place as c_int;
         finish_place(call, finished, &mut handles[*place], (statuses, position), &mut failed);
     }
@@ -450,7 +480,7 @@ pub fn get_status(call: &mut Call, request: In<Request>, flag: Out<c_int>, statu
         status.set_empty();
         return flag.set_flag(true);
     }
-    let seen = completion::peek(&call.held, process()?, id)?;
+    let seen = peek(call, id, status)?;
     if let Some(seen) = seen {
         status.set(report(seen));
     }
@@ -489,7 +519,7 @@ pub fn get_status_any(
         }
         return index.set(MPI_UNDEFINED);
     };
-    if let Some(seen) = completion::peek(&call.held, process()?, *id)? {
+    if let Some(seen) = peek(call, *id, status)? {
         status.set(report(seen));
     }
     index.set(*place as c_int)
@@ -510,7 +540,7 @@ pub fn get_status_all(
     for (place, handle) in requests.handles(count.into())?.enumerate() {
         let seen = match id_of(handle)? {
             Some(id) if !completion::is_inactive(&call.held, process()?, id)? => {
-                completion::peek(&call.held, process()?, id)?
+                peek(call, id, statuses.at(place))?
             }
             _ => None,
         };
@@ -539,7 +569,7 @@ pub fn get_status_some(
     let indices = indices.slice(incount.into())?;
     for (position, (place, id)) in complete.iter().enumerate() {
         indices[position] = *place as c_int;
-        let seen = completion::peek(&call.held, process()?, *id)?;
+        let seen = peek(call, *id, statuses.at(position))?;
         statuses.at(position).set(report(seen.unwrap_or(Status::EMPTY)));
     }
     outcount.set(complete.len() as c_int)
@@ -578,11 +608,16 @@ fn code(function: &str, code: c_int) -> Result<()> {
 
 impl Generalised for Callbacks {
     fn query(&self) -> Result<Status> {
-        let mut status = MPI_Status::EMPTY;
-        // SAFETY: the user's function, called as MPI-5 section 13.2 says.
+        let mut own = MPI_Status::EMPTY;
+        let passed = STATUS_OF_CALL.replace(std::ptr::null_mut());
+        let place = if passed.is_null() { &raw mut own } else { passed };
+        // SAFETY: the user's function, called as MPI-5 section 13.2 says: with the status of the call that completes the request,
+        // which is not over.
         code("query", unsafe {
-            (self.dialect.MPI_Grequest_query_function)(self.query, self.extra(), &raw mut status)
+            (self.dialect.MPI_Grequest_query_function)(self.query, self.extra(), place)
         })?;
+        // SAFETY: as above.
+        let status = unsafe { place.read() };
         let Report { source, tag, bytes, cancelled } = status.report();
         Ok(Status { source, tag, bytes, cancelled })
     }
@@ -610,6 +645,7 @@ pub fn grequest_start(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
+    HAS_GENERALISED.store(true, Ordering::Relaxed);
     let (Some(query), Some(free), Some(cancel)) = (query_fn, free_fn, cancel_fn) else {
         return Err(Error::new(ErrorClass::Arg, "a callback of the generalised request is a null pointer"));
     };

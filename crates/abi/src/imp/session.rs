@@ -12,6 +12,7 @@ use tutti_core::info::Info as Entries;
 use tutti_core::intercommunicator::{self, Leaders};
 use tutti_core::lanes::FirstLaneCell;
 use tutti_core::lifecycle;
+use tutti_core::memory_kinds;
 use tutti_core::session::{self, Session as Opened};
 
 use crate::entry::{At, Call};
@@ -43,7 +44,7 @@ pub fn init(
         fresh = Some(lifecycle::resume(level).map_or_else(|| lifecycle::init(level), Ok)?);
         phase::sessions(true);
     }
-    session.create(Opened::open(&call.held, handler, entries))?;
+    session.create(Opened::open(&call.held, handler, &entries))?;
     *environment::OPEN_SESSIONS.borrow_mut(&call.held) += 1;
     fresh.map_or(Ok(()), |process| environment::advance_unattended(call, process))
 }
@@ -92,9 +93,10 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Session_get_info: the program's hints, and the thread level that it got (MPI-5 section 11.3.1).
-pub fn get_info(_call: &mut Call, session: In<Session>, info_used: HandleOut<Info>) -> Result<()> {
-    let mut entries = session.get()?.info.clone();
+/// MPI_Session_get_info: the thread level that the program got (MPI-5 section 11.3.1) and the kinds of memory.
+pub fn get_info(call: &mut Call, session: In<Session>, info_used: HandleOut<Info>) -> Result<()> {
+    let mut entries = Entries::new();
+    memory_kinds::add_to(&mut entries, &call.held, session.get()?.origin);
     entries.set(THREAD_LEVEL, super::info::name_of(process()?.thread_level))?;
     info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
@@ -232,7 +234,7 @@ fn tag_of(stringtag: Text) -> Result<i32> {
 fn equip(call: &Call, new: &Communicator, handler: ErrorHandler, info: Option<&FirstLaneCell<Entries>>) {
     *new.error_handler.borrow_mut(&call.held) = handler;
     if let Some(entries) = info {
-        *new.info.borrow_mut(&call.held) = entries.borrow(&call.held).clone();
+        new.set_hints(&call.held, &entries.borrow(&call.held));
     }
 }
 

@@ -13,7 +13,7 @@ use tutti_core::topology::{Cartesian, Distributed, Graph, Topology};
 use crate::entry::Call;
 use crate::generated::constants::*;
 use crate::handles::kind::{Comm, Info};
-use crate::imp::comm::give;
+use crate::imp::comm::{give, give_with};
 use crate::imp::memory::process;
 use crate::scope::{Array, ArrayOut, HandleOut, In, Out};
 
@@ -233,7 +233,7 @@ pub fn dist_graph_create(
     comm_dist_graph: HandleOut<Comm>,
 ) -> Result<()> {
     comm_dist_graph.check()?;
-    info.optional()?;
+    let info = info.optional()?;
     let comm = comm_old.get()?;
     let (ranks, degrees) = (sources.slice(n.into())?, degrees.slice(n.into())?);
     if let Some(place) = degrees.iter().position(|degree| *degree < 0) {
@@ -252,7 +252,7 @@ pub fn dist_graph_create(
         .collect();
     let weighted = given.is_some();
     let new = topologies::distributed(&mut call.held, process()?, comm, &told, weighted, reorder != 0)?;
-    give(comm_dist_graph, new)
+    give_with(call, comm_dist_graph, new, info)
 }
 
 /// MPI_Dist_graph_create_adjacent.
@@ -271,7 +271,7 @@ pub fn dist_graph_create_adjacent(
     comm_dist_graph: HandleOut<Comm>,
 ) -> Result<()> {
     comm_dist_graph.check()?;
-    info.optional()?;
+    let info = info.optional()?;
     let comm = comm_old.get()?;
     let come = given_weights(sourceweights, indegree.into())?;
     let go = given_weights(destweights, outdegree.into())?;
@@ -285,7 +285,8 @@ pub fn dist_graph_create_adjacent(
         )?,
         weighted: come.is_some() && go.is_some(),
     };
-    give(comm_dist_graph, topologies::adjacent(&mut call.held, process()?, comm, edges, reorder != 0)?)
+    let new = topologies::adjacent(&mut call.held, process()?, comm, edges, reorder != 0)?;
+    give_with(call, comm_dist_graph, new, info)
 }
 
 /// MPI_Dist_graph_neighbors_count.

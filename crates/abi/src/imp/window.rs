@@ -59,7 +59,7 @@ fn make(
     // SAFETY: see the module's Safety section.
     let base = unsafe { Base::new(base.pointer()) };
     let window =
-        create::create(&mut call.held, process, comm, flavor, WindowPart { base, bytes, unit }, entries)?;
+        create::create(&mut call.held, process, comm, flavor, WindowPart { base, bytes, unit }, &entries)?;
     let handle = win.create(Arc::clone(&window))?;
     window.set_handle(handle.bits());
     Ok(window)
@@ -175,30 +175,17 @@ pub fn get_name(call: &mut Call, win: In<Win>, win_name: TextOut, resultlen: Out
     resultlen.set(written as c_int)
 }
 
-/// MPI_Win_set_info: hints that Tutti does not know are kept and given back.
+/// MPI_Win_set_info.
 pub fn set_info(call: &mut Call, win: In<Win>, info: In<Info>) -> Result<()> {
+    let window = win.get()?;
     let entries = info.get()?.borrow(&call.held).clone();
-    *win.get()?.info.borrow_mut(&call.held) = entries;
+    window.set_info(&call.held, &entries);
     Ok(())
 }
 
-/// What holds where the program has given no hint (MPI-5 section 12.2.1).
-const USUAL_HINTS: [(&str, &str); 5] = [
-    ("no_locks", "false"),
-    ("accumulate_ordering", "rar,raw,war,waw"),
-    ("accumulate_ops", "same_op_no_op"),
-    ("same_size", "false"),
-    ("same_disp_unit", "false"),
-];
-
 /// MPI_Win_get_info.
 pub fn get_info(call: &mut Call, win: In<Win>, info_used: HandleOut<Info>) -> Result<()> {
-    let mut entries = win.get()?.info.borrow(&call.held).clone();
-    for (key, value) in USUAL_HINTS {
-        if entries.get(key)?.is_none() {
-            entries.set(key, value)?;
-        }
-    }
+    let entries = win.get()?.info(&call.held);
     info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 

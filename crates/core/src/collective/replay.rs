@@ -20,7 +20,7 @@ use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::engine::ExecutionStatus;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
-use crate::request::{Request, RequestId, Work};
+use crate::request::{Request, RequestId};
 
 /// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
 ///
@@ -62,10 +62,10 @@ pub unsafe fn start_replay(
     let call = Call { form: CallForm::Nonblocking, words, looks: start_looks(process) };
     // SAFETY: passed on.
     Some(match unsafe { attempt(held, process, comm, call, has_lists, addresses)? } {
-        Attempt::Over(Ok(())) => RequestId::DONE,
+        Attempt::Over(Ok(())) => RequestId::DONE_UNCANCELLABLE,
         Attempt::Over(Err(error)) => {
             let requests = &mut process.messages.borrow_mut(held).state;
-            let request = requests.insert(Request::new(Work::Other, comm.context().0));
+            let request = requests.insert(Request::uncancellable(comm.context().0));
             requests.requests.complete(request, Some(error));
             request
         }

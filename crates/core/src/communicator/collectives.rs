@@ -213,9 +213,10 @@ impl Collectives {
         self.state.borrow(held).tune(host)
     }
 
-    /// What is asked for from now on. Nothing is under way that has not begun.
-    pub fn wish(&self, held: &LaneGuard, wishes: Wishes) {
+    /// Changes what the wishes name, from the next operation on.
+    pub fn wish(&self, held: &LaneGuard, named: &Wishes) {
         let mut state = self.state.borrow_mut(held);
+        let wishes = named.or(&state.wishes);
         if state.wishes != wishes {
             state.forget_plans();
             state.wishes = wishes;

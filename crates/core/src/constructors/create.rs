@@ -17,7 +17,7 @@ use crate::info::Info;
 use crate::lanes::{self, LaneGuard};
 use crate::messenger::{Activity, Messenger};
 use crate::process::{Process, started};
-use crate::request::{Request, RequestId, Work};
+use crate::request::{Request, RequestId};
 
 /// Tag of the leaders of an intercommunicator among themselves.
 const LEADER_TAG: i32 = 0;
@@ -60,7 +60,7 @@ pub fn start_duplicate(
     let tags = Tags::take(held, comm);
     let first = comm.inter.as_ref().map_or(comm, |inter| &inter.local);
     let background = Background::begin(held, process, first, tags.of(first))?;
-    let mut request = Request::new(Work::Other, comm.context().0);
+    let mut request = Request::uncancellable(comm.context().0);
     // The other members need this one to agree, also where its own duplicate comes to nothing.
     request.detached = failure.is_some();
     let id = process.messages.borrow_mut(held).state.insert(request);
@@ -107,7 +107,7 @@ pub fn create(
 /// MPI_Comm_create_group: collective over `group` only.
 ///
 /// # Errors
-/// `Group` when it is not a subset of the communicator's.
+/// `Group` when it is not a subset of the communicator's, `Comm` for an intercommunicator.
 pub fn create_group(
     held: &mut LaneGuard,
     process: &Process,
@@ -115,6 +115,10 @@ pub fn create_group(
     group: &Group,
     tag: i32,
 ) -> Result<Option<Arc<Communicator>>> {
+    if comm.inter.is_some() {
+        let reason = "argument comm is an intercommunicator; MPI_Comm_create takes one, MPI_Comm_create_group does not";
+        return Err(Error::new(ErrorClass::Comm, reason));
+    }
     check_subset(comm, group)?;
     let Some(rank) = group.rank_of(process.rank) else { return Ok(None) };
     let handler = comm.error_handler.borrow(held).clone();
@@ -229,9 +233,8 @@ fn copy_of(
     let new = Communicator::new(None, comm.group.clone(), comm.rank, inter, handler);
     let copied = comm.attributes.duplicate(held, comm.handle());
     let failure = copied.map(|copies| new.attributes.adopt(held, copies)).err();
-    let mut info = info.unwrap_or_else(|| comm.info.borrow(held).clone());
-    new.collectives.wish(held, collective::Wishes::take(&mut info));
-    *new.info.borrow_mut(held) = info;
+    // The hints of the old communicator are not for the new one (MPI-5 section 7.4.2).
+    info.iter().for_each(|info| new.set_hints(held, info));
     // A duplicate has the topology too (MPI-5 section 7.4.2).
     comm.topology.get().into_iter().for_each(|topology| new.arrange(Arc::clone(topology)));
     (new, failure)

@@ -2,9 +2,10 @@
 
 use tutti_base::config::InitialErrorHandler;
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_sys::spawning::{ENV_ERROR_HANDLER, Program};
+use tutti_sys::spawning::{ENV_ERROR_HANDLER, ENV_MEMORY_KINDS, Program};
 
 use crate::info::Info;
+use crate::memory_kinds;
 
 /// One of the programs that MPI_Comm_spawn_multiple names.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub fn program(wish: &Wish) -> Result<Program> {
     let handler = wish.info.text("mpi_initial_errhandler");
     let handler = InitialErrorHandler::NAMES.iter().find(|(name, _)| handler == Some(name));
     environment.extend(handler.map(|(name, _)| format!("{ENV_ERROR_HANDLER}={name}").into_bytes()));
+    let kinds = wish.info.text(memory_kinds::KEY);
+    environment.extend(kinds.map(|kinds| format!("{ENV_MEMORY_KINDS}={kinds}").into_bytes()));
     Ok(Program {
         count,
         command: [std::slice::from_ref(&wish.command), &wish.arguments[..]].concat(),
@@ -114,6 +117,7 @@ mod tests {
             ("path", "/opt"),
             ("env", "A=1\nB\nC=3"),
             ("mpi_initial_errhandler", "mpi_errors_return"),
+            ("mpi_memory_alloc_kinds", "mpi:alloc_mem"),
         ] {
             info.set(key, value).unwrap();
         }
@@ -128,6 +132,7 @@ mod tests {
                 text("A=1"),
                 text("C=3"),
                 text("TUTTI_INITIAL_ERROR_HANDLER=mpi_errors_return"),
+                text("TUTTI_MEMORY_KINDS=mpi:alloc_mem"),
             ],
             ..Program::default()
         };

@@ -9,20 +9,21 @@ use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_MAXPROCS, ENV_RANK};
 use tutti_sys::local_socket::Connection;
-use tutti_sys::spawning::{self, ENV_ERROR_HANDLER, ENV_PARENT, Order, Program};
+use tutti_sys::spawning::{self, ENV_ERROR_HANDLER, ENV_MEMORY_KINDS, ENV_PARENT, Order, Program};
 use tutti_sys::{letter, process as system, this_process};
 
 use super::background::wait_for;
 use super::line::Line;
 use super::meeting::{Part, meet};
 use super::ports::{self, Failed, OpenPort};
+use crate::collective;
 use crate::communicator::Communicator;
 use crate::lanes::LaneGuard;
 use crate::names::ObjectName;
 use crate::process::Process;
 
 /// What of the environment belongs to this process and not to those it starts.
-const OWN_VARIABLES: [&str; 9] = [
+const OWN_VARIABLES: [&str; 10] = [
     ENV_FD,
     ENV_RANK,
     ENV_MAXPROCS,
@@ -30,6 +31,7 @@ const OWN_VARIABLES: [&str; 9] = [
     ENV_BELL_FDS,
     ENV_PARENT,
     ENV_ERROR_HANDLER,
+    ENV_MEMORY_KINDS,
     "MPI_LOCALRANKID",
     "MPI_LOCALNRANKS",
 ];
@@ -48,6 +50,20 @@ pub fn spawn(
 ) -> Result<Arc<Communicator>> {
     let line = (comm.rank() == root).then(|| programs().and_then(|programs| start(held, process, programs)));
     meet(held, process, comm, root, line, (Part::Accepts, ErrorClass::Spawn))
+}
+
+/// Tells all members how many processes the root requested, after [`spawn`] has failed at all of them: each returns as many error
+/// codes (MPI-5 section 11.8.2). Returns the number; 0 where the root cannot be reached any more.
+pub fn spread_requested(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    requested: u32,
+) -> u32 {
+    let mut words = if comm.rank() == root { requested.to_le_bytes().to_vec() } else { Vec::new() };
+    let told = collective::broadcast_bytes(held, process, comm, root, &mut words);
+    told.ok().and_then(|()| words.try_into().ok()).map_or(requested, u32::from_le_bytes)
 }
 
 /// Has the processes started; the connection to their rank 0.

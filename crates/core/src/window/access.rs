@@ -127,6 +127,14 @@ impl Window {
         }
     }
 
+    /// Checks that an operation with a request may begin: only in epochs of passive targets (MPI-5 section 12.3.5).
+    ///
+    /// # Errors
+    /// `RmaSync` outside of them.
+    pub fn may_request(&self, held: &LaneGuard, target: i32, function: &str) -> Result<()> {
+        if target == PROC_NULL { Ok(()) } else { self.epochs.borrow(held).passive(function) }
+    }
+
     /// MPI_Put. The buffer may be used again when this returns.
     ///
     /// # Errors
@@ -191,18 +199,18 @@ impl Window {
         target: Target<'_>,
         by_request: bool,
     ) -> Result<RequestId> {
-        let Some(aim) = self.aim(held, target)? else { return Ok(RequestId::DONE) };
+        let Some(aim) = self.aim(held, target)? else { return Ok(RequestId::DONE_UNCANCELLABLE) };
         fits(origin, &aim.spot)?;
         match aim.member.place() {
             WindowPlace::Here(base) => {
                 origin.copy_from(&base.buffer(&aim.spot)?);
                 self.has_read(aim.rank, target.displacement, origin.user_run());
-                return Ok(RequestId::DONE);
+                return Ok(RequestId::DONE_UNCANCELLABLE);
             }
             WindowPlace::Lent(window) => match memory::get_lent(window, &aim.spot, origin) {
                 Ok(()) => {
                     self.has_read(aim.rank, target.displacement, origin.user_run());
-                    return Ok(RequestId::DONE);
+                    return Ok(RequestId::DONE_UNCANCELLABLE);
                 }
                 Err(error) => self.turn_to_messages(process, aim.rank, error)?,
             },
@@ -225,9 +233,9 @@ impl Window {
         target: Target<'_>,
         by_request: bool,
     ) -> Result<RequestId> {
-        let Some(mut aim) = self.aim(held, target)? else { return Ok(RequestId::DONE) };
+        let Some(mut aim) = self.aim(held, target)? else { return Ok(RequestId::DONE_UNCANCELLABLE) };
         if aim.spot.bytes() == 0 {
-            return Ok(RequestId::DONE);
+            return Ok(RequestId::DONE_UNCANCELLABLE);
         }
         update.origin.map_or(Ok(()), |origin| fits(origin, &aim.spot))?;
         update.result.map_or(Ok(()), |result| fits(result, &aim.spot))?;
@@ -238,7 +246,7 @@ impl Window {
                 let station = self.station_of(aim.member.station.unwrap_or(0));
                 memory::update_here(*base, &aim.spot, reducer, &update, station, self.looks)?;
                 self.has_read(aim.rank, target.displacement, update.result.and_then(Buffer::user_run));
-                return Ok(RequestId::DONE);
+                return Ok(RequestId::DONE_UNCANCELLABLE);
             }
             WindowPlace::Lent(window) => {
                 bind(update.op, target.datatype, self.checks_types)?;
@@ -252,7 +260,7 @@ impl Window {
                             target.displacement,
                             update.result.and_then(Buffer::user_run),
                         );
-                        return Ok(RequestId::DONE);
+                        return Ok(RequestId::DONE_UNCANCELLABLE);
                     }
                     Err(stopped) => {
                         self.turn_to_messages(process, aim.rank, stopped.error)?;

@@ -21,6 +21,7 @@ use crate::collective;
 use crate::communicator::Communicator;
 use crate::constructors::create;
 use crate::error_handler::ErrorHandler;
+use crate::hints::{self, Hints};
 use crate::info::Info;
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::names::ObjectName;
@@ -49,12 +50,14 @@ struct Card {
     slot: u64,
     /// Whether memory allocated with the window may have gaps between the members.
     gaps: bool,
+    /// Multiple of which the address of memory allocated with the window has to be, a power of two.
+    alignment: u64,
     /// Whether the others of the node can reach memory that was there before.
     reach: bool,
     record: Record,
 }
 
-const WORDS: usize = 6 + Record::WORDS;
+const WORDS: usize = 7 + Record::WORDS;
 const PAGE_BYTES: u64 = 4096;
 
 impl Card {
@@ -65,6 +68,7 @@ impl Card {
             self.flavor,
             self.slot,
             self.gaps.into(),
+            self.alignment,
             self.reach.into(),
         ];
         first.into_iter().chain(self.record.words()).flat_map(u64::to_le_bytes).collect()
@@ -75,7 +79,7 @@ impl Card {
         for (word, eight) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(eight.try_into().expect("chunks of eight"));
         }
-        let [bytes, unit, flavor, slot, gaps, reach, record @ ..] = words;
+        let [bytes, unit, flavor, slot, gaps, alignment, reach, record @ ..] = words;
         let (gaps, reach) = (gaps != 0, reach != 0);
         Card {
             bytes,
@@ -83,6 +87,7 @@ impl Card {
             flavor,
             slot,
             gaps,
+            alignment,
             reach,
             record: Record::from_words(record).expect("a member of the window has written it"),
         }
@@ -126,15 +131,21 @@ impl Near {
     }
 }
 
-/// Where the memory of the members of a node is in their slot, and where it ends; the stations come first.
-fn layout(members: u32, has_logs: bool, sizes: &[u64], gaps: bool) -> Option<(Vec<u64>, u64)> {
-    let mut end = Control::bytes(members, has_logs).checked_next_multiple_of(PAGE_BYTES)?;
+/// Returns where the memory of the members of a node is in their slot, and where it ends; the stations come first. With `gaps` the
+/// memory of every member is aligned, otherwise that of the first one.
+fn layout(
+    members: u32,
+    has_logs: bool,
+    sizes: &[u64],
+    (gaps, alignment): (bool, u64),
+) -> Option<(Vec<u64>, u64)> {
+    let mut end = Control::bytes(members, has_logs).checked_next_multiple_of(alignment)?;
     let mut places = Vec::with_capacity(sizes.len());
     for bytes in sizes {
         places.push(end);
         end = end.checked_add(*bytes)?;
         if gaps {
-            end = end.checked_next_multiple_of(PAGE_BYTES)?;
+            end = end.checked_next_multiple_of(alignment)?;
         }
     }
     // A part of no bytes at the end still has an address.
@@ -152,7 +163,7 @@ pub fn create(
     comm: &Communicator,
     flavor: Flavor,
     part: WindowPart,
-    info: Info,
+    info: &Info,
 ) -> Result<Arc<Window>> {
     if comm.inter().is_some() {
         return Err(Error::new(ErrorClass::Comm, "argument comm is an intercommunicator"));
@@ -162,11 +173,13 @@ pub fn create(
     let own = own.expect("all members are in the group");
     let near = Near::of(process, comm, flavor);
     let slot = if near.me == 0 { Slot::take(&process.job).ok() } else { None };
-    let (card, loan) = card(held, process, flavor, part, &near, slot.as_ref(), &info);
+    let is_allocated = matches!(flavor, Flavor::Allocate | Flavor::Shared);
+    let hints = Hints::with_info(hints::of_windows(is_allocated), info);
+    let (card, loan) = card(held, process, flavor, part, &near, slot.as_ref(), &hints);
     let all = collective::allgather_bytes(held, process, comm, &card.encode())?;
     let cards: Vec<Card> = all.chunks_exact(WORDS * 8).map(Card::decode).collect();
     check(process, comm, flavor, &cards, &near)?;
-    let made = make(held, process, own, flavor, part, info, near, slot, loan, &cards);
+    let made = make(held, process, own, flavor, part, hints, near, slot, loan, &cards);
     let end = match &made {
         Ok(window) if window.sends_messages() => End::WithMessages,
         Ok(_) => End::Made,
@@ -192,7 +205,7 @@ fn card(
     part: WindowPart,
     near: &Near,
     slot: Option<&Slot>,
-    info: &Info,
+    hints: &Hints,
 ) -> (Card, Option<Record>) {
     let mut exposures = process.exposures.borrow_mut(held);
     let reach = near.ranks.len() > 1
@@ -205,7 +218,8 @@ fn card(
         unit: part.unit,
         flavor: flavor as u64,
         slot: slot.map_or(0, |slot| slot.number().into()),
-        gaps: flavor == Flavor::Allocate || info.text("alloc_shared_noncontig") == Some("true"),
+        gaps: flavor == Flavor::Allocate || hints.value(hints::NONCONTIGUOUS) == Some("true"),
+        alignment: hints.value(hints::ALIGNMENT).and_then(|bytes| bytes.parse().ok()).unwrap_or(1),
         reach,
         record: loan.unwrap_or_default(),
     };
@@ -239,7 +253,7 @@ fn make(
     comm: Arc<Communicator>,
     flavor: Flavor,
     part: WindowPart,
-    info: Info,
+    hints: Hints,
     near: Near,
     slot: Option<Slot>,
     loan: Option<Record>,
@@ -250,13 +264,14 @@ fn make(
     let sizes: Vec<u64> =
         near.ranks.iter().map(|rank| if allocates { close(rank).bytes } else { 0 }).collect();
     let gaps = near.ranks.iter().all(|rank| close(rank).gaps);
+    let alignment = near.ranks.iter().map(|rank| close(rank).alignment).max().unwrap_or(1).max(PAGE_BYTES);
     let stations = near.ranks.len() as u32;
     // Of dynamic windows only the target knows what is attached.
     let has_logs = flavor == Flavor::Create && stations > 1;
     let too_large = || Error::new(ErrorClass::NoMem, "argument size: the memory of all members does not fit");
-    let (places, end) = layout(stations, has_logs, &sizes, gaps).ok_or_else(too_large)?;
+    let (places, end) = layout(stations, has_logs, &sizes, (gaps, alignment)).ok_or_else(too_large)?;
     let number = close(&near.ranks[0]).slot as u32;
-    let mapping = process.job.map_slot(number, end);
+    let mapping = process.job.map_slot_aligned(number, end, alignment);
     let mapping = mapping.map_err(|error| {
         Error::new(ErrorClass::NoMem, format!("the memory of the window cannot be mapped: {error}"))
     })?;
@@ -297,7 +312,7 @@ fn make(
         attributes: Attributes::default(),
         name: FirstLaneCell::new(ObjectName::EMPTY),
         error_handler: FirstLaneCell::new(ErrorHandler::Fatal),
-        info: FirstLaneCell::new(info),
+        hints: FirstLaneCell::new(hints),
         comm,
     })
 }
@@ -378,17 +393,20 @@ mod tests {
     fn parts_follow_each_other_or_begin_with_a_page() {
         let first = Control::bytes(3, false).next_multiple_of(4096);
         let check = |gaps, expected: [u64; 3], end| {
-            let (places, found) = layout(3, false, &[10, 0, 5000], gaps).unwrap();
+            let (places, found) = layout(3, false, &[10, 0, 5000], (gaps, 4096)).unwrap();
             assert_eq!((places, found), (expected.map(|place| place + first).to_vec(), first + end + 1));
         };
         check(false, [0, 10, 10], 5010);
         check(true, [0, 4096, 4096], 4096 + 8192);
-        assert!(layout(2, true, &[u64::MAX, 1], false).is_none());
+        assert!(layout(2, true, &[u64::MAX, 1], (false, 4096)).is_none());
+        let (places, _) = layout(2, false, &[10, 10], (true, 1 << 20)).unwrap();
+        assert_eq!(places, [1 << 20, 2 << 20]);
     }
 
     #[test]
     fn a_card_survives() {
-        let card = Card { bytes: 5, unit: -1, flavor: 311, slot: 9, gaps: true, ..Card::default() };
+        let card =
+            Card { bytes: 5, unit: -1, flavor: 311, slot: 9, gaps: true, alignment: 64, ..Card::default() };
         let bytes = card.encode();
         assert_eq!((bytes.len(), Card::decode(&bytes).encode()), (WORDS * 8, bytes));
     }

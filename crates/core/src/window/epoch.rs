@@ -72,6 +72,17 @@ impl<L> Epochs<L> {
         }
     }
 
+    /// An operation with a request begins (MPI-5 section 12.3.5).
+    ///
+    /// # Errors
+    /// `RmaSync` outside an epoch of MPI_Win_lock or MPI_Win_lock_all.
+    pub fn passive(&self, function: &str) -> Result<()> {
+        match &self.access {
+            Access::Locks(_) | Access::All(_) => Ok(()),
+            _ => Err(wrong(format!("{function} outside an epoch of MPI_Win_lock or MPI_Win_lock_all"))),
+        }
+    }
+
     /// A fence begins.
     ///
     /// # Errors

@@ -41,8 +41,10 @@ use crate::attributes::Attributes;
 use crate::communicator::Communicator;
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
+use crate::hints::Hints;
 use crate::info::Info;
 use crate::lanes::{FirstLaneCell, Lane, LaneGuard};
+use crate::memory_kinds;
 use crate::messenger::Messenger;
 use crate::names::ObjectName;
 
@@ -111,7 +113,7 @@ pub struct Window {
     /// What happens on errors.
     pub error_handler: FirstLaneCell<ErrorHandler>,
     /// Hints.
-    pub info: FirstLaneCell<Info>,
+    hints: FirstLaneCell<Hints>,
 }
 
 /// Values of predefined attributes (MPI-5 section 12.2.6).
@@ -186,6 +188,18 @@ impl Window {
     /// How it got its memory.
     pub fn flavor(&self) -> Flavor {
         self.flavor
+    }
+
+    /// Takes over the hints that the info object names (MPI_Win_set_info).
+    pub fn set_info(&self, held: &LaneGuard, info: &Info) {
+        self.hints.borrow_mut(held).update(info);
+    }
+
+    /// Returns the hints in use (MPI_Win_get_info).
+    pub fn info(&self, held: &LaneGuard) -> Info {
+        let mut info = self.hints.borrow(held).in_use();
+        memory_kinds::add_to(&mut info, held, self.group().origin());
+        info
     }
 
     /// The number by which the program knows it.

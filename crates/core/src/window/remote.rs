@@ -377,7 +377,7 @@ impl Window {
     /// A request for an operation of several messages, if one is wanted. It counts as one part until [`Window::begun`].
     fn begin(&self, held: &LaneGuard, process: &Process, by_request: bool) -> Option<u64> {
         let request = by_request.then(|| {
-            let request = Request::new(Work::Other, self.comm.context().0);
+            let request = Request::uncancellable(self.comm.context().0);
             process.messages.borrow_mut(held).state.insert(request)
         })?;
         let mut remote = self.remote.borrow_mut(held);
@@ -388,7 +388,7 @@ impl Window {
 
     /// All parts have been sent: the request of the operation.
     fn begun(&self, held: &LaneGuard, process: &Process, whole: Option<u64>) -> RequestId {
-        let Some(number) = whole else { return RequestId::DONE };
+        let Some(number) = whole else { return RequestId::DONE_UNCANCELLABLE };
         let mut remote = self.remote.borrow_mut(held);
         let request = remote.wholes.get(&number).map(|whole| whole.request);
         let over = remote.part_done(number);
@@ -396,7 +396,7 @@ impl Window {
         if let Some(over) = over {
             process.messages.borrow_mut(held).state.requests.complete(over, None);
         }
-        request.unwrap_or(RequestId::DONE)
+        request.unwrap_or(RequestId::DONE_UNCANCELLABLE)
     }
 
     /// For people: which window.

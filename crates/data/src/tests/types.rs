@@ -337,6 +337,12 @@ fn fortran_kinds_pairs_and_sizes() {
     assert_eq!(unnamed.contents().datatypes, [named(SHORT), named(0x258)]);
     assert_eq!(Some(unnamed), value_index(SHORT, 0x258));
     assert_eq!(value_index(CHAR, INT), None);
+    for value in [SHORT, DOUBLE, 0x220, 0x2ca, 0x2e1, 0x2e2] {
+        for index in [0x240, 0x249, INT, 0x258, 0x202, 0x2e1] {
+            let pair = value_index(value, index).expect("a pair");
+            assert!(Op::predefined(0x38).expect("MINLOC").bind(&pair).is_ok(), "{pair:?}");
+        }
+    }
     let matched = |class, size| Datatype::match_size(class, size).ok().and_then(Datatype::name);
     assert_eq!((matched(193, 8), matched(192, 16)), (Some("MPI_REAL8"), Some("MPI_INTEGER16")));
     assert_eq!((matched(194, 8), matched(191, 4)), (Some("MPI_COMPLEX8"), Some("MPI_LOGICAL4")));

@@ -723,7 +723,7 @@ pub static OPTIONS: &[Foreign] = &[
     Foreign {
         names: &["memory-alloc-kinds"],
         values: &["LIST"],
-        verdict: Verdict::Ignored("MPI_Info says which are there: mpi and system (MPI-5 section 12.4.3)"),
+        verdict: Verdict::Same,
         tries: "mpi,system",
     },
     Foreign { names: &["usize"], values: &["N"], verdict: Verdict::Same, tries: "8" },

@@ -80,19 +80,28 @@ impl Drop for Slot {
 }
 
 impl Job {
-    /// Maps the first `bytes` of a slot that is taken.
+    /// Maps the first `bytes` of a slot that is taken, at a multiple of `alignment`, a power of two.
     ///
     /// # Errors
     /// What mmap reports; that there is no room where a file stands in for the object; InvalidInput for a
     /// number or a length that no slot has.
-    pub fn map_slot(&self, number: u32, bytes: u64) -> io::Result<Mapping> {
+    pub fn map_slot_aligned(&self, number: u32, bytes: u64, alignment: u64) -> io::Result<Mapping> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         if number == 0 || number as usize > WORDS * 64 || bytes > 1 << SLOT_SHIFT {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let start = u64::from(number) << SLOT_SHIFT;
         memory::reserve(self.fd(), start, bytes)?;
-        Mapping::range(self.fd(), start, length)
+        let alignment = usize::try_from(alignment).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Mapping::aligned_range(self.fd(), start, length, alignment)
+    }
+
+    /// Maps the first `bytes` of a slot that is taken, at any page.
+    ///
+    /// # Errors
+    /// As [`Job::map_slot_aligned`].
+    pub fn map_slot(&self, number: u32, bytes: u64) -> io::Result<Mapping> {
+        self.map_slot_aligned(number, bytes, 1)
     }
 }
 
@@ -118,6 +127,13 @@ mod tests {
                 here.base().add(2 << 20).write(7);
                 assert_eq!(there.base().add(2 << 20).read(), 7);
             }
+        }
+        for alignment in [1 << 13, 1 << 21, 1 << 28] {
+            let slot = Slot::take(&job).unwrap();
+            let here = job.map_slot_aligned(slot.number(), 5000, alignment).unwrap();
+            assert!(here.base().as_ptr().addr().is_multiple_of(alignment as usize));
+            // SAFETY: the mapping has so many bytes and nobody else uses it.
+            unsafe { here.base().add(4999).write(7) };
         }
         assert!(job.map_slot(0, 1).is_err() && job.map_slot(1, 1 << 48).is_err());
     }

@@ -5,7 +5,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `tutti_algorithm` | as TUTTI_ALGORITHM: `allreduce=ring,bcast=tree:radix=2` |
+//! | `tutti_algorithm` | as TUTTI_ALGORITHM: `allreduce=ring,bcast=tree:radix=2`; empty for none |
 //! | `tutti_tune` | `off`, `known` or `on` |
 //!
 //! All members have to say the same (MPI-5 section 10 lets an implementation ask for that).
@@ -45,28 +45,31 @@ pub struct Wishes {
     /// Whether operations are tuned.
     pub tune: Option<Tune>,
     /// Algorithms, as in TUTTI_ALGORITHM.
-    algorithms: String,
+    algorithms: Option<Box<str>>,
 }
 
 impl Wishes {
     /// Whether it names algorithms.
     pub(crate) fn name_algorithms(&self) -> bool {
-        !self.algorithms.is_empty()
+        self.algorithms.as_ref().is_some_and(|algorithms| !algorithms.is_empty())
     }
 
-    /// What an info object says. A key whose value is none of those is taken out, so that the program can see
-    /// that it is of no effect.
-    pub fn take(info: &mut Info) -> Wishes {
+    /// Returns the wishes that an info object names. A key with a value that means nothing is ignored.
+    pub fn from_info(info: &Info) -> Wishes {
         let tune = info.text(TUNE).and_then(Tune::of_name);
-        let algorithms =
-            info.text(ALGORITHM).filter(|text| are_algorithms(text)).unwrap_or_default().to_string();
-        for (key, is_used) in [(TUNE, tune.is_some()), (ALGORITHM, !algorithms.is_empty())] {
-            if !is_used {
-                // That there was none is as good.
-                let _ = info.delete(key);
+        let algorithms = info.text(ALGORITHM).filter(|text| text.is_empty() || are_algorithms(text));
+        Wishes { tune, algorithms: algorithms.map(Into::into) }
+    }
+
+    /// Adds what is in use to the info object that describes a communicator.
+    pub(crate) fn add_to(&self, info: &mut Info, config: &Config) {
+        let tune = self.tune.or_else(|| Some(tune_of(config)).filter(|tune| tune.is_on()));
+        let algorithms = self.algorithms.as_deref().filter(|algorithms| !algorithms.is_empty());
+        for (key, value) in [(TUNE, tune.map(Tune::name)), (ALGORITHM, algorithms)] {
+            if let Some(value) = value {
+                info.set(key, value).expect("the key is short, and the value comes from an info object");
             }
         }
-        Wishes { tune, algorithms }
     }
 
     /// Whether operations for which this was asked are tuned.
@@ -77,23 +80,14 @@ impl Wishes {
 
     /// These, and of what they do not say the others.
     pub fn or(&self, others: &Wishes) -> Wishes {
-        let own = !self.algorithms.is_empty();
-        Wishes {
-            tune: self.tune.or(others.tune),
-            algorithms: if own { &self.algorithms } else { &others.algorithms }.clone(),
-        }
+        let algorithms = self.algorithms.as_ref().or(others.algorithms.as_ref());
+        Wishes { tune: self.tune.or(others.tune), algorithms: algorithms.cloned() }
     }
 
     /// The algorithm of a collective that was asked for, here or by the settings.
     pub fn algorithm_of<'a>(&'a self, config: &'a Config, collective: &str) -> Option<&'a str> {
-        algorithm_in(&self.algorithms, collective).or_else(|| config.algorithm_of(collective))
-    }
-}
-
-/// What a communicator's info object says that is not in it: how its operations are tuned, if they are.
-pub fn add_used(info: &mut Info, tune: Tune) {
-    if tune.is_on() && info.text(TUNE).is_none() {
-        info.set(TUNE, tune.name()).expect("key and value are short");
+        algorithm_in(self.algorithms.as_deref().unwrap_or_default(), collective)
+            .or_else(|| config.algorithm_of(collective))
     }
 }
 
@@ -115,14 +109,18 @@ mod tests {
     fn check(pairs: &[(&str, &str)], tune: Option<Tune>, algorithms: &str, left: usize) {
         let mut info = Info::new();
         pairs.iter().for_each(|(key, value)| info.set(key, value).unwrap());
-        let wishes = Wishes::take(&mut info);
-        assert_eq!((wishes.tune, &*wishes.algorithms, info.len()), (tune, algorithms, left), "{pairs:?}");
+        let wishes = Wishes::from_info(&info);
+        let named = wishes.algorithms.as_deref().unwrap_or_default();
+        assert_eq!((wishes.tune, named), (tune, algorithms), "{pairs:?}");
+        let mut used = Info::new();
+        wishes.add_to(&mut used, &Config::default());
+        assert_eq!(used.len(), left, "{pairs:?}");
     }
 
     #[test]
-    fn keys_are_used_or_taken_out() {
+    fn keys_are_used_or_ignored() {
         check(&[], None, "", 0);
-        check(&[("other", "x"), (TUNE, "on")], Some(Tune::On), "", 2);
+        check(&[("other", "x"), (TUNE, "on")], Some(Tune::On), "", 1);
         check(
             &[(TUNE, "known"), (ALGORITHM, "allreduce=ring:window=2")],
             Some(Tune::Known),
@@ -135,7 +133,10 @@ mod tests {
 
     #[test]
     fn an_operation_says_more_than_its_communicator() {
-        let of = |tune, algorithms: &str| Wishes { tune, algorithms: algorithms.to_string() };
+        let of = |tune, algorithms: &str| Wishes {
+            tune,
+            algorithms: Some(algorithms).filter(|text| !text.is_empty()).map(Into::into),
+        };
         let own = of(Some(Tune::Off), "").or(&of(Some(Tune::On), "bcast=tree"));
         assert_eq!(own, of(Some(Tune::Off), "bcast=tree"));
         assert_eq!(
