@@ -69,10 +69,14 @@ fn join(wanted: ThreadLevel) -> Result<Process> {
 /// Whether [`finalize`] was called in this process.
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 
-/// Ends the world model or a session after which nothing is open: for good if the world model `is_over` and this
-/// process has not left the job before, else for now.
+/// Ends the world model or a session after which nothing is open: for good if the world model `is_over` and
+/// this process has not left the job before, else for now.
 pub fn close(held: &mut LaneGuard, process: &'static Process, is_over: bool) {
-    if is_over && !HAS_LEFT.swap(true, Ordering::Relaxed) { finalize(held, process) } else { pause(held, process) }
+    if is_over && !HAS_LEFT.swap(true, Ordering::Relaxed) {
+        finalize(held, process)
+    } else {
+        pause(held, process)
+    }
 }
 
 /// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
@@ -109,8 +113,8 @@ fn finalize(held: &mut LaneGuard, process: &'static Process) {
     PHASE.store(FINALIZED, Ordering::Release);
 }
 
-/// Leaves the job for now, as no session is open and MPI_Init was never called: completes what is under way and
-/// counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
+/// Leaves the job for now, as no session is open and MPI_Init was never called: completes what is under way
+/// and counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
 fn pause(held: &mut LaneGuard, process: &'static Process) {
     progress_thread::stop(held, process);
     progress::send_queued(held, process, "MPI_Session_finalize");

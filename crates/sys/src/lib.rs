@@ -6,19 +6,19 @@
 //!
 //! # What is where
 //!
-//! Every raw system call and foreign function, typed on the way out. Entry points: `job::Job` (the one
-//! shared memory object of a node and job; it says where every rank of the job runs and holds the secret of
-//! the job), `directory` (how a rank asks its daemon for the address of another), `regions::Region` (memory
-//! of a communicator, found by key without a message), `job::Slot` (room in the job object for the memory
-//! of windows: the object is sparse, so slots of 2^47 bytes cost nothing), `memory`, `futex`, `fabric`
-//! (libfabric, loaded when asked for: `Query`, `Domain`, `Endpoint`, queues with descriptors),
-//! `pmix::Client` (loaded where a PMIx server started the process), `local_socket` (passes descriptors
-//! between processes of a host and tells who is at the other end; `letter` makes messages of any length of
-//! that, `spawning` is the order that a rank gives its launcher), `interface` (by which addresses hosts
-//! reach each other), `guardian` (a process that watches others and outlives its maker), `refusal` (errors
-//! with the name of the call, and what to do about them), `files` (files that users name, read and written
-//! where others can write too), `floating_point` (work that leaves no trace in the program's floating-point
-//! environment), `own_thread` (threads of the library), `cgroup` (limits, and who was killed for lack of memory), `maps` and
+//! Every raw system call and foreign function, typed on the way out. Entry points: `job::Job` (the one shared
+//! memory object of a node and job; it says where every rank of the job runs and holds the secret of the
+//! job), `directory` (how a rank asks its daemon for the address of another), `regions::Region` (memory of a
+//! communicator, found by key without a message), `job::Slot` (room in the job object for the memory of
+//! windows: the object is sparse, so slots of 2^47 bytes cost nothing), `memory`, `futex`, `fabric`
+//! (libfabric, loaded when asked for: `Query`, `Domain`, `Endpoint`, queues with descriptors), `pmix::Client`
+//! (loaded where a PMIx server started the process), `local_socket` (passes descriptors between processes of
+//! a host and tells who is at the other end; `letter` makes messages of any length of that, `spawning` is the
+//! order that a rank gives its launcher), `interface` (by which addresses hosts reach each other), `guardian`
+//! (a process that watches others and outlives its maker), `refusal` (errors with the name of the call, and
+//! what to do about them), `files` (files that users name, read and written where others can write too),
+//! `floating_point` (work that leaves no trace in the program's floating-point environment), `own_thread`
+//! (threads of the library), `cgroup` (limits, and who was killed for lack of memory), `maps` and
 //! `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that changes). Absent:
 //! policy.
 
