@@ -4,7 +4,8 @@ import pytest
 
 from harness import check
 
-# Open MPI allows memory, info and errhandler, MPICH info; MPI-5 section 11.4.1 lists info, errhandler and texts, 11.4 keyvals too.
+# Open MPI allows memory, info and errhandler, MPICH info; MPI-5 section 11.4.1 lists info, errhandler and
+# texts, 11.4 keyvals too.
 ALLOWED = ["memory", "info", "errhandler", "keyvals", "texts"]
 # Both end the program.
 REFUSED = ["type", "group", "op", "comm", "win", "request"]

@@ -1,4 +1,4 @@
-"""Sessions and the world model (MPI-5 chapter 11): in any order and number, each with its thread level, buffer and error handler."""
+"""Sessions and the world (MPI-5 chapter 11): any order and number, each with level, buffer and error handler."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-/* What a destructor calls that runs after MPI_Finalize: as with Open MPI and MPICH memory, info objects and error handlers may be
- * freed then, other objects not.
+/* What a destructor calls that runs after MPI_Finalize: as with Open MPI and MPICH memory, info objects and
+ * error handlers may be freed then, other objects not.
  *
  * usage: late_calls memory | info | errhandler | keyvals | texts: allowed
  *        late_calls type | group | op | comm | win | request: ends the job

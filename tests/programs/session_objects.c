@@ -1,4 +1,5 @@
-/* What belongs to a session: the buffer of its communicators (MPI-5, 3.6) and the handler of errors on its groups (9.3). */
+/* What belongs to a session: the buffer of its communicators (MPI-5, 3.6), and the handler of errors on its
+ * groups (9.3). */
 #include "check.h"
 
 enum { SMALL = 100, LARGE = 4000, ROOM = 100000 };
@@ -39,7 +40,7 @@ static void buffers(MPI_Session with, MPI_Session without)
     MPI_Comm_dup(one, &dup);
     MPI_Comm_split(one, 0, 0, &half);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    /* Of nothing that is attached a session's communicator takes nothing, and the world nothing of a session. */
+    /* A session's communicator has no buffer unless one is attached, and the world none of a session. */
     CHECK_EQUAL(sends(SMALL, one), MPI_ERR_BUFFER);
     MPI_Session_attach_buffer(with, of_session, ROOM);
     CHECK_EQUAL(sends(LARGE, one), MPI_SUCCESS);

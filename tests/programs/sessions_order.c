@@ -1,8 +1,11 @@
-/* Sessions and the world in the order of the letters of the first argument (MPI-5, 11.2.1 and 11.3). After each one all that is open
- * is used.
+/* Sessions and the world in the order of the letters of the first argument (MPI-5, 11.2.1 and 11.3). After each
+ * one all that is open is used.
  *
- * s, m: a session of the default level, of MPI_THREAD_MULTIPLE, used and closed   h, H: the same, left open
- * c: closes the one that was left open first   w, W: MPI_Init, MPI_Init_thread for MPI_THREAD_MULTIPLE   f: MPI_Finalize
+ * s, m: a session of the default level, of MPI_THREAD_MULTIPLE, used and closed
+ * h, H: the same, left open
+ * c: closes the one that was left open first
+ * w, W: MPI_Init_thread for MPI_THREAD_FUNNELED, for MPI_THREAD_MULTIPLE
+ * f: MPI_Finalize
  */
 #include "check.h"
 #include <pthread.h>

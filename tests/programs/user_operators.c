@@ -1,4 +1,5 @@
-/* User operators are called with the datatype handle that the call named (MPI-5, 6.9.5), in every function and form. */
+/* User operators are called with the datatype handle that the call named (MPI-5, 6.9.5), in every function and
+ * form. */
 #include "check.h"
 #include <stddef.h>
 
@@ -132,7 +133,7 @@ static void all_functions(MPI_Datatype *types, int number, MPI_Op op, MPI_Comm c
     for (int function = 0; function < 8; function++)
         for (int form = 0; form < 3; form++)
             for (int l = 0; l < 3; l++)
-                /* Each type twice, so that an execution is repeated, and once more after others of its size. */
+                /* Each type twice, so that an execution is repeated, and once more after others. */
                 for (int round = 0; round < 3 * number; round++) {
                     int t = round < 2 * number ? round / 2 : round - 2 * number;
                     wanted = types[t];
@@ -144,7 +145,7 @@ static void all_functions(MPI_Datatype *types, int number, MPI_Op op, MPI_Comm c
                 }
 }
 
-/* The program frees the type while the operation goes on: the function still gets a handle that works, the one that was named. */
+/* The program frees the type while the operation goes on: the function still gets the handle that was named. */
 static void freed(MPI_Op op, MPI_Comm comm)
 {
     for (int persistent = 0; persistent < 2; persistent++) {

@@ -79,8 +79,8 @@ pub fn raise(function: &'static Function, at: At, error: &Error, arguments: &[us
     }
 }
 
-/// The file or the communicator that a request names by its context, and the session of a group, if the program
-/// still has it.
+/// The file or the communicator that a request names by its context, and the session of a group, if the
+/// program still has it.
 fn known(at: At) -> At {
     if let At::Group(raw) = at {
         return session_of(raw).map_or(At::World, At::Session);

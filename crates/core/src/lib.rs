@@ -112,3 +112,5 @@ pub mod trace_file;
 pub mod type_object;
 pub mod window;
 pub mod wire;
+
+pub use tutti_sys::floating_point;

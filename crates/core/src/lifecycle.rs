@@ -72,8 +72,8 @@ fn join(wanted: ThreadLevel) -> Result<Process> {
 /// Whether [`finalize`] was called in this process.
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 
-/// Ends the world model or a session after which nothing is open: for good if the world model `is_over` and this
-/// process has not left the job before, else for now.
+/// Ends the world model or a session after which nothing is open: for good if the world model `is_over` and
+/// this process has not left the job before, else for now.
 pub fn close(held: &mut LaneGuard, process: &'static Process, is_over: bool) {
     if is_over && !HAS_LEFT.swap(true, Ordering::Relaxed) {
         finalize(held, process)
@@ -144,8 +144,8 @@ fn leave(held: &mut LaneGuard, process: &'static Process) {
     PHASE.store(FINALIZED, Ordering::Release);
 }
 
-/// Leaves the job for now, as no session is open and MPI_Init was never called: completes what is under way and
-/// counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
+/// Leaves the job for now, as no session is open and MPI_Init was never called: completes what is under way
+/// and counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
 fn pause(held: &mut LaneGuard, process: &'static Process) {
     progress_thread::stop(held, process);
     progress::send_queued(held, process, "MPI_Session_finalize");

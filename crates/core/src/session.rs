@@ -4,7 +4,7 @@
 //! itself, and what the launcher knows: the ranks of a program, those of a host.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::RankBlock;
@@ -59,21 +59,45 @@ impl Session {
         let buffer = Arc::new(AttachmentPlace::new());
         let origin = Origin::numbered(1 + OPENED.fetch_add(1, Ordering::Relaxed));
         memory_kinds::request(held, origin, info.text(memory_kinds::KEY));
-        OPEN.borrow_mut(held).push(Open { origin, level, buffer: Arc::clone(&buffer) });
+        let mut open = OPEN.borrow_mut(held);
+        open.push(Open { origin, level, buffer: Arc::clone(&buffer) });
+        note_levels(&open);
         Session { origin, error_handler: FirstLaneCell::new(error_handler), level, buffer }
     }
 
     /// Closes it: waits for the messages in its buffer.
     pub fn close(&self, held: &mut LaneGuard, process: &Process) {
         self.buffer.flush(held, process);
-        OPEN.borrow_mut(held).retain(|open| open.origin != self.origin);
+        let mut open = OPEN.borrow_mut(held);
+        open.retain(|open| open.origin != self.origin);
+        note_levels(&open);
         memory_kinds::forget(held, self.origin);
     }
 }
 
-/// The thread levels of the open sessions.
-pub fn levels(held: &LaneGuard) -> Vec<ThreadLevel> {
-    OPEN.borrow(held).iter().map(|open| open.level).collect()
+/// Whether a session is open.
+pub fn are_open(held: &LaneGuard) -> bool {
+    !OPEN.borrow(held).is_empty()
+}
+
+/// The level of a session that asks for none. The standard advises against MPI_THREAD_SINGLE, which other
+/// components of a program may not be able to accept; above this one every call would lock.
+pub const DEFAULT_LEVEL: ThreadLevel = ThreadLevel::Serialized;
+
+/// The highest level of the sessions that are open, for MPI_Query_thread, which holds no lane.
+static HIGHEST: AtomicU8 = AtomicU8::new(DEFAULT_LEVEL as u8);
+
+/// Notes the levels after a session was opened or closed.
+fn note_levels(open: &[Open]) {
+    let highest = open.iter().map(|open| open.level).max().unwrap_or(DEFAULT_LEVEL);
+    HIGHEST.store(highest as u8, Ordering::Relaxed);
+}
+
+/// Returns the highest level of the sessions that are open. Any thread may ask at any time.
+pub fn highest_level() -> ThreadLevel {
+    const ALL: [ThreadLevel; 4] =
+        [ThreadLevel::Single, ThreadLevel::Funneled, ThreadLevel::Serialized, ThreadLevel::Multiple];
+    ALL[usize::from(HIGHEST.load(Ordering::Relaxed))]
 }
 
 /// Returns the buffer that a buffered send on a communicator uses: its own, else that of the session it comes

@@ -122,14 +122,15 @@ impl fmt::Debug for Reducer {
 }
 
 impl Reducer {
-    /// Gives a user's function this handle of the datatype: the one that the call named, as a program may have
-    /// several for equal types. 0 where nobody named one.
+    /// Gives a user's function this handle of the datatype: the one that the call named, as a program may
+    /// have several for equal types. 0 where nobody named one.
     #[must_use]
     pub fn named(self, handle: usize) -> Reducer {
         Reducer { handle, ..self }
     }
 
-    /// Whether `other` is certainly the same operator on the same datatype, by the same handle where that matters.
+    /// Whether `other` is certainly the same operator on the same datatype, by the same handle where that
+    /// matters.
     #[inline]
     pub fn is_same(&self, other: &Reducer) -> bool {
         Arc::ptr_eq(&self.datatype.0, &other.datatype.0)

@@ -43,8 +43,8 @@ impl Exception {
         }
     }
 
-    /// Returns why it ended the process: floating-point exceptions do so only where the program has enabled traps.
-    /// `function` is the function of MPI in which it happened, if it was in one.
+    /// Returns why it ended the process: floating-point exceptions do so only where the program has enabled
+    /// traps. `function` is the function of MPI in which it happened, if it was in one.
     pub fn complaint(self, function: Option<&str>) -> Option<String> {
         if matches!(self, Exception::IntegerDivision | Exception::IntegerOverflow) {
             return None;

@@ -7,16 +7,17 @@
 //! data and its own operators are never inside: their exceptions are the program's.
 //!
 //! # Safety
-//! The instructions access the control and status registers alone. Every value that is written was read before,
-//! or is the one with which the ABI starts a process, so reserved bits stay zero.
+//! The instructions access the control and status registers alone. Every value that is written was read
+//! before, or is the one with which the ABI starts a process, so reserved bits stay zero.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
 
 /// Runs `work` in the default environment, and restores that of the calling thread afterwards. Nests.
 ///
-/// Costs one or two nanoseconds where the program has changed nothing and `work` raises no new flag. Arithmetic
-/// that `work` does is not moved out of it: all that it captures and returns passes through [`black_box`].
+/// Costs one or two nanoseconds where the program has changed nothing and `work` raises no new flag.
+/// Arithmetic that `work` does is not moved out of it: all that it captures and returns passes through
+/// [`black_box`].
 #[inline]
 pub fn isolated<R>(work: impl FnOnce() -> R) -> R {
     let environment = Environment::enter();
@@ -61,8 +62,8 @@ impl Drop for Environment {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod registers {
-    //! MXCSR (Intel 64 manual, volume 1, section 10.2.3). The registers of the x87 are left alone: Rust computes
-    //! with them only in reductions of the program's data.
+    //! MXCSR (Intel 64 manual, volume 1, section 10.2.3). The registers of the x87 are left alone: Rust
+    //! computes with them only in reductions of the program's data.
 
     use std::arch::asm;
 
@@ -153,8 +154,8 @@ mod tests {
 
     /// Raises invalid operation, division by zero, overflow and an inexact result; returns a third.
     fn compute() -> f64 {
-        let [zero, one, large] = black_box([0.0, 1.0, f64::MAX]);
-        black_box(zero / zero + one / zero + large * large);
+        let [zero, one, large, infinite] = black_box([0.0, 1.0, f64::MAX, f64::INFINITY]);
+        black_box(zero * infinite + one / zero + large * large);
         one / black_box(3.0)
     }
 

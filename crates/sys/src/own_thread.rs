@@ -6,8 +6,8 @@ use std::thread::{Builder, JoinHandle};
 use crate::floating_point;
 use crate::signal::Mask;
 
-/// Starts a thread in which no signal handler of the program runs, and whose floating-point environment is the
-/// default one, whatever the program has set for its own threads.
+/// Starts a thread in which no signal handler of the program runs, and whose floating-point environment is
+/// the default one, whatever the program has set for its own threads.
 ///
 /// # Errors
 /// What the system reports where there is no thread to be had.

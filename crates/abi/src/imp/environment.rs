@@ -11,11 +11,9 @@ use tutti_core::info::Info as Entries;
 use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::lifecycle;
 use tutti_core::process::{Process, name_of};
-use tutti_core::{progress, progress_thread, trace_file};
-use tutti_sys::floating_point;
+use tutti_core::{floating_point, progress, progress_thread, session, trace_file};
 
 use super::memory::process;
-use super::session;
 use crate::entry::Call;
 use crate::errors;
 use crate::generated::constants::*;
@@ -217,8 +215,8 @@ pub fn query_thread(provided: Out<c_int>) -> Result<()> {
     provided.set(number_of(world.map_or_else(session::highest_level, |world| world.level)))
 }
 
-/// MPI_Is_thread_main: whether this is the thread that called MPI_Init, or without the world model that opened
-/// the first session.
+/// MPI_Is_thread_main: whether this is the thread that called MPI_Init, or without the world model that
+/// opened the first session.
 pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
     let process = process()?;
     let main_thread = WORLD.get().map_or(process.main_thread, |world| world.main_thread);

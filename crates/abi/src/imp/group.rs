@@ -26,7 +26,8 @@ pub fn give(newgroup: HandleOut<Group>, members: Members) -> Result<()> {
     newgroup.create(members).map(drop)
 }
 
-/// Two groups for one call: of one session, or of none. If the first is none, the second says whose error it is.
+/// Two groups for one call: of one session, or of none. If the first is none, the second says whose error it
+/// is.
 fn both<'s>(
     call: &mut Call,
     group1: In<'s, Group>,

@@ -33,8 +33,8 @@ fn with_handle(data: &Data, named: usize, body: impl FnOnce(MPI_Datatype)) {
     lend_again(data, named, body);
 }
 
-/// Lends a handle that the program has freed since the operation was called for, which completes normally all the
-/// same (MPI-5 section 5.1.9). If the handle cannot be valid again, another one is lent.
+/// Lends a handle that the program has freed since the operation was called for, which completes normally all
+/// the same (MPI-5 section 5.1.9). If the handle cannot be valid again, another one is lent.
 #[cold]
 fn lend_again(data: &Data, named: MPI_Datatype, body: impl FnOnce(MPI_Datatype)) {
     let object = Arc::new(TypeObject::new(data.clone()));

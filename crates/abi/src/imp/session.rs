@@ -1,7 +1,6 @@
 //! Sessions (MPI-5 section 11.3), and what is made from their process sets.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_core::communicator::Communicator;
@@ -11,7 +10,7 @@ use tutti_core::group::Group as Members;
 use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
 use tutti_core::intercommunicator::{self, Leaders};
-use tutti_core::lanes::{FirstLaneCell, LaneGuard};
+use tutti_core::lanes::FirstLaneCell;
 use tutti_core::lifecycle;
 use tutti_core::memory_kinds;
 use tutti_core::session::{self, Session as Opened};
@@ -45,16 +44,11 @@ pub fn init(
         phase::sessions(true);
     }
     session.create(Opened::open(&call.held, handler, &entries, level))?;
-    note_levels(&call.held);
     environment::advance_unattended(call, process)
 }
 
 /// Info key for the thread level.
 const THREAD_LEVEL: &str = "thread_level";
-/// The level of a session that asks for none. The standard advises against MPI_THREAD_SINGLE, which other
-/// components of a program may not be able to accept; above this one every call would lock.
-const DEFAULT_LEVEL: ThreadLevel = ThreadLevel::Serialized;
-
 /// The thread level that a program asks for by the info key of MPI-5 section 11.3.1. Every level is provided.
 fn level_of(info: &Entries) -> ThreadLevel {
     match info.text(THREAD_LEVEL) {
@@ -62,29 +56,8 @@ fn level_of(info: &Entries) -> ThreadLevel {
         Some("MPI_THREAD_SERIALIZED") => ThreadLevel::Serialized,
         Some("MPI_THREAD_FUNNELED") => ThreadLevel::Funneled,
         Some("MPI_THREAD_SINGLE") => ThreadLevel::Single,
-        _ => DEFAULT_LEVEL,
+        _ => session::DEFAULT_LEVEL,
     }
-}
-
-/// The highest level of the sessions that are open, for MPI_Query_thread, which holds no lane.
-static HIGHEST: AtomicU8 = AtomicU8::new(DEFAULT_LEVEL as u8);
-
-/// A session was opened or closed.
-fn note_levels(held: &LaneGuard) {
-    let highest = session::levels(held).into_iter().max().unwrap_or(DEFAULT_LEVEL);
-    HIGHEST.store(highest as u8, Ordering::Relaxed);
-}
-
-/// See [`HIGHEST`].
-pub(super) fn highest_level() -> ThreadLevel {
-    const ALL: [ThreadLevel; 4] =
-        [ThreadLevel::Single, ThreadLevel::Funneled, ThreadLevel::Serialized, ThreadLevel::Multiple];
-    ALL[usize::from(HIGHEST.load(Ordering::Relaxed))]
-}
-
-/// Whether a session is open.
-pub(super) fn are_open(held: &LaneGuard) -> bool {
-    !session::levels(held).is_empty()
 }
 
 /// An error handler given for a new object; the null handle stands for the default. It gets the errors of
@@ -103,8 +76,7 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     let closed = session.remove()?;
     call.at = At::World;
     closed.close(&mut call.held, process()?);
-    note_levels(&call.held);
-    if !are_open(&call.held) && !phase::is_in_world() {
+    if !session::are_open(&call.held) && !phase::is_in_world() {
         lifecycle::close(&mut call.held, process()?, phase::was_finalised());
         phase::sessions(false);
     }

@@ -45,9 +45,9 @@ pub(super) const CONCERNED: [Collective; 5] = [
 const FEWEST_HOSTS: u32 = 3;
 /// Shapes of operations of which it is known whether multicast makes them faster.
 const MOST_SHAPES: usize = 64;
-/// Total time of such operations after which multicast is tried: [`PATIENCE`], the time that a try in vain takes.
-/// After each try in vain it is multiplied by [`DEARER`]. Integers, as this runs in the program's floating-point
-/// environment.
+/// Total time of such operations after which multicast is tried: [`PATIENCE`], the time that a try in vain
+/// takes. After each try in vain it is multiplied by [`DEARER`]. Integers, as this runs in the program's
+/// floating-point environment.
 const PRICE_NS: u64 = 20_000_000;
 /// Factor for [`PRICE_NS`].
 const DEARER: u64 = 16;

@@ -15,7 +15,8 @@ const SHORTEST: u32 = 14;
 const SAMPLES: u8 = 2;
 /// Every so many messages take the way that seemed the longer one.
 const TRIED_AGAIN: u8 = 64;
-/// Bytes for which the ticks of a copy are kept: enough for a resolution of one percent, few enough for 32 bits.
+/// Bytes for which the ticks of a copy are kept: enough for a resolution of one percent, few enough for 32
+/// bits.
 const UNIT: u64 = 64 << 10;
 
 /// What is known of the two ways from one peer.

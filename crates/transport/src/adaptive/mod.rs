@@ -216,9 +216,9 @@ impl Adaptive {
         }
     }
 
-    /// Returns machines that know nothing of what was before [`Adaptive::close`]. All processes of the job have
-    /// closed theirs. What they send from now on is under other keys, so that a late datagram of before is taken
-    /// for none of theirs.
+    /// Returns machines that know nothing of what was before [`Adaptive::close`]. All processes of the job
+    /// have closed theirs. What they send from now on is under other keys, so that a late datagram of before
+    /// is taken for none of theirs.
     pub fn renewed(&self) -> Adaptive {
         let secret = tag::derive(&self.settings.secret, &[b"renewed"]);
         let mut renewed = Adaptive::new(Settings { secret, ..self.settings.clone() });
