@@ -288,7 +288,7 @@ impl Connections {
         self.children.remove(&child);
     }
 
-    /// Returns the address of this host that a child has connected to.
+    /// Returns the local address of a child's connection.
     pub fn own_address(&self, child: u32) -> Option<IpAddr> {
         self.children.get(&child)?.stream.local_addr().ok().map(|address| address.ip())
     }

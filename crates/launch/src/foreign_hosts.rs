@@ -5,18 +5,18 @@
 //! would run on one host, and nobody would notice. Slurm's variables and PBS_NODEFILE are understood
 //! ([`crate::slurm`]) and not in this table.
 
-/// How a variable names hosts, and so what to type instead.
+/// Form in which a variable names hosts; it decides what the message proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// It names a host file that `--hostfile` reads.
+    /// Path of a host file as `--hostfile` reads it.
     HostFile,
-    /// It names a file whose first column are hosts and whose second one are slots.
+    /// Path of a file with hosts in the first column and slots in the second.
     Columns,
-    /// It lists a host and its slots in turn: `a 4 b 4`.
+    /// Hosts and slots in turn: `a 4 b 4`.
     Pairs,
-    /// It lists hosts, repeated for each slot, separated by blanks or commas.
+    /// Hosts, repeated for each slot, separated by blanks or commas.
     Names,
-    /// It lists hosts with slots as `--host` takes them.
+    /// Hosts with slots, as `--host` takes them.
     Entries,
 }
 

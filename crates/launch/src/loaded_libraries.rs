@@ -13,40 +13,40 @@ use tutti_base::mpi_libraries::is_core_library;
 
 use crate::needed;
 
-/// When ranks are looked at, after their start.
-const LOOKS_MS: [u64; 9] = [50, 150, 400, 800, 1600, 3200, 6400, 12_800, 25_600];
-/// Processes that are looked at for each rank: a script may stand before the program.
+/// Times of the inspections after the start of the ranks, in milliseconds.
+const INSPECTIONS_MS: [u64; 9] = [50, 150, 400, 800, 1600, 3200, 6400, 12_800, 25_600];
+/// Most processes inspected for each rank: a script may stand before the program.
 const PROCESSES: usize = 16;
 
-/// Which looks are over.
+/// Schedule of the inspections of one host's ranks.
 #[derive(Debug, Default)]
-pub struct Looks {
+pub struct InspectionSchedule {
     /// When the ranks of this host were started.
     since: Option<Duration>,
     done: usize,
 }
 
-impl Looks {
+impl InspectionSchedule {
     /// Begins, as the ranks of this host have been started.
     pub fn begin(&mut self, now: Duration) {
         self.since = Some(now);
     }
 
-    /// Returns when the next look is due.
+    /// Returns the time of the next inspection.
     pub fn due(&self) -> Option<Duration> {
-        Some(self.since? + Duration::from_millis(*LOOKS_MS.get(self.done)?))
+        Some(self.since? + Duration::from_millis(*INSPECTIONS_MS.get(self.done)?))
     }
 
-    /// Takes one look as done, if it is due; returns whether it was.
+    /// Counts one inspection as done if it is due; returns whether it was.
     pub fn take(&mut self, now: Duration) -> bool {
         let is_due = self.due().is_some_and(|at| at <= now);
         self.done += usize::from(is_due);
         is_due
     }
 
-    /// Ends all looks.
+    /// Cancels the inspections that are left.
     pub fn end(&mut self) {
-        self.done = LOOKS_MS.len();
+        self.done = INSPECTIONS_MS.len();
     }
 }
 

@@ -17,7 +17,7 @@ use tutti_sys::signal::{Mask, SignalFd};
 use tutti_sys::speaker;
 
 use crate::connections::{self, Connections};
-use crate::loaded_libraries::Looks;
+use crate::loaded_libraries::InspectionSchedule;
 use crate::outcome::STATUS_USAGE;
 use crate::output::{Outputs, Stream};
 use crate::policy::{self, Reported};
@@ -95,8 +95,8 @@ struct Node {
     streams: BTreeMap<u32, streams::ChildStreams>,
     here: Option<HostJob>,
     ranks: Option<Ranks>,
-    /// When ranks are looked at for other MPI libraries.
-    looks: Looks,
+    /// Times at which ranks are searched for other MPI libraries.
+    inspections: InspectionSchedule,
     /// Whether ranks of this host wait for its address to be known.
     is_start_deferred: bool,
     /// What ranks have started.
@@ -199,7 +199,7 @@ impl Node {
             streams: BTreeMap::new(),
             here: None,
             ranks: None,
-            looks: Looks::default(),
+            inspections: InspectionSchedule::default(),
             is_start_deferred: false,
             spawned: spawned::SpawnedJobs::default(),
             is_killed: false,
@@ -282,7 +282,7 @@ impl Node {
             drain,
             self.again(),
             self.checkpoints.deadline(),
-            self.looks.due(),
+            self.inspections.due(),
         ];
         times.into_iter().flatten().min()
     }

@@ -74,7 +74,7 @@ fn check_checkpoints(request: &Request) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what is said of servers that nobody asks for.
+/// Refuses options of io-servers without `--io-servers`.
 fn check_servers(request: &Request) -> Result<(), String> {
     let usual = Request::default().io_servers;
     let said = &request.io_servers;

@@ -26,30 +26,30 @@ use crate::layout::{
 };
 use crate::packet::{self, Line};
 
-/// How long netd may take to answer. Loading takes some 100 ms, finding neighbours less; on a busy machine it
-/// takes longer.
+/// Limit on the time that netd takes to answer. Loading takes some 100 ms, finding neighbours less, and on a
+/// busy machine more.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct AnswerLimit {
     /// After this time there is no answer.
     pub limit: Duration,
     /// Called once, when the answer has taken a second.
     pub tell: fn(),
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { limit: Duration::from_secs(5), tell: || () }
+impl Default for AnswerLimit {
+    fn default() -> AnswerLimit {
+        AnswerLimit { limit: Duration::from_secs(5), tell: || () }
     }
 }
 
-/// After this time the user is told what is waited for.
+/// Time after which the user is told about the wait.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// What a rank has of the kernel's program.
 #[derive(Debug)]
 pub struct Seat {
     netd: Connection,
-    patience: Patience,
+    patience: AnswerLimit,
     socket: UdpSocket,
     job: u32,
     key: Key,
@@ -91,7 +91,7 @@ pub struct Seen {
 /// Why it cannot be asked.
 pub fn status() -> Result<String, String> {
     let netd = connect()?;
-    match ask(&netd, &Request::Status, &[], Patience::default())? {
+    match ask(&netd, &Request::Status, &[], AnswerLimit::default())? {
         (Answer::Granted(_, text), _) => Ok(text),
         (Answer::Refused(text), _) => Err(text),
     }
@@ -108,7 +108,7 @@ fn ask(
     netd: &Connection,
     request: &Request,
     lent: &[BorrowedFd<'_>],
-    patience: Patience,
+    patience: AnswerLimit,
 ) -> Result<(Answer, Vec<OwnedFd>), String> {
     let told = |error: io::Error| format!("`tutti netd` does not answer: {error}");
     netd.send(&request.write(), lent).map_err(told)?;
@@ -132,7 +132,7 @@ impl Seat {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn take(job: u32, key: [u8; 16], address: Ipv4Addr, patience: Patience) -> Result<Seat, String> {
+    pub fn take(job: u32, key: [u8; 16], address: Ipv4Addr, patience: AnswerLimit) -> Result<Seat, String> {
         let netd = connect()?;
         let told = |error: io::Error| format!("the kernel's tables: {error}");
         let socket = socket::datagrams(IpAddr::V4(address), None).map_err(told)?;

@@ -12,14 +12,14 @@ use std::time::Duration;
 use crate::process;
 use crate::signal::Mask;
 
-/// How long names are waited for before the caller is told.
+/// Time after which the caller is told about names without an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Names that are asked for at the same time.
 const AT_ONCE: usize = 16;
 
-/// Returns the addresses of this host on which children can reach it, never empty: those of `interface` if it
-/// is named, else those from which the way to each of `hosts` begins, else the unspecified one, which stands
-/// for all. `tell` is called with the names that are waited for longer than a second.
+/// Returns the addresses of this host on which children can reach it, never empty. That of `interface` is
+/// the only one if it is named. Otherwise they are those from which the way to each of `hosts` begins. The
+/// unspecified address stands for all. `tell` is called with the names that have no answer after a second.
 ///
 /// # Errors
 /// If there is no such interface.

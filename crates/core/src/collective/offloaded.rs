@@ -23,7 +23,7 @@ use tutti_coll::lower::{self, Program, lower};
 use tutti_coll::{Collective, Params, Shape, registry, select};
 use tutti_data::{Datatype, Op, Reducer};
 use tutti_offload::layout::{AREA_BYTES, OPERAND_BYTES, Operator, PEERS, PORT, PROGRAMS};
-use tutti_offload::seat::{Patience, Seat};
+use tutti_offload::seat::{AnswerLimit, Seat};
 use tutti_sys::process::host_name;
 use tutti_transport::adaptive::tag::{Key, Use};
 
@@ -207,14 +207,15 @@ fn try_out(
     }
 }
 
-/// How long `tutti netd` may take. Where the kernel has to do collectives, a busy machine is waited for.
-fn patience(config: &Config) -> Patience {
+/// Returns the limit on answers of `tutti netd`. Where the kernel has to do collectives, a busy machine gets
+/// more time.
+fn patience(config: &Config) -> AnswerLimit {
     match config.collectives.offload {
-        Offload::On => Patience {
-            limit: Patience::default().limit.max(Duration::from_millis(config.launch.silence_ms)),
+        Offload::On => AnswerLimit {
+            limit: AnswerLimit::default().limit.max(Duration::from_millis(config.launch.silence_ms)),
             tell: || eprintln!("Tutti: waiting for `tutti netd` on host {} (TUTTI_OFFLOAD=on)", host_name()),
         },
-        _ => Patience::default(),
+        _ => AnswerLimit::default(),
     }
 }
 

@@ -99,9 +99,8 @@ pub fn by_program(program: &Path, library_path: &OsStr) -> Option<Needed> {
 /// get.
 const UNVERSIONED: &[u8] = b"libmpi.so";
 
-/// Returns the interface of the library that a program gets which asks for `libmpi.so`, if Tutti's own
-/// folders are passed over. `None`: there is none, or its interface is not known. `program`: any program of
-/// this machine.
+/// Returns the interface of the `libmpi.so` that a program would get without Tutti's folders, or `None` if
+/// there is none or its interface is not known. `program` is any program of this machine.
 pub fn unversioned(program: &Path, library_path: &OsStr) -> Option<Abi> {
     let linkage = Linkage::read(program)?;
     let search = Search::new(library_path, &linkage);
@@ -116,8 +115,8 @@ pub fn is_own(file: &Path) -> bool {
         .is_some_and(|linkage| leads_to_standard(&linkage, &Search::new(OsStr::new(""), &linkage)))
 }
 
-/// Returns true if a library is of the standard ABI, calls one that is, or stands for one that does: a wheel
-/// has no links, but empty libraries that need the one they stand for.
+/// Returns true if a library is of the standard ABI, or calls such a library directly or through another one.
+/// A wheel has no links, but empty libraries that need the library meant.
 fn leads_to_standard(linkage: &Linkage, search: &Search) -> bool {
     let stands_for = || linkage.needed.iter().find_map(|name| search.find(name, linkage));
     is_standard(linkage) || stands_for().is_some_and(|(_, other)| is_standard(&other))

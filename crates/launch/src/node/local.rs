@@ -84,7 +84,7 @@ impl Node {
         // Before any rank runs, which takes the lack of it for a lack of a launcher.
         self.spawned.listen(&ranks, &self.poller);
         let result = ranks.start(&surroundings, &mut self.outputs, now);
-        self.looks.begin(now);
+        self.inspections.begin(now);
         self.ranks = Some(ranks);
         result
     }

@@ -6,7 +6,7 @@ use crate::measure::session::Ask;
 /// Where files can lie.
 pub const PLACES: [&str; 3] = ["memory", "disk", "servers"];
 
-/// How files are accessed.
+/// Kinds of access to files.
 pub const MODES: [&str; 4] = ["independent", "collective", "nonblocking", "split"];
 
 /// Patterns, and of how many bytes unless that is said (see `bench/files-bench.c`).
