@@ -43,7 +43,7 @@ impl Estimate {
     }
 }
 
-/// Progress that is shown while it goes on.
+/// Progress on standard error, from the first step to the last.
 pub struct Progress {
     estimate: Estimate,
     bar: ProgressBar,

@@ -23,13 +23,13 @@ use crate::measure::session::Ask;
 /// Folder of the files of a stage: memory.
 const MEMORY: &str = "/dev/shm";
 
-/// Everything that stages are measured with.
+/// Libraries, programs and hosts with which stages are measured.
 pub struct Bench<'a> {
     /// Options of the command line.
     pub options: &'a Options,
     /// The two builds, and after them other libraries.
     pub libraries: Vec<Library>,
-    /// Compiled programs.
+    /// Benchmark programs, compiled for all libraries.
     pub programs: Programs,
     /// Hosts, if there can be some.
     pub testbed: Option<Raised>,

@@ -34,11 +34,11 @@ if the difference to the commit before is within the noise.
 pub struct Against {
     /// Geometric mean of the ratios.
     pub mean: f64,
-    /// Number of cells.
+    /// Number of cells that both have measured.
     pub cells: usize,
-    /// Largest ratio.
+    /// Ratio of the cell in which Tutti does worst.
     pub worst: f64,
-    /// Its cell, for people.
+    /// Name of that cell: operation, bytes, stage.
     pub worst_cell: String,
 }
 

@@ -9,23 +9,23 @@ use crate::measure::{rank_test::Verdict, sample::Cell};
 
 /// An installation that is compared.
 pub struct Build {
-    /// Where it is installed.
+    /// Folder in which it is installed.
     pub prefix: PathBuf,
-    /// Its version, for people.
+    /// Version or commit, for people.
     pub version: String,
     /// Commit it was built from; empty if it does not tell.
     pub commit: String,
 }
 
-/// What was measured and decided.
+/// Outcome of a comparison.
 pub struct Report {
     /// Lines about the machine, the processor first.
     pub machine: Vec<String>,
     /// Name of the processor.
     pub processor: String,
-    /// The build before.
+    /// Build that is the reference.
     pub before: Build,
-    /// The build now.
+    /// Build that is judged.
     pub now: Build,
     /// Rounds of a series.
     pub rounds: u32,

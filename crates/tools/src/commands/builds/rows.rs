@@ -7,8 +7,9 @@ use crate::measure::results::Results;
 use crate::measure::sample::Cell;
 use crate::measure::session::Ask;
 
-/// Names of the two builds in results.
+/// Name of the build that is judged, in results.
 pub const NOW: &str = "now";
+/// Name of the build that is the reference, in results.
 pub const BEFORE: &str = "before";
 
 /// One cell of a stage, measured with both builds.
@@ -16,7 +17,7 @@ pub const BEFORE: &str = "before";
 pub struct Row {
     /// Title of its stage.
     pub stage: String,
-    /// The cell.
+    /// Operation, mode, ranks and bytes.
     pub cell: Cell,
     /// Times of the build before, in microseconds, round by round; those of the second series follow.
     pub before: Vec<f64>,

@@ -13,8 +13,9 @@ pub const PARTS: [&str; 4] = ["host", "hosts", "files", "jobs"];
 pub const HOSTS: u32 = 4;
 /// Smallest block, in bytes, of an operation whose vector is divided among the ranks.
 const LEAST_BLOCK: u64 = 8;
-/// Start-up of a job, and the end of one after a rank was killed, as operations of [`Kind::Jobs`].
+/// Start of a job, as an operation of [`Kind::Jobs`]: init, barrier, finalize.
 pub const START: &str = "start";
+/// Time from the death of a rank to the end of its job, as an operation of [`Kind::Jobs`].
 pub const KILLED: &str = "end-after-kill";
 
 /// Way in which the cells of a stage are measured.
@@ -31,7 +32,7 @@ pub enum Kind {
 /// Cells that the same jobs measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Way of measuring.
+    /// Way in which its cells are measured.
     pub kind: Kind,
     /// Number of hosts; 1 is this machine itself.
     pub hosts: u32,
