@@ -1,6 +1,7 @@
 #!/bin/sh
-# The short check after an edit: lints and unit tests of the crates that changed, and the smoke set of programs (tests/support/smoke.txt).
-# usage: scripts/quick.sh [REV]: changed since REV (where this branch left origin/main, or the newest commit older than four hours), uncommitted edits included.
+# The short check after an edit: lints and unit tests of the crates that changed, and the smoke set of
+# programs (tests/support/smoke.txt). usage: scripts/quick.sh [REV]: changed since REV (where this branch left
+# origin/main, or the newest commit older than four hours), uncommitted edits included.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs the stages of `make test` one after the other, and stops at the first that fails. Before each stage it prints the time that this
-# and the later stages are likely to take: as long as in the last run here (build/test-seconds), at first as long as on 2 cores.
-# usage: scripts/test.sh [STAGE...]: rust, loom, programs, mpi4py
+# Runs the stages of `make test` one after the other, and stops at the first that fails. Before each stage it
+# prints the time that this and the later stages are likely to take: as long as in the last run here
+# (build/test-seconds), at first as long as on 2 cores. usage: scripts/test.sh [STAGE...]: rust, loom,
+# programs, mpi4py
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"

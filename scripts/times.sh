@@ -1,6 +1,7 @@
 #!/bin/sh
-# Measures what CONTRIBUTING.md says of times: seconds from an edit in a crate to a staged library and to its unit tests, built and run.
-# usage: scripts/times.sh [CRATE...]; on an idle machine, after `make dev` and `cargo test --workspace --no-run`.
+# Measures what CONTRIBUTING.md says of times: seconds from an edit in a crate to a staged library and to its
+# unit tests, built and run. usage: scripts/times.sh [CRATE...]; on an idle machine, after `make dev` and
+# `cargo test --workspace --no-run`.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- base sys data topo transport coll core io abi launch storage checkpoint tools overlap netd offload testbed

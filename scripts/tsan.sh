@@ -1,7 +1,8 @@
 #!/bin/sh
-# The programs of several threads (tests/programs/threads*.c) on a library built with the thread sanitizer: any report is a failure.
-# usage: scripts/tsan.sh [RANKS]   (2); wants the staged mpirun. Takes what the installed compiler brings: the standard library itself is not
-# instrumented, so the locks' slow paths tell of themselves (`lanes::lock_taken`).
+# The programs of several threads (tests/programs/threads*.c) on a library built with the thread sanitizer:
+# any report is a failure. usage: scripts/tsan.sh [RANKS]   (2); wants the staged mpirun. Takes what the
+# installed compiler brings: the standard library itself is not instrumented, so the locks' slow paths tell of
+# themselves (`lanes::lock_taken`).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${1:-2}

@@ -1,4 +1,5 @@
-/* One of several MPI programs that follow one another in the same ranks. It checks that messages, collective operations and
+/* One of several MPI programs that follow one another in the same ranks. It checks that messages, collective
+ * operations and
  * windows work as in the first one.
  *
  * usage: again NAME [exec COUNT | none | session]

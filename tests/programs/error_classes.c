@@ -1,4 +1,5 @@
-/* Every error class of the standard: a call that raises it, or why none can. tests/cases/test_programs.py compares the list with the ABI's.
+/* Every error class of the standard: a call that raises it, or why none can. tests/cases/test_programs.py
+ * compares the list with the ABI's.
  *
  * usage: error_classes list|try
  */
@@ -166,7 +167,8 @@ static int opened(const char *name, int amode)
     return code;
 }
 
-/* What an access to an open file gives: it reads, it writes, or changes the view to this type and representation. */
+/* What an access to an open file gives: it reads, it writes, or changes the view to this type and
+   representation. */
 static int accessed(const char *name, int amode, int write, MPI_Datatype view, const char *datarep)
 {
     MPI_File made = MPI_FILE_NULL;

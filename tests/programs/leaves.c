@@ -1,9 +1,10 @@
-/* Rank 1 leaves: it calls MPI_Finalize and returns a status, while the others wait for it in an operation that it never
+/* Rank 1 leaves: it calls MPI_Finalize and returns a status, while the others wait for it in an operation
+ * that it never
  * calls. They must not get beyond that operation.
  *
  * usage: leaves STATUS OPERATION [return | late | quick]
- *        return: the others get errors as return values; late: rank 1 computes for a while after MPI_Finalize;
- *        quick: it ends by _exit
+ * return: the others get errors as return values; late: rank 1 computes for a while after MPI_Finalize;
+ * quick: it ends by _exit
  */
 #include <mpi.h>
 #include <stdio.h>

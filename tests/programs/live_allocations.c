@@ -1,4 +1,5 @@
-/* What is made and freed again and again leaves nothing behind: counts the allocations of this process that are alive.
+/* What is made and freed again and again leaves nothing behind: counts the allocations of this process that
+ * are alive.
  * arguments: CYCLES [KIND] */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -196,7 +197,8 @@ static long now_alive(void)
     return atomic_load(&live_bytes);
 }
 
-/* Bytes that stay for each cycle: a leak shows in every window of cycles, a table that grows once does not. */
+/* Bytes that stay for each cycle: a leak shows in every window of cycles, a table that grows once does not.
+   */
 static double measure(const struct kind *kind, int cycles)
 {
     long least = INT64_MAX, before, each = cycles / kind->every / WINDOWS;

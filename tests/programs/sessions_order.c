@@ -1,4 +1,5 @@
-/* Sessions and the world in the order of the letters of the first argument (MPI-5, 11.2.1 and 11.3). After each
+/* Sessions and the world in the order of the letters of the first argument (MPI-5, 11.2.1 and 11.3). After
+ * each
  * one all that is open is used.
  *
  * s, m: a session of the default level, of MPI_THREAD_MULTIPLE, used and closed

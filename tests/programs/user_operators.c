@@ -1,4 +1,5 @@
-/* User operators are called with the datatype handle that the call named (MPI-5, 6.9.5), in every function and
+/* User operators are called with the datatype handle that the call named (MPI-5, 6.9.5), in every function
+ * and
  * form. */
 #include "check.h"
 #include <stddef.h>
@@ -145,7 +146,8 @@ static void all_functions(MPI_Datatype *types, int number, MPI_Op op, MPI_Comm c
                 }
 }
 
-/* The program frees the type while the operation goes on: the function still gets the handle that was named. */
+/* The program frees the type while the operation goes on: the function still gets the handle that was named.
+   */
 static void freed(MPI_Op op, MPI_Comm comm)
 {
     for (int persistent = 0; persistent < 2; persistent++) {

@@ -1,4 +1,5 @@
-/* Numbers that come again: contexts, operations, persistent operations, their starts. TUTTI_WRAP_AFTER has that happen early.
+/* Numbers that come again: contexts, operations, persistent operations, their starts. TUTTI_WRAP_AFTER has
+ * that happen early.
  * argument: how often each is taken, some times as many as until then */
 #include "check.h"
 
@@ -49,7 +50,8 @@ static void check_contexts(int times)
     CHECK_EQUAL(waits, 77);
 }
 
-/* Operations that live on, started between others that use up all numbers, and freed in another order on each rank. */
+/* Operations that live on, started between others that use up all numbers, and freed in another order on each
+   rank. */
 static void check_persistent(MPI_Comm comm, int times, int count)
 {
     enum { KEPT = 9, MOST = 50000 };

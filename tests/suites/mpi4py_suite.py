@@ -105,7 +105,8 @@ def run_files(mpi, names, ranks, options, known):
         hangs = any(fnmatch(f"test_{name}: hung", pattern.rstrip("*")) for pattern in known)
         return run_file(mpi, name, ranks, KNOWN_TO_HANG_S if hangs else limit(options.timeout, ranks, options.hosts))
 
-    # Ranks of one file often wait for one another, and Python takes half a second to start: two files run beside each other.
+    # Ranks of one file often wait for one another, and Python takes half a second to start: two files run
+    # beside each other.
     with ThreadPoolExecutor(1 if options.hosts else BESIDE) as pool:
         outcomes = list(pool.map(run_one, names))
     for name, (ran, skipped, failed) in zip(names, outcomes):

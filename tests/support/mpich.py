@@ -14,10 +14,11 @@ HAVE_USLEEP HAVE_LONG_DOUBLE HAVE_LONG_LONG HAVE_FLOAT__COMPLEX HAVE_DOUBLE__COM
 HAVE_INT16_T HAVE_INT32_T HAVE_INT64_T HAVE_UINT8_T HAVE_UINT16_T HAVE_UINT32_T HAVE_UINT64_T HAVE_MPI_WIN_CREATE HAVE_MPI_SPAWN
 USE_STRICT_MPI HAVE_MEMSET HAVE_MPI_INTEGER16
 HAVE_SYS_RESOURCE_H HAVE_STRINGS_H HAVE_MEMORY_H HAVE_SYS_STAT_H HAVE_SYS_TYPES_H HAVE_STRDUP""".split()
-# What counts on errors without an object going to the handler of MPI_COMM_WORLD, not to that of MPI_COMM_SELF (MPI-4, section 9.3): there
-# all begin with a handler that returns.
+# What counts on errors without an object going to the handler of MPI_COMM_WORLD, not to that of MPI_COMM_SELF
+# (MPI-4, section 9.3): there all begin with a handler that returns.
 BEFORE_MPI_4 = ("errors/", "attr/attrerrtype", "spawn/namepub")
-# Threads of these wait for one another in loops of their own, so that 25 of them take turns on two processors: on every library.
+# Threads of these wait for one another in loops of their own, so that 25 of them take turns on two
+# processors: on every library.
 SPINNING = "threads/"
 # Tests that want more memory are not run.
 MOST_GIBIBYTES = 3
@@ -77,8 +78,8 @@ def built(mpi):
 def compile_line(mpi, *words):
     """Compiles as the suite does, without warnings."""
     include = [built(mpi), built(mpi) / "include", SUITE / "include", SUITE / "util", SUITE / "dtpools" / "include"]
-    # Functions of MPI-1 that the generator of datatypes calls have the arguments of those that took their place;
-    # MPICH's own header has them.
+    # Functions of MPI-1 that the generator of datatypes calls have the arguments of those that took their
+    # place; MPICH's own header has them.
     removed = [] if isinstance(mpi, Front) and mpi.abi == "mpich" else ["-DMPI_Type_hvector=MPI_Type_create_hvector", "-DMPI_Type_hindexed=MPI_Type_create_hindexed"]
     line = [mpi.mpicc, *removed, "-std=gnu99", "-w", "-O1", "-pthread", *(f"-I{path}" for path in include), *words]
     return subprocess.run([str(word) for word in line], capture_output=True, text=True, timeout=300)

@@ -70,7 +70,8 @@ fn check_compiles(compiler: &str, standard: &str, source: &Path, link: bool) -> 
 const COMPILERS: &[(&str, &str)] =
     &[("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17"), ("clang", "c99"), ("clang++", "c++17")];
 
-/// Returns a program that takes the address of every function under both names, and ends well if none is null.
+/// Returns a program that takes the address of every function under both names, and ends well if none is
+/// null.
 fn address_of_every_function() -> String {
     let mut text = String::from(
         "#include <mpi.h>\ntypedef void (*function)(void);\nstatic function const functions[] = {\n",

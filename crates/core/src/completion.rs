@@ -245,8 +245,8 @@ pub fn peek(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Op
 /// MPI_Request_free: an active operation goes on and its slot goes with its completion.
 ///
 /// # Errors
-/// `Request` for an unknown one and for a non-blocking collective operation that is not over (MPI-5 section 6.12); what a free
-/// callback returned.
+/// `Request` for an unknown one and for a non-blocking collective operation that is not over (MPI-5 section
+/// 6.12); what a free callback returned.
 pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let freed = within(held, messenger, id, |held| {
         let mut messages = messenger.messages.borrow_mut(held);

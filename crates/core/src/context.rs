@@ -1,12 +1,14 @@
 //! Agreement on contexts without a central server (MPI-5 section 7.3, and DESIGN.md).
 //!
-//! Each process counts upwards and never uses a serial number twice. To make a communicator its members propose their
-//! next number and take the maximum of all; since several threads may do so for different communicators at the
-//! same time, each member then says whether the number is free at its side, and all try again if it is not
-//! everywhere. Groups without a common member may hold the same number: no message passes between them.
+//! Each process counts upwards and never uses a serial number twice. To make a communicator its members
+//! propose their next number and take the maximum of all; since several threads may do so for different
+//! communicators at the same time, each member then says whether the number is free at its side, and all try
+//! again if it is not everywhere. Groups without a common member may hold the same number: no message passes
+//! between them.
 //!
-//! Messages have room for 29 bits of it, the context ([`Serial::context`]), so that contexts come again after half a billion
-//! communicators. From then on a number is free only where no communicator has its context, or has left something under it.
+//! Messages have room for 29 bits of it, the context ([`Serial::context`]), so that contexts come again after
+//! half a billion communicators. From then on a number is free only where no communicator has its context, or
+//! has left something under it.
 //!
 //! [`Agreement`] is the state machine of one process; two rounds of a maximum over the members drive it, by a
 //! blocking reduction, a non-blocking one or an exchange of leaders.
@@ -17,7 +19,8 @@ use tutti_base::ContextId;
 
 use crate::lanes::Lane;
 
-/// The number of a communicator, which none of its members has seen before. Its context is what messages name.
+/// The number of a communicator, which none of its members has seen before. Its context is what messages
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serial(pub u64);
 
@@ -62,8 +65,8 @@ pub enum Next {
 }
 
 impl Contexts {
-    /// Returns the numbers of a process that has made no communicator. Contexts come again after `before_end` numbers, for tests;
-    /// 0: after all of them.
+    /// Returns the numbers of a process that has made no communicator. Contexts come again after `before_end`
+    /// numbers, for tests; 0: after all of them.
     pub fn new(before_end: u64) -> Contexts {
         let limit = u64::from(ContextId::LIMIT);
         Contexts { next: if before_end == 0 { FIRST } else { limit.saturating_sub(before_end).max(FIRST) } }
@@ -83,8 +86,9 @@ impl Agreement {
         (Agreement { step: Step::Propose }, contexts.next)
     }
 
-    /// Continues with the maximum of all members. `is_left` tells whether something of a context is left here. A round fails only for
-    /// a communicator that is alive or being made, which bounds the number of rounds.
+    /// Continues with the maximum of all members. `is_left` tells whether something of a context is left
+    /// here. A round fails only for a communicator that is alive or being made, which bounds the number of
+    /// rounds.
     pub fn advance(
         &mut self,
         contexts: &mut Contexts,
@@ -111,14 +115,14 @@ static GONE: Mutex<Vec<(ContextId, Lane)>> = Mutex::new(Vec::new());
 
 /// The number of a communicator. When the communicator goes, its context is put on the list of [`take_gone`].
 #[derive(Debug)]
-pub struct Owned {
+pub struct OwnNumbers {
     /// The serial number.
     pub serial: Serial,
     /// The lane of its messages.
     pub lane: Lane,
 }
 
-impl Drop for Owned {
+impl Drop for OwnNumbers {
     fn drop(&mut self) {
         let mut gone = GONE.lock().unwrap_or_else(PoisonError::into_inner);
         gone.push((self.serial.context(), self.lane));
@@ -136,8 +140,8 @@ mod tests {
 
     const LIMIT: u64 = ContextId::LIMIT as u64;
 
-    /// Runs agreements over members (indices of processes), interleaved round by round. Processes have used up the numbers below
-    /// `next`, and have something left of the contexts of `left`.
+    /// Runs agreements over members (indices of processes), interleaved round by round. Processes have used
+    /// up the numbers below `next`, and have something left of the contexts of `left`.
     fn check(next: &[u64], groups: &[&[usize]], left: &[(usize, u32)], expected: &[u64]) {
         let mut contexts: Vec<Contexts> = next.iter().map(|next| Contexts { next: *next }).collect();
         let mut running: Vec<Vec<(Agreement, u64)>> = Vec::new();
@@ -186,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_context_that_goes_is_on_the_list() {
-        drop(Owned { serial: Serial(LIMIT + 77), lane: Lane::FIRST });
+        drop(OwnNumbers { serial: Serial(LIMIT + 77), lane: Lane::FIRST });
         assert!(take_gone().contains(&(ContextId(79), Lane::FIRST)));
     }
 }

@@ -13,7 +13,7 @@ use tutti_transport::Peer;
 use crate::lanes::{self, LaneGuard};
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
-use crate::p2p::absent::{MOST_ASKED, Partner};
+use crate::p2p::absent::{AwaitedSide, MOST_ASKED};
 use crate::process::{Process, by_context};
 use crate::progress;
 use crate::request::RequestId;
@@ -51,7 +51,7 @@ fn take_in_all(held: &LaneGuard, messenger: &Messenger) {
 fn vain_requests(held: &LaneGuard, process: &Process, asks: bool) -> Vec<(RequestId, Error)> {
     let waiting = process.messages.borrow(held).state.waiting_requests();
     let vain = waiting.into_iter().filter_map(|(id, partner)| match partner {
-        Partner::Receiver(peer) => {
+        AwaitedSide::Receiver(peer) => {
             let never = || {
                 format!(
                     "rank {} of the world has called MPI_Finalize and does not receive this message",
@@ -60,7 +60,7 @@ fn vain_requests(held: &LaneGuard, process: &Process, asks: bool) -> Vec<(Reques
             };
             have_left(held, process, &[WorldRank(peer.0)], asks).then(|| (id, error(&never())))
         }
-        Partner::Sender(pattern) => {
+        AwaitedSide::Sender(pattern) => {
             let senders = senders(held, process, pattern)?;
             have_left(held, process, &senders, asks).then(|| (id, error(&never_sent(&pattern, &senders))))
         }

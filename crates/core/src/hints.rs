@@ -1,8 +1,10 @@
-//! Hints of communicators and windows, and those of files that do not concern storage (MPI-5 sections 7.4.4, 12.2.7, 14.2.8).
+//! Hints of communicators and windows, and those of files that do not concern storage (MPI-5 sections 7.4.4,
+//! 12.2.7, 14.2.8).
 //!
-//! Each kind of object has a table of the hints that it uses. An object keeps the values that the program set. A hint that is not in
-//! the table, or whose value is not one of those that it may have, is ignored: it changes nothing and is not returned. All others are returned,
-//! with the value that was set or with the default.
+//! Each kind of object has a table of the hints that it uses. An object keeps the values that the program
+//! set. A hint that is not in the table, or whose value is not one of those that it may have, is ignored: it
+//! changes nothing and is not returned. All others are returned, with the value that was set or with the
+//! default.
 
 use crate::info::Info;
 use crate::memory_kinds;

@@ -1,9 +1,11 @@
-//! Kinds of memory that communication buffers may have (MPI-5 section 11.4.3, info key `mpi_memory_alloc_kinds`).
+//! Kinds of memory that communication buffers may have (MPI-5 section 11.4.3, info key
+//! `mpi_memory_alloc_kinds`).
 //!
-//! A list has entries `kind` or `kind:restrictor:...`, with commas between. Tutti always supports `system` and `mpi`. It supports
-//! `mpi` with restrictors where the program requests them: by `mpirun -memory-alloc-kinds`, by the info of MPI_Comm_spawn for the
-//! processes that it starts, or by the info of MPI_Session_init. Objects have the kinds of the session that they derive from, or
-//! those of the world model.
+//! A list has entries `kind` or `kind:restrictor:...`, with commas between. Tutti always supports `system`
+//! and `mpi`. It supports `mpi` with restrictors where the program requests them: by `mpirun
+//! -memory-alloc-kinds`, by the info of MPI_Comm_spawn for the processes that it starts, or by the info of
+//! MPI_Session_init. Objects have the kinds of the session that they derive from, or those of the world
+//! model.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -46,7 +48,8 @@ pub fn are_supported(list: &str) -> bool {
     list.split(',').all(|entry| is_supported(entry.trim()))
 }
 
-/// Returns the kinds of an object for which these were requested: those that are always there, then the supported requested ones.
+/// Returns the kinds of an object for which these were requested: those that are always there, then the
+/// supported requested ones.
 pub fn supported(requested: &str) -> String {
     let mut kinds: Vec<&str> = ALWAYS.split(',').collect();
     for entry in requested.split(',').map(str::trim).filter(|entry| is_supported(entry)) {
@@ -69,7 +72,8 @@ pub fn add_to(info: &mut Info, held: &LaneGuard, origin: Origin) {
     let _ = info.set(KEY, kinds_of(held, origin).as_bytes());
 }
 
-/// Keeps the kinds that a session requested, until [`forget`]. Without a request the session has those of the world model.
+/// Keeps the kinds that a session requested, until [`forget`]. Without a request the session has those of the
+/// world model.
 pub(crate) fn request(held: &LaneGuard, session: Origin, requested: Option<&str>) {
     if let Some(requested) = requested {
         OF_SESSIONS.borrow_mut(held).insert(session, supported(requested).into());

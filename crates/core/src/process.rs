@@ -55,7 +55,8 @@ pub struct Library {
     pub communicators: FirstLaneCell<Numbered<u32, Arc<Communicator>>>,
     /// Serial numbers for new communicators.
     pub contexts: FirstLaneCell<Contexts>,
-    /// Contexts of communicators that programs have made, from when there is one until nobody holds it any more.
+    /// Contexts of communicators that programs have made, from when there is one until nobody holds it any
+    /// more.
     pub(crate) alive: FirstLaneCell<Numbered<u32, ()>>,
     /// Where the members of groups are.
     pub layouts: Layouts,

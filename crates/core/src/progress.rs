@@ -150,7 +150,8 @@ pub fn poll(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     }
 }
 
-/// Returns true if a poll would find nothing and no operation goes on by itself, as for most tests of a polling program.
+/// Returns true if a poll would find nothing and no operation goes on by itself, as for most tests of a
+/// polling program.
 #[inline]
 fn is_quiet(held: &LaneGuard, messenger: &Messenger) -> bool {
     messenger.activities.borrow(held).is_empty() && messenger.messages.borrow(held).is_quiet()

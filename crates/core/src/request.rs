@@ -231,7 +231,8 @@ impl Request {
         }
     }
 
-    /// An operation that has just been started and that MPI_Cancel is not for: of files, windows and collectives.
+    /// An operation that has just been started and that MPI_Cancel is not for: of files, windows and
+    /// collectives.
     pub fn uncancellable(context: u32) -> Request {
         Request { is_cancellable: false, ..Request::new(Work::Other, context) }
     }

@@ -83,8 +83,9 @@ impl Datatype {
         Ok(Datatype::predefined(code).expect("every code above is a row of the table of predefined types"))
     }
 
-    /// Returns the pair of these two predefined types for MINLOC and MAXLOC (`MPI_Type_get_value_index`), or `None`
-    /// if there is none (`MPI_DATATYPE_NULL`). Values may be of any type that MIN applies to, indices any integer.
+    /// Returns the pair of these two predefined types for MINLOC and MAXLOC (`MPI_Type_get_value_index`), or
+    /// `None` if there is none (`MPI_DATATYPE_NULL`). Values may be of any type that MIN applies to, indices
+    /// any integer.
     pub fn value_index(value: &Datatype, index: &Datatype) -> Option<Datatype> {
         let (value, index) = (value.code()?, index.code()?);
         if let Some(code) = predefined::named_pair(value, index) {

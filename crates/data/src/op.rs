@@ -119,7 +119,8 @@ impl Op {
         }
     }
 
-    /// Checks an operator for a collective reduction or MPI_Reduce_local: unlike [`Op::check`] it refuses `MPI_REPLACE` and `MPI_NO_OP`.
+    /// Checks an operator for a collective reduction or MPI_Reduce_local: unlike [`Op::check`] it refuses
+    /// `MPI_REPLACE` and `MPI_NO_OP`.
     ///
     /// # Errors
     /// `Op`, naming the operator and the type.

@@ -147,7 +147,8 @@ impl Hints {
         self
     }
 
-    /// Returns these hints with those that a program sets for an open file. Hints about making a file stay as they are.
+    /// Returns these hints with those that a program sets for an open file. Hints about making a file stay as
+    /// they are.
     pub fn changed_by<'a>(self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
         Hints { stripe_bytes: self.stripe_bytes, stripes: self.stripes, ..self.with(said) }
     }

@@ -39,12 +39,12 @@ mod arrivals;
 mod generations;
 mod network;
 mod reach;
+mod shared_words;
 mod slots;
 
-use arrivals::Arrivals;
-use generations::Generations;
-pub use generations::MOST_GENERATIONS;
 pub use reach::{Declaration, Reach, Roll, Standing};
+pub use shared_words::MOST_GENERATIONS;
+use shared_words::{Arrivals, Generations};
 pub use slots::{Slot, Slots};
 
 /// The beginning of the line before the text of what machines cost that has the name of the job's programs,

@@ -21,8 +21,8 @@
 //! messages), `floating_point` (work that leaves no trace in the program's floating-point
 //! environment), `own_thread` (threads of the library), `cgroup` (limits, and who was killed for lack of
 //! memory), `maps` and `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that
-//! changes), `interpose` and `calls` (functions in the place of the C library's, for calls of the program that
-//! concern exposed memory), `device` (whether an address is memory of a device). Absent: policy.
+//! changes), `interpose` and `calls` (functions in the place of the C library's, for calls of the program
+//! that concern exposed memory), `device` (whether an address is memory of a device). Absent: policy.
 
 mod arithmetic_exception;
 pub mod backtrace;

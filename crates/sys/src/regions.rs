@@ -8,9 +8,10 @@
 //! take part in, a region that one opened is opened, and then closed, by all: a member that comes
 //! after others have closed finds it still there.
 //!
-//! Regions of persistent operations come and go by millions, and to map and to clear one takes tens of microseconds. So a member
-//! may *release* one instead: it keeps the mapping, and once all members have released it, the region is idle, and the next key of
-//! the same communicator that asks for the same form gets it with all that it holds.
+//! Regions of persistent operations come and go by millions, and to map and to clear one takes tens of
+//! microseconds. So a member may *release* one instead: it keeps the mapping, and once all members have
+//! released it, the region is idle, and the next key of the same communicator that asks for the same form
+//! gets it with all that it holds.
 //!
 //! | state of an entry | found by | next state |
 //! |---|---|---|
@@ -18,9 +19,10 @@
 //! | idle: all have released it, and none has dropped it | its communicator and form | live under another key; spent, when one drops it |
 //! | spent: released by all, dropped by some | those who still have it | free, when the last one drops it |
 //!
-//! A process asks once a communicator or persistent operation, so table and rooms are guarded by one lock, that of the C library
-//! for processes (it sleeps, it is fair enough, and it is not ours to prove). Who is killed inside it takes the job with
-//! it, as everywhere in MPI. [`Table`] is what is guarded, plain data without a lock or a mapping.
+//! A process asks once a communicator or persistent operation, so table and rooms are guarded by one lock,
+//! that of the C library for processes (it sleeps, it is fair enough, and it is not ours to prove). Who is
+//! killed inside it takes the job with it, as everywhere in MPI. [`Table`] is what is guarded, plain data
+//! without a lock or a mapping.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -31,8 +33,8 @@ use crate::memory::{self, Mapping};
 
 /// Room is given in pieces of so many bytes.
 pub const GRANULE: u64 = 64 << 10;
-/// Regions that can exist at a time on a node. Beyond half of them no room is given: the rest are for refusals, which last
-/// until all members have asked.
+/// Regions that can exist at a time on a node. Beyond half of them no room is given: the rest are for
+/// refusals, which last until all members have asked.
 pub const ENTRIES: usize = 1 << 16;
 
 /// Name of a region, which the members of a group know without asking each other. No key is used twice.
@@ -59,7 +61,8 @@ pub struct Wanted {
     pub members: u32,
     /// Length in bytes.
     pub bytes: u64,
-    /// Layout of the contents, a number below 2^63. An idle region is used again for a key of the same form; with 0 none is.
+    /// Layout of the contents, a number below 2^63. An idle region is used again for a key of the same form;
+    /// with 0 none is.
     pub form: u64,
     /// A region that all members must have opened before this one, so that none runs ahead without bound.
     pub behind: Option<RegionKey>,
@@ -170,7 +173,8 @@ struct Counts {
 
 /// The entries and which granules are taken. Borrowed from shared memory while the lock is held.
 struct Table<'a> {
-    /// Places of entries, plus 1, by key; 0: empty. A power of two longer than `entries`, so that every search ends.
+    /// Places of entries, plus 1, by key; 0: empty. A power of two longer than `entries`, so that every
+    /// search ends.
     index: &'a mut [u32],
     entries: &'a mut [Entry],
     counts: &'a mut Counts,
@@ -259,8 +263,8 @@ impl Table<'_> {
         Some(place)
     }
 
-    /// Notes that one more member has released an entry. Returns the room to give back, as first granule and number, if nobody has
-    /// the region any more.
+    /// Notes that one more member has released an entry. Returns the room to give back, as first granule and
+    /// number, if nobody has the region any more.
     fn release(&mut self, place: usize) -> Option<(u32, u32)> {
         let entry = &mut self.entries[place];
         assert!(entry.released < entry.opened, "a region is released that is not open");
@@ -285,7 +289,8 @@ impl Table<'_> {
         None
     }
 
-    /// Notes that a member has unmapped a region, which it has released or not. Returns the same as [`Table::release`].
+    /// Notes that a member has unmapped a region, which it has released or not. Returns the same as
+    /// [`Table::release`].
     fn close(&mut self, place: usize, is_released: bool) -> Option<(u32, u32)> {
         let entry = &mut self.entries[place];
         assert!(entry.holders > 0, "a region is closed that nobody has");
@@ -326,8 +331,8 @@ impl Table<'_> {
         (room != REFUSED).then_some((room, granules))
     }
 
-    /// Puts another entry with the same key into a place of the index; with 0 empties it, and moves up those behind it that have
-    /// a right to it.
+    /// Puts another entry with the same key into a place of the index; with 0 empties it, and moves up those
+    /// behind it that have a right to it.
     fn replace(&mut self, mut hole: usize, with: u32) {
         self.index[hole] = with;
         if with != 0 {
@@ -381,7 +386,8 @@ impl Table<'_> {
     }
 }
 
-/// First page of the table in the job object: lock and small numbers. Index, entries and bits follow, see [`table_bytes`].
+/// First page of the table in the job object: lock and small numbers. Index, entries and bits follow, see
+/// [`table_bytes`].
 #[repr(C, align(64))]
 struct Head {
     lock: UnsafeCell<libc::pthread_mutex_t>,
@@ -470,7 +476,8 @@ impl Region {
     /// once. A member opens a key once and never again after it has closed it.
     ///
     /// # Errors
-    /// As [`Region::ask`] and [`Region::map`]; WouldBlock where other members have to come first: then it is asked again.
+    /// As [`Region::ask`] and [`Region::map`]; WouldBlock where other members have to come first: then it is
+    /// asked again.
     pub fn open(job: &Arc<Job>, key: RegionKey, members: u32, bytes: u64) -> io::Result<Option<Region>> {
         let wanted = Wanted { key, members, bytes, form: 0, behind: None };
         match Region::ask(job, &wanted, |_| false)? {
@@ -480,12 +487,12 @@ impl Region {
         }
     }
 
-    /// Asks for a region; `has` says whether the caller has released that of this entry and not dropped it. What is granted is
-    /// to be mapped, or [`Region::retake`]n.
+    /// Asks for a region; `has` says whether the caller has released that of this entry and not dropped it.
+    /// What is granted is to be mapped, or [`Region::retake`]n.
     ///
     /// # Errors
-    /// InvalidInput when other members asked for something else. The members do not agree about errors, so the caller must treat
-    /// one as fatal.
+    /// InvalidInput when other members asked for something else. The members do not agree about errors, so
+    /// the caller must treat one as fatal.
     pub fn ask(job: &Arc<Job>, wanted: &Wanted, has: impl FnOnce(u32) -> bool) -> io::Result<Answer> {
         assert!(wanted.members > 0 && wanted.bytes > 0, "a region of nothing, or for nobody");
         assert!((wanted.key.number | wanted.form) < IDLE, "numbers of regions that nobody counts to");

@@ -14,7 +14,8 @@ use crate::local_socket::{self, Connection};
 pub const ENV_PARENT: &str = "TUTTI_PARENT_PORT";
 /// Environment variable: the initial error handler that the parents asked for.
 pub const ENV_ERROR_HANDLER: &str = "TUTTI_INITIAL_ERROR_HANDLER";
-/// Environment variable: the kinds of memory that the launcher or the parents requested (MPI-5 section 11.4.3).
+/// Environment variable: the kinds of memory that the launcher or the parents requested (MPI-5 section
+/// 11.4.3).
 pub const ENV_MEMORY_KINDS: &str = "TUTTI_MEMORY_KINDS";
 /// How the further `mpirun` is called; the number of the descriptor of the connection follows.
 pub const OPTION: &str = "--spawned";

@@ -6,14 +6,13 @@
  *   --op        latency bandwidth bibandwidth barrier bcast reduce allreduce scan exscan gather(v) scatter(v)
  *               allgather(v) alltoall(v,w) reduce_scatter(_block); a collective with `i` before its name is the
  *               non-blocking one, started and waited for; with `p` the persistent one.
- *               pingpong: a message from the first rank to the last and back; ring: every rank sends to the next
- *               one and receives from the previous one; bcast_rotating: the root is another rank each time.
- *               put, get, accumulate and fetch_and_op (of 8 bytes) of a rank with the memory of its partner,
- *               each with a flush, under MPI_Win_lock_all; put_ring: every rank puts into the memory of the next
- *               one. Their data stay the same in both modes. Without MPI: line (a cache
- *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory).
- *               Two blocking ones with their bytes, reduce@64+bcast@64, are one after the other
- *               rate is the share of a message when eight threads of each rank send windows at once (rate-bench.c)
+ * pingpong: a message from the first rank to the last and back; ring: every rank sends to the next one and
+ * receives from the previous one; bcast_rotating: the root is another rank each time. put, get, accumulate
+ * and fetch_and_op (of 8 bytes) of a rank with the memory of its partner, each with a flush, under
+ * MPI_Win_lock_all; put_ring: every rank puts into the memory of the next one. Their data stay the same in
+ * both modes. Without MPI: line (a cache line there and back, one way), copy_bcast and copy_allgather (copies
+ * out of shared memory). Two blocking ones with their bytes, reduce@64+bcast@64, are one after the other rate
+ * is the share of a message when eight threads of each rank send windows at once (rate-bench.c)
  *   --sizes     bytes (K and M allowed) of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block; blocks of
  *               gatherv, scatterv, allgatherv, alltoallv, alltoallw and reduce_scatter are a quarter longer or shorter
  *   --changing  all data are written afresh before each iteration and read after it

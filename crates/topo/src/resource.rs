@@ -50,8 +50,8 @@ pub fn resource_of(machine: &Machine, set: &ProcessorSet, resource: Resource) ->
     }
 }
 
-/// Returns every resource type whose name is a URI, with whether a process bound to `set` is confined to one instance of it (the
-/// answer of MPI_Get_hw_resource_info, MPI-5 section 9.1.2).
+/// Returns every resource type whose name is a URI, with whether a process bound to `set` is confined to one
+/// instance of it (the answer of MPI_Get_hw_resource_info, MPI-5 section 9.1.2).
 pub fn confinement(machine: &Machine, set: &ProcessorSet) -> Vec<(&'static str, bool)> {
     let are_uris = NAMES.iter().filter(|(name, _)| name.contains("://"));
     are_uris.map(|&(name, resource)| (name, resource_of(machine, set, resource).is_some())).collect()

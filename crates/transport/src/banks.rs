@@ -160,7 +160,8 @@ impl Banks {
         banks
     }
 
-    /// Returns the number of operations that this member has left, of all classes. All members have the same while none is under way.
+    /// Returns the number of operations that this member has left, of all classes. All members have the same
+    /// while none is under way.
     pub fn left(&self) -> u64 {
         self.turns.iter().map(Turns::left).sum()
     }

@@ -1,4 +1,5 @@
-/* Deprecated and removed interfaces, language bindings and the binary interface (MPI-5, chapters 16 to 20). */
+/* Deprecated and removed interfaces, language bindings and the binary interface (MPI-5, chapters 16 to 20).
+   */
 #include "rows.h"
 
 static void conversions(void)

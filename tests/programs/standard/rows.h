@@ -1,4 +1,5 @@
-/* Rows of the tables of this folder: a section of MPI 5.0, what is done, what came and what must come. A row that does not hold
+/* Rows of the tables of this folder: a section of MPI 5.0, what is done, what came and what must come. A row
+   that does not hold
    prints all of it. */
 #ifndef TUTTI_TEST_ROWS_H
 #define TUTTI_TEST_ROWS_H

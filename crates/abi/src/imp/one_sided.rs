@@ -57,7 +57,8 @@ fn run_and_target<'s>(
     Ok(run.map(|(run, datatype)| (run, Target { rank, displacement, count: count as u64, datatype })))
 }
 
-/// The origin's side of an operation, or its result. Unlike a message it needs a datatype even for no items, as in MPICH.
+/// The origin's side of an operation, or its result. Unlike a message it needs a datatype even for no items,
+/// as in MPICH.
 #[inline(always)]
 fn side<'s>(address: Address, count: i64, handle: In<'s, Datatype>) -> Result<Message<'s>> {
     memory::message_of(address, memory::count_of(count, handle)?, memory::datatype(handle)?)

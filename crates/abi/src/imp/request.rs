@@ -52,7 +52,8 @@ thread_local! {
     static STATUS_OF_CALL: Cell<*mut MPI_Status> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Notes the status that a query function of a generalised request is to fill in, before a call that may lead to it.
+/// Notes the status that a query function of a generalised request is to fill in, before a call that may lead
+/// to it.
 #[inline]
 fn note_status(place: StatusOut) {
     if HAS_GENERALISED.load(Ordering::Relaxed) {
@@ -627,8 +628,8 @@ impl Generalised for Callbacks {
         let mut own = MPI_Status::EMPTY;
         let passed = STATUS_OF_CALL.replace(std::ptr::null_mut());
         let place = if passed.is_null() { &raw mut own } else { passed };
-        // SAFETY: the user's function, called as MPI-5 section 13.2 says: with the status of the call that completes the request,
-        // which is not over.
+        // SAFETY: the user's function, called as MPI-5 section 13.2 says: with the status of the call that
+        // completes the request, which is not over.
         code("query", unsafe {
             (self.dialect.MPI_Grequest_query_function)(self.query, self.extra(), place)
         })?;

@@ -83,7 +83,8 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Session_get_info: the thread level that the session got (MPI-5 section 11.3.1) and the kinds of memory.
+/// MPI_Session_get_info: the thread level that the session got (MPI-5 section 11.3.1) and the kinds of
+/// memory.
 pub fn get_info(call: &mut Call, session: In<Session>, info_used: HandleOut<Info>) -> Result<()> {
     let session = session.get()?;
     let mut entries = Entries::new();

@@ -73,8 +73,8 @@ pub(super) fn is_needed(held: &LaneGuard, process: &Process, comm: &Communicator
     its.tune(held, process).is_on() || unsettled
 }
 
-/// Whether so many operations of a communicator are under way that others wait. Those of intercommunicators do not take turns, and
-/// need not.
+/// Whether so many operations of a communicator are under way that others wait. Those of intercommunicators
+/// do not take turns, and need not.
 pub(super) fn is_crowded(held: &LaneGuard, comm: &Communicator) -> bool {
     comm.inter().is_none() && comm.collectives.state.borrow(held).is_crowded()
 }

@@ -51,7 +51,8 @@ use crate::wire::Signature;
 
 /// Executions that a communicator keeps at rest.
 const KEPT: usize = 16;
-/// Non-blocking operations of a communicator that are under way at a time, at most: the number of small slots in banks.
+/// Non-blocking operations of a communicator that are under way at a time, at most: the number of small slots
+/// in banks.
 pub(crate) const MOST_UNDER_WAY: u32 = 128;
 
 /// What a communicator keeps for its collective operations.
@@ -109,7 +110,8 @@ impl OperationState {
         self.wishes.tune_of(&host.config)
     }
 
-    /// Returns true if a new operation has to wait. The number under way is bounded, since progress polls each of them.
+    /// Returns true if a new operation has to wait. The number under way is bounded, since progress polls
+    /// each of them.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
         self.has_waiting || self.under_way >= MOST_UNDER_WAY
@@ -241,7 +243,8 @@ impl Collectives {
         self.state.borrow_mut(held).begun.persistent.forget(number);
     }
 
-    /// Starts the numbers of operations so that they wrap after `operations` of them, for tests. 0 changes nothing.
+    /// Starts the numbers of operations so that they wrap after `operations` of them, for tests. 0 changes
+    /// nothing.
     pub(crate) fn wrap_after(&self, held: &LaneGuard, operations: u64) {
         if operations > 0 {
             let mut state = self.state.borrow_mut(held);

@@ -52,8 +52,9 @@ pub fn spawn(
     meet(held, process, comm, root, line, (Part::Accepts, ErrorClass::Spawn))
 }
 
-/// Tells all members how many processes the root requested, after [`spawn`] has failed at all of them: each returns as many error
-/// codes (MPI-5 section 11.8.2). Returns the number; 0 where the root cannot be reached any more.
+/// Tells all members how many processes the root requested, after [`spawn`] has failed at all of them: each
+/// returns as many error codes (MPI-5 section 11.8.2). Returns the number; 0 where the root cannot be reached
+/// any more.
 pub fn spread_requested(
     held: &mut LaneGuard,
     process: &Process,

@@ -15,7 +15,7 @@ pub const MOST_ASKED: usize = 16;
 
 /// The partner that an incomplete request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Partner {
+pub enum AwaitedSide {
     /// The sender of a message.
     Sender(Pattern),
     /// The receiver of a message.
@@ -49,14 +49,14 @@ impl State {
     /// Requests that wait for somebody, with their partners. Receives that have got their message are left
     /// out.
     #[cold]
-    pub fn waiting_requests(&self) -> Vec<(RequestId, Partner)> {
+    pub fn waiting_requests(&self) -> Vec<(RequestId, AwaitedSide)> {
         let incomplete = self.requests.incomplete();
         let partners = incomplete.filter_map(|(id, request)| {
             let partner = match &request.work {
                 Work::Receive { pattern, .. } if self.matcher.is_posted(*pattern, &id) => {
-                    Partner::Sender(*pattern)
+                    AwaitedSide::Sender(*pattern)
                 }
-                Work::Send { peer, .. } => Partner::Receiver(Peer(*peer)),
+                Work::Send { peer, .. } => AwaitedSide::Receiver(Peer(*peer)),
                 _ => return None,
             };
             Some((id, partner))

@@ -305,8 +305,8 @@ impl<L: Link> PointToPoint<L> {
         arrived || answered
     }
 
-    /// Returns true if [`PointToPoint::progress`] would find nothing to do and [`PointToPoint::notice`] nothing to report. False
-    /// where a look at memory cannot tell.
+    /// Returns true if [`PointToPoint::progress`] would find nothing to do and [`PointToPoint::notice`]
+    /// nothing to report. False where a look at memory cannot tell.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         let State { watched, fault, inquiries, .. } = &self.state;

@@ -127,7 +127,8 @@ impl Window {
         }
     }
 
-    /// Checks that an operation with a request may begin: only in epochs of passive targets (MPI-5 section 12.3.5).
+    /// Checks that an operation with a request may begin: only in epochs of passive targets (MPI-5 section
+    /// 12.3.5).
     ///
     /// # Errors
     /// `RmaSync` outside of them.

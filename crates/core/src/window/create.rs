@@ -132,8 +132,8 @@ impl Near {
     }
 }
 
-/// Returns where the memory of the members of a node is in their slot, and where it ends; the stations come first. With `gaps` the
-/// memory of every member is aligned, otherwise that of the first one.
+/// Returns where the memory of the members of a node is in their slot, and where it ends; the stations come
+/// first. With `gaps` the memory of every member is aligned, otherwise that of the first one.
 fn layout(
     members: u32,
     has_logs: bool,

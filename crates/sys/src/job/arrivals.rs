@@ -4,20 +4,10 @@
 //! reports to its daemon, and the daemons tell every host when all have. So a rank may end before the others
 //! have called MPI_Finalize: nothing depends on it any more.
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use super::{Doorbell, Job, RankState};
 use crate::{event, futex};
-
-/// Ranks that have called MPI_Finalize.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub struct Arrivals {
-    /// Number of ranks of this host.
-    here: AtomicU32,
-    /// Not 0 once all ranks of all hosts have.
-    everywhere: AtomicU32,
-}
 
 impl Job {
     /// Counts a rank of this host that calls MPI_Finalize; returns true if it is the last one here.

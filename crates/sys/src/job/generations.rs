@@ -12,36 +12,13 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::shared_words::parts;
 use super::slots::SLOT_SHIFT;
 use super::{Header, Job, RankState};
 use crate::memory::Mapping;
 use crate::regions;
-
-/// Generations of which objects exist at a time on a node.
-pub const MOST_GENERATIONS: usize = 64;
-
-/// The objects of the generations after the first one: generation and slot of each, or 0.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Generations([AtomicU64; MOST_GENERATIONS]);
-
-impl Generations {
-    /// The slot that has the object of a generation, if there is one now.
-    fn slot_of(&self, generation: u32) -> Option<u32> {
-        let words = self.0.iter().map(|word| word.load(Ordering::Acquire));
-        words.filter(|word| *word != 0).find_map(|word| {
-            let (number, slot) = parts(word);
-            (number == generation).then_some(slot)
-        })
-    }
-}
-
-/// Generation and slot of a word.
-fn parts(word: u64) -> (u32, u32) {
-    ((word >> 32) as u32, word as u32)
-}
 
 impl Header {
     /// A number that no two generations of any jobs have in common.
@@ -57,7 +34,8 @@ impl Job {
     ///
     /// # Errors
     /// AlreadyExists if another process of this rank has called MPI_Init and not MPI_Finalize; StorageFull if
-    /// the rank is [`MOST_GENERATIONS`] programs ahead of another one of its host; what the system reports.
+    /// the rank is [`MOST_GENERATIONS`](super::MOST_GENERATIONS) programs ahead of another one of its host;
+    /// what the system reports.
     pub fn join(self, local: u32) -> io::Result<Job> {
         let now = self.generation_of(local);
         let later = self.later(now)?;

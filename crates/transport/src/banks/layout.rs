@@ -163,8 +163,9 @@ impl Layout {
         classes.iter().copied().find(|&class| fits(class))
     }
 
-    /// Returns the form of a region with this layout. Sets of one class, as those of [`Layout::of_persistent`], have equal forms if
-    /// and only if they have equal layouts and members. Other sets have form 0.
+    /// Returns the form of a region with this layout. Sets of one class, as those of
+    /// [`Layout::of_persistent`], have equal forms if and only if they have equal layouts and members. Other
+    /// sets have form 0.
     pub(super) fn form(&self) -> u64 {
         let used = |class: &&Class| self.slots[**class as usize].count > 0;
         let (Some(class), 1) = (Class::ALL.iter().find(used), Class::ALL.iter().filter(used).count()) else {

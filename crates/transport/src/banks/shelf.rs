@@ -1,8 +1,9 @@
 //! Banks of persistent operations of a communicator, which are used again.
 //!
-//! To map and to clear a region takes tens of microseconds, and programs make and free persistent operations by millions. So a
-//! member that frees one puts its banks on the shelf; when all members have, the next operation of that layout may get them
-//! ([`tutti_sys::regions`]). They go on counting where they stood, so that nothing in them is taken for something newer.
+//! To map and to clear a region takes tens of microseconds, and programs make and free persistent operations
+//! by millions. So a member that frees one puts its banks on the shelf; when all members have, the next
+//! operation of that layout may get them ([`tutti_sys::regions`]). They go on counting where they stood, so
+//! that nothing in them is taken for something newer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,10 +43,12 @@ pub struct Owner {
 }
 
 impl Shelf {
-    /// Opens the banks of a new operation. All members ask in the same order. Returns `None` if all members are refused.
+    /// Opens the banks of a new operation. All members ask in the same order. Returns `None` if all members
+    /// are refused.
     ///
     /// # Errors
-    /// WouldBlock when the others have to come first: then it is asked again. All else as for [`Banks::open`].
+    /// WouldBlock when the others have to come first: then it is asked again. All else as for
+    /// [`Banks::open`].
     pub fn open(
         &mut self,
         job: &Arc<Job>,

@@ -199,7 +199,8 @@ impl Neighbourhood {
         Some(Neighbourhood { state, ..Neighbourhood::default() })
     }
 
-    /// Gives the banks of a freed persistent operation back. They are used again if it `is_whole`: no run of it has failed.
+    /// Gives the banks of a freed persistent operation back. They are used again if it `is_whole`: no run of
+    /// it has failed.
     pub fn put_on_shelf(self, held: &LaneGuard, comm: &Communicator, is_whole: bool) {
         let BankState::Open(banks, _) = self.state.into_inner() else { return };
         if is_whole {
@@ -268,7 +269,8 @@ struct Members<'a> {
     me: u32,
 }
 
-/// Opens banks for the members on this host. Calls `move_on` and tries again while other members have to come first.
+/// Opens banks for the members on this host. Calls `move_on` and tries again while other members have to come
+/// first.
 fn open<T>(
     messenger: &Messenger,
     comm: &Communicator,
@@ -300,8 +302,8 @@ fn open<T>(
     }
 }
 
-/// Lets the other members of the host run, which have to make the operations that this one has made before. Each pause is longer
-/// than the one before.
+/// Lets the other members of the host run, which have to make the operations that this one has made before.
+/// Each pause is longer than the one before.
 fn await_others(messenger: &Messenger, pauses: u32) {
     const YIELDS: u32 = 16;
     const LONGEST: Duration = Duration::from_millis(2);

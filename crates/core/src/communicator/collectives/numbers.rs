@@ -1,7 +1,8 @@
 //! Numbers of the persistent operations of a communicator, which their messages have as tags.
 //!
-//! Members make these operations in the same order, so the first four million numbers are counted. They free them in any order:
-//! from then on the members agree, once for each block of numbers, on which of its numbers are in use at none of them.
+//! Members make these operations in the same order, so the first four million numbers are counted. They free
+//! them in any order: from then on the members agree, once for each block of numbers, on which of its numbers
+//! are in use at none of them.
 
 use crate::matching::Numbered;
 use crate::p2p::agreement::NUMBERS;
@@ -34,7 +35,8 @@ impl PersistentNumbers {
         PersistentNumbers { counted, ..PersistentNumbers::default() }
     }
 
-    /// Takes the number of a new operation, from 1 on. Returns `None` if the members have to agree first ([`PersistentNumbers::agree`]).
+    /// Takes the number of a new operation, from 1 on. Returns `None` if the members have to agree first
+    /// ([`PersistentNumbers::agree`]).
     pub fn take(&mut self, signature: Signature) -> Option<u32> {
         let number = if self.counted + 1 < NUMBERS { self.counted + 1 } else { self.take_free()? };
         self.counted = self.counted.max(number);
@@ -86,8 +88,8 @@ impl PersistentNumbers {
 mod tests {
     use super::*;
 
-    /// Two members, of which one frees an operation as soon as it is made and the other keeps those that it is `to_keep`. As many
-    /// as `count` are made; returns their numbers.
+    /// Two members, of which one frees an operation as soon as it is made and the other keeps those that it
+    /// is `to_keep`. As many as `count` are made; returns their numbers.
     fn make(members: &mut [PersistentNumbers; 2], count: u32, to_keep: impl Fn(u32) -> bool) -> Vec<u32> {
         let made = (0..count).map(|operation| {
             let number = loop {

@@ -46,8 +46,8 @@ pub(crate) struct Kept {
     pub(crate) begun: FirstLaneCell<Option<Ticket>>,
     /// How often it was started.
     pub(crate) starts: AtomicU32,
-    /// A run has failed. If it was one by messages, what is still under way of it could be taken for the next one's, as all have
-    /// one tag; its banks are not used again.
+    /// A run has failed. If it was one by messages, what is still under way of it could be taken for the next
+    /// one's, as all have one tag; its banks are not used again.
     pub(crate) failed: AtomicBool,
 }
 
