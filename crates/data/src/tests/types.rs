@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Combiner::{self, *};
-use crate::{Darray, Distribution, Form, Order};
+use crate::{Darray, Distribution, Form, Op, Order};
 use tutti_base::ErrorClass;
 
 fn valid(datatype: tutti_base::Result<Datatype>) -> Datatype {
