@@ -32,6 +32,7 @@ fn above() -> Above {
             WATCHED.fetch_add(1, Ordering::Relaxed);
         },
         is_gone: |_, _| false,
+        watch_departed: |_| {},
     }
 }
 

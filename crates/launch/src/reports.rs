@@ -48,6 +48,9 @@ struct Line {
     text: String,
 }
 
+/// A rank and the lines of its report.
+type RankReport<'r> = (usize, &'r [Line]);
+
 /// Reports that wait for equal ones.
 #[derive(Debug, Default)]
 pub struct Reports {
@@ -98,7 +101,7 @@ impl Reports {
     /// Returns all that waits, equal reports as one.
     pub fn release(&mut self) -> Vec<u8> {
         let items = std::mem::take(self).items;
-        let mut groups: HashMap<(Kind, String), Vec<(usize, &[Line])>> = HashMap::new();
+        let mut groups: HashMap<(Kind, String), Vec<RankReport>> = HashMap::new();
         for item in &items {
             if let Item::Block { kind, rank, lines } = item {
                 groups.entry((*kind, key(lines))).or_default().push((*rank, lines));

@@ -153,7 +153,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Plan;
+    use crate::job::{MOST_GENERATIONS, Plan};
 
     fn join(job: &Job, local: u32) -> io::Result<Job> {
         Job::attach(job.fd().try_clone_to_owned().unwrap()).unwrap().join(local)

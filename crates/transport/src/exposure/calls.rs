@@ -158,8 +158,8 @@ pub unsafe fn advise(start: u64, bytes: u64, advice: i32) -> io::Result<()> {
 /// Before memory is moved, grown or shrunk: it becomes one mapping of its own again.
 unsafe fn moves(start: u64, bytes: u64) -> io::Result<()> {
     let Some((start, end)) = private::pages_of(start, bytes) else { return Ok(()) };
-    // SAFETY: a program that moves memory does not use it meanwhile, nor has it lent it.
     if private::holds(start, end) {
+        // SAFETY: a program that moves memory does not use it meanwhile, nor has it lent it.
         unsafe { private::make_plain(start, end, Meanwhile::Untouched) }
     } else {
         Ok(())

@@ -99,7 +99,7 @@ mod tests {
                 }
                 let [one, two] = members.each_ref().map(PersistentNumbers::in_use);
                 let either = std::array::from_fn(|word| one[word] | two[word]);
-                members.each_mut().map(|member| member.agree(either));
+                members.iter_mut().for_each(|member| member.agree(either));
             };
             members[0].forget(number);
             if !to_keep(operation) {
