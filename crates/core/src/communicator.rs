@@ -15,7 +15,7 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use crate::attached::AttachmentPlace;
 use crate::attributes::Attributes;
-use crate::context::{OwnNumbers, Serial};
+use crate::context::{LiveContext, Serial};
 use crate::error_handler::ErrorHandler;
 use crate::group::{Comparison, Group};
 use crate::hints::{self, Hints};
@@ -37,7 +37,7 @@ pub struct Communicator {
     pub(crate) lane: AtomicU32,
     /// The serial number, set when the members have agreed on it. Predefined communicators have none, nor
     /// have those that use the context of another one.
-    pub(crate) owned: OnceLock<OwnNumbers>,
+    pub(crate) owned: OnceLock<LiveContext>,
     pub(crate) group: Group,
     pub(crate) rank: Rank,
     /// The other group and an intracommunicator of the own one, for an intercommunicator.

@@ -260,7 +260,10 @@ pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()
             return Ok(None);
         }
         let freed = messages.state.requests.remove(id);
-        messages.state.forget_channel(id);
+        let template = freed.as_ref().and_then(|request| request.persistent.as_ref());
+        if template.is_some_and(|persistent| matches!(persistent.template, Template::Partitioned)) {
+            messages.state.forget_channel(id);
+        }
         Ok(freed)
     })?;
     // Nothing is borrowed any more: callbacks may call MPI.

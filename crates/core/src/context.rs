@@ -115,14 +115,14 @@ static GONE: Mutex<Vec<(ContextId, Lane)>> = Mutex::new(Vec::new());
 
 /// The number of a communicator. When the communicator goes, its context is put on the list of [`take_gone`].
 #[derive(Debug)]
-pub struct OwnNumbers {
+pub struct LiveContext {
     /// The serial number.
     pub serial: Serial,
     /// The lane of its messages.
     pub lane: Lane,
 }
 
-impl Drop for OwnNumbers {
+impl Drop for LiveContext {
     fn drop(&mut self) {
         let mut gone = GONE.lock().unwrap_or_else(PoisonError::into_inner);
         gone.push((self.serial.context(), self.lane));
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_context_that_goes_is_on_the_list() {
-        drop(OwnNumbers { serial: Serial(LIMIT + 77), lane: Lane::FIRST });
+        drop(LiveContext { serial: Serial(LIMIT + 77), lane: Lane::FIRST });
         assert!(take_gone().contains(&(ContextId(79), Lane::FIRST)));
     }
 }

@@ -2,10 +2,10 @@
 //! lines come out.
 //!
 //! Two kinds of lines are reports. The library begins each line about an error or a crash with
-//! `tutti: rank 3: `. The launcher says `mpirun: rank 3 (pid 77, host n0): waiting 2.0 s in ...`. All lines
-//! of a rank that come within [`HOLD`] of each other are its block. Blocks are equal if they differ in
-//! nothing but the rank, addresses and times. Lines of the launcher that come meanwhile follow the blocks, as
-//! they are about them.
+//! `tutti: rank 3: `. The launcher says `mpirun: rank 3 (pid 77, host n0): waiting 2.0 s in ...`. All lines of
+//! a rank that come within [`HOLD`] of each other are its block. Blocks are equal if they differ in nothing
+//! but the rank, addresses and times. Lines of the launcher that come meanwhile follow the blocks, as they are
+//! about them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,16 +21,16 @@ const MOST_BYTES: usize = 1 << 20;
 /// Ranks from which on equal waits are one line: below, the process of each is worth more.
 const FEWEST_WAITS: usize = 4;
 
-/// What a line is a report of.
+/// Kind of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     /// An error or a crash, from the library.
     Fault,
-    /// Where a rank waits, from the launcher.
+    /// The place where a rank waits, from the launcher.
     Wait,
 }
 
-/// What is shown at one place.
+/// A part of the output.
 #[derive(Debug)]
 enum Item {
     /// The lines of a rank.
@@ -58,7 +58,7 @@ pub struct Reports {
     /// Places of the blocks among the items.
     blocks: HashMap<(Kind, usize), usize>,
     bytes: usize,
-    /// When the first and the last line came.
+    /// Times of the first and the last report.
     first: Duration,
     last: Duration,
 }
@@ -92,7 +92,7 @@ impl Reports {
         self.items.is_empty()
     }
 
-    /// When what waits is shown; `None` if nothing waits.
+    /// Time at which the waiting reports are shown; `None` if nothing waits.
     pub fn deadline(&self) -> Option<Duration> {
         let at = (self.last + HOLD).min(self.first + LONGEST_HOLD);
         (!self.items.is_empty()).then_some(if self.bytes > MOST_BYTES { Duration::ZERO } else { at })

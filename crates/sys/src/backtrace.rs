@@ -20,7 +20,7 @@ use crate::this_process::loaded_at;
 /// A function of a call chain. One that was compiled into its caller has the address of its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where the function goes on, or where it was interrupted.
+    /// The return address into the function, or the address at which it was interrupted.
     address: usize,
     /// Name of the function, if the program has it.
     name: Option<String>,
@@ -94,9 +94,9 @@ pub unsafe fn interrupted(context: *mut c_void) -> Option<Vec<Frame>> {
         if !host_memory::is_code(&maps, at as u64) {
             // A call led to what is no function: the function that called is the one to show.
             registers.return_to_caller(&maps)?;
-            return from(capture(), *registers.program_counter);
+            return chain_from(capture(), *registers.program_counter);
         }
-        let chain = from(capture(), at)?;
+        let chain = chain_from(capture(), at)?;
         *registers.program_counter = at + 1;
         let exact = capture().into_iter().filter(|frame| frame.address == at + 1).collect::<Vec<_>>();
         *registers.program_counter = at;
@@ -109,7 +109,7 @@ pub unsafe fn interrupted(context: *mut c_void) -> Option<Vec<Frame>> {
 }
 
 /// Returns the part of a chain that begins at `address`.
-fn from(mut chain: Vec<Frame>, address: usize) -> Option<Vec<Frame>> {
+fn chain_from(mut chain: Vec<Frame>, address: usize) -> Option<Vec<Frame>> {
     let first = chain.iter().position(|frame| frame.address == address)?;
     Some(chain.split_off(first))
 }
@@ -260,7 +260,7 @@ mod tests {
             (frames[2].brief(), frames[3].brief()),
             ("inner (/tmp/a.c:7)".into(), "main (/tmp/a.c:9)".into())
         );
-        assert_eq!(from(frames, 0x55d0_c0a1_b2c3).map(|chain| chain.len()), Some(2));
+        assert_eq!(chain_from(frames, 0x55d0_c0a1_b2c3).map(|chain| chain.len()), Some(2));
     }
 
     #[test]

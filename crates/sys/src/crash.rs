@@ -28,8 +28,8 @@ const CRASHES: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::S
 
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Reports crashes of this process on standard error from now on. Leaves alone the signals that the program
-/// handles or ignores.
+/// Reports crashes of this process on standard error from now on. Signals that the program handles or ignores
+/// are left alone.
 pub fn tell() {
     lend_stack();
     for signal in CRASHES {

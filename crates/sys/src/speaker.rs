@@ -61,8 +61,8 @@ pub fn name() -> Option<String> {
     name_of(std::process::id())
 }
 
-/// Returns the name of the process `pid`, of which this one is a copy that reports for it: `rank 3`,
-/// `process 77 (forked by rank 3)` or `process 77 (a job of its own, started by rank 3)`.
+/// Returns the name of the process `pid`, for which this copy of it reports: `rank 3`, `process 77 (forked by
+/// rank 3)` or `process 77 (a job of its own, started by rank 3)`.
 pub fn name_of(pid: u32) -> Option<String> {
     let known = |number: &AtomicI64| Some(number.load(Ordering::Relaxed)).filter(|number| *number >= 0);
     let forked = FORKED_FROM.load(Ordering::Relaxed) != 0;

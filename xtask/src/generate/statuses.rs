@@ -9,7 +9,7 @@ use super::spec::{self, Spec};
 
 /// Classes of errors whose fatal end has another status than the number of the class.
 const SHIFTED_CLASSES: u32 = 3;
-/// What is added to them.
+/// Distance of their statuses from their numbers.
 const SHIFT: u32 = 64;
 
 const TITLE: &str = "\

@@ -96,7 +96,7 @@ pub(super) fn start(
     let unit = match is_tuned {
         true => {
             let mode = comm.collectives.tune(held, process);
-            Some((its.tuning.place(mode, &shape, CallForm::Nonblocking), inside::reading()))
+            Some(Box::new((its.tuning.place(mode, &shape, CallForm::Nonblocking), inside::reading())))
         }
         false => {
             its.tuning.interrupt();
@@ -306,7 +306,7 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
             start_under(held, process, comm, run, ticket, request);
             words
         });
-        let Some((place, _)) = unit else { continue };
+        let Some((place, _)) = unit.map(|unit| *unit) else { continue };
         contribute(held, process, comm, place, tags[1], says);
         let mut its = comm.collectives.deferred.borrow_mut(held);
         if let (Some(words), Means::All, true) = (words, means, its.waiting.is_empty()) {
@@ -400,7 +400,7 @@ fn next(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option
     let (shape, unit) = {
         let its = comm.collectives.deferred.borrow_mut(held);
         let first = its.waiting.front()?;
-        (first.operation.with(|operation| operation.shape(comm)), first.unit)
+        (first.operation.with(|operation| operation.shape(comm)), first.unit.as_deref().copied())
     };
     let Some(unit) = unit else { return Some(Ok(Next::Begin(Means::All, Says::Default))) };
     Some(turn(held, process, comm, &shape, unit).map(|says| match says {

@@ -10,7 +10,7 @@ use crate::collective;
 use crate::communicator::collectives::Collectives;
 use crate::communicator::{Communicator, Inter};
 use crate::completion;
-use crate::context::{self, Agreement, Next, OwnNumbers, Serial};
+use crate::context::{self, Agreement, LiveContext, Next, Serial};
 use crate::exchange::exchange;
 use crate::group::Group;
 use crate::info::Info;
@@ -238,7 +238,7 @@ impl Communicator {
         let lane = self.lane_for(process, context);
         self.context.store(context.0, Ordering::Relaxed);
         self.lane.store(lane, Ordering::Relaxed);
-        let owned = OwnNumbers { serial, lane: Lane::numbered(lane) };
+        let owned = LiveContext { serial, lane: Lane::numbered(lane) };
         self.owned.set(owned).expect("a communicator is made known once");
         process.library.alive.borrow_mut(held).insert(context.0, ());
         self.collectives.wrap_after(held, process.config.diagnosis.wrap_after);

@@ -69,6 +69,11 @@ impl Progress {
         answer
     }
 
+    /// Prints a line above the bar.
+    pub fn note(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
     /// Tells that a stage is done, where no bar is shown.
     pub fn stage_done(&self, name: &str) {
         if self.bar.is_hidden() {

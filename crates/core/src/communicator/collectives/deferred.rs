@@ -50,5 +50,5 @@ pub(crate) struct Waiting {
     pub(crate) tags: [i32; 2],
     pub(crate) request: RequestId,
     /// If it is tuned: which one it is, and when it was called for.
-    pub(crate) unit: Option<(Place, Reading)>,
+    pub(crate) unit: Option<Box<(Place, Reading)>>,
 }

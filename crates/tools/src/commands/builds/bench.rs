@@ -51,6 +51,7 @@ impl Bench<'_> {
             |(stage, cast): (&Stage, &Vec<Library>)| stage.planned_seconds(self.options.ms, cast.len());
         let planned: Vec<f64> = stages.iter().zip(&casts).flat_map(planned).collect();
         let mut progress = Progress::new(Estimate::new(planned, rounds));
+        let mut told = vec![0; stages.len()];
         for round in 0..rounds {
             let mut step = 0;
             for (number, stage) in stages.iter().enumerate() {
@@ -64,6 +65,9 @@ impl Bench<'_> {
                 }
                 crews[number].end_jobs();
                 progress.stage_done(&format!("round {} of {rounds}, {}", round + 1, stage.title()));
+                let known = &mut told[number];
+                results[number].failures[*known..].iter().for_each(|failure| progress.note(failure));
+                *known = results[number].failures.len();
             }
         }
         Ok(results)
