@@ -130,13 +130,19 @@ static void flush(void)
     void *room = check_memory(COUNT * sizeof(int) + MPI_BSEND_OVERHEAD), *back;
     MPI_Session session;
     MPI_Request request;
+    MPI_Group group;
+    MPI_Comm comm;
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    /* Its buffer is for messages of its own communicators (MPI-5, 3.6). */
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "flush", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    MPI_Group_free(&group);
     MPI_Session_attach_buffer(session, room, COUNT * sizeof(int) + MPI_BSEND_OVERHEAD);
     for (int i = 0; i < COUNT; i++)
         sent[i] = check_rank + i;
-    MPI_Bsend(sent, COUNT, MPI_INT, next, 5, MPI_COMM_WORLD);
+    MPI_Bsend(sent, COUNT, MPI_INT, next, 5, comm);
     MPI_Session_iflush_buffer(session, &request);
-    MPI_Recv(received, COUNT, MPI_INT, before, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(received, COUNT, MPI_INT, before, 5, comm, MPI_STATUS_IGNORE);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     CHECK_EQUAL(received[COUNT - 1], before + COUNT - 1);
     MPI_Session_flush_buffer(session);
@@ -144,6 +150,7 @@ static void flush(void)
     MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
     CHECK(flag);
     MPI_Session_detach_buffer(session, &back, &size);
+    MPI_Comm_free(&comm);
     CHECK(back == room && size == (int)(COUNT * sizeof(int)) + MPI_BSEND_OVERHEAD);
     MPI_Session_finalize(&session);
     free(room);

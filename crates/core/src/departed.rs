@@ -21,10 +21,11 @@ use crate::request::RequestId;
 /// Looks at what has arrived, at most, before a wait is given up.
 const MOST_LOOKS: u32 = 10_000;
 
-/// Ends every wait of the lane that is held whose partner has left. Called before a sleep; does something
-/// twice a second.
+/// Ends every wait of the first lane whose partner has left. Called before a sleep; does something twice a
+/// second. Waits of other lanes, which threads use, go on: what a communicator is lies in the first one.
 pub fn watch(held: &LaneGuard, process: &Process) {
-    if !process.messages.borrow_mut(held).state.departures.is_due(clock::now_ns()) {
+    if !held.lane().is_first() || !process.messages.borrow_mut(held).state.departures.is_due(clock::now_ns())
+    {
         return;
     }
     let asks = process.messages.borrow_mut(held).state.departures.may_ask(clock::now_ns());

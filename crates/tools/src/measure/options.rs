@@ -165,18 +165,22 @@ const OPERATIONS: [&str; 41] = [
 
 /// Operations that are no collectives and have no other forms; `line`, `copy_bcast` and `copy_allgather` are
 /// what hardware does.
-const SINGLE: [&str; 11] = [
+const SINGLE: [&str; 15] = [
     IN_THREADS,
     "latency",
+    "pingpong",
     "bandwidth",
     "bibandwidth",
+    "ring",
     "line",
     "copy_bcast",
     "copy_allgather",
     "put",
+    "put_ring",
     "get",
     "accumulate",
     "fetch_and_op",
+    "bcast_rotating",
 ];
 /// The collectives, each of which has a non-blocking and a persistent form.
 pub const FORMS: [&str; 17] = [
