@@ -66,6 +66,7 @@ quick: need
 
 test-rust: need
 	@scripts/need.sh fabric overlap
+	$(CARGO) build --workspace --examples --quiet
 	$(CARGO) test --workspace --lib --bins --tests --quiet
 
 test-loom: need

@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         &["memory-alloc-kinds"],
         &["LIST"],
-        "kinds of memory that the program requests: mpi, system, mpi:alloc_mem, ... (MPI-5 section 11.4.3)",
+        "kinds of memory requested: mpi, system, mpi:alloc_mem, ... (MPI-5 section 11.4.3)",
         |r, v| {
             r.request.environment.push(variable(spawning::ENV_MEMORY_KINDS, &v[0])?);
             Ok(())
