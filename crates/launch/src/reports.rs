@@ -2,10 +2,10 @@
 //! lines come out.
 //!
 //! Two kinds of lines are reports. The library begins each line about an error or a crash with
-//! `tutti: rank 3: `. The launcher says `mpirun: rank 3 (pid 77, host n0): waiting 2.0 s in ...`. All lines of
-//! a rank that come within [`HOLD`] of each other are its block. Blocks are equal if they differ in nothing
-//! but the rank, addresses and times. Lines of the launcher that come meanwhile follow the blocks, as they are
-//! about them.
+//! `tutti: rank 3: `. The launcher says `mpirun: rank 3 (pid 77, host n0): waiting 2.0 s in ...`. All lines
+//! of a rank that come within [`HOLD`] of each other are its block. Blocks are equal if they differ in
+//! nothing but the rank, addresses and times. Lines of the launcher that come meanwhile follow the blocks, as
+//! they are about them.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What comes over a connection, as any bytes: the entry points of the fuzz targets, which the tests call with random input.
+//! What comes over a connection, as any bytes: the entry points of the fuzz targets, which the tests call with
+//! random input.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Jobs on several hosts, all of them this machine: an agent in the place of ssh gives each a clean environment.
+//! Jobs on several hosts, all of them this machine: an agent in the place of ssh gives each a clean
+//! environment.
 
 use crate::common::{Done, MPIRUN, by_age, run, start};
 
@@ -283,7 +284,8 @@ fn a_daemon_with_a_wrong_secret_is_not_let_in() {
 #[test]
 fn strangers_are_shown_the_door() {
     use std::io::{Read, Write};
-    // An agent that waits until the strangers have come before it starts the daemon, and tells where the parent listens.
+    // An agent that waits until the strangers have come before it starts the daemon, and tells where the
+    // parent listens.
     let told = std::env::temp_dir().join(format!("tutti-strangers-{}", std::process::id()));
     let script = format!("{}.sh", told.display());
     let body = format!(
