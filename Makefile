@@ -32,7 +32,7 @@ STAGE := $(CURDIR)/build/stage
 # What `make install` installs; xtask and what only tests need is not built.
 INSTALLED := -p tutti-abi -p tutti-launch -p tutti-tools -p tutti-overlap -p tutti-fronts-mpich -p tutti-fronts-openmpi
 # Test processes beside each other: half of a test's time is waiting.
-WORKERS ?= 3
+WORKERS ?= 2
 
 .PHONY: run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare ab headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
 

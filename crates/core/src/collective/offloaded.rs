@@ -207,12 +207,16 @@ fn try_out(
     }
 }
 
+/// How long a rank waits at least for an answer of `tutti netd` where the kernel has to do collectives: on a
+/// busy machine loading a program takes seconds.
+const BUSY_MACHINE: Duration = Duration::from_secs(30);
+
 /// Returns the limit on answers of `tutti netd`. Where the kernel has to do collectives, a busy machine gets
 /// more time.
 fn patience(config: &Config) -> AnswerLimit {
     match config.collectives.offload {
         Offload::On => AnswerLimit {
-            limit: AnswerLimit::default().limit.max(Duration::from_millis(config.launch.silence_ms)),
+            limit: BUSY_MACHINE.max(Duration::from_millis(config.launch.silence_ms)),
             tell: || eprintln!("Tutti: waiting for `tutti netd` on host {} (TUTTI_OFFLOAD=on)", host_name()),
         },
         _ => AnswerLimit::default(),
