@@ -12,7 +12,7 @@ from jobs import gone
 from starters import STARTERS
 
 # prterun of PRRTE 3 (Open MPI 5.0) ends now and then in a deadlock of its own: PMIx_server_finalize waits for its thread, which
-# waits in pmix_pending_resolve for a lock that nobody holds. Every rank and daemon of the job is gone then. So much later
+# waits in pmix_pending_resolve for a lock that nobody holds. Every rank of the job is gone then; a daemon hangs alike. So much later
 # it is taken for hung; it ends within 3 s otherwise.
 PRRTE_SECONDS = 8
 
@@ -49,16 +49,20 @@ def started(request, tutti, hosts):
 
 
 def end_hung_prterun(running, testbed):
-    """Kills a prterun that is all that has been left of its job for PRRTE_SECONDS. Whether it ends of itself is not ours."""
+    """Kills PRRTE's own processes that are all that has been left of their job for PRRTE_SECONDS: a prterun, or a daemon of it on
+    another host and the shell that started it. Whether they end of themselves is not ours; a rank that is left fails the test."""
     if not running.until(lambda out, _: out.count("pid ") == 6, seconds=40):
         return
     alone_since = time.monotonic()
-    while running.process.poll() is None and time.monotonic() - running.start < 60:
+    while time.monotonic() - running.start < 60:
         left = testbed.processes()
-        if [name for _, _, name in left] != ["prterun"]:
+        if not left:
+            return
+        if {name for _, _, name in left} - {"prterun", "prted", "sh"}:
             alone_since = time.monotonic()
         elif time.monotonic() - alone_since > PRRTE_SECONDS:
-            os.kill(left[0][1], signal.SIGKILL)
+            for _, pid, _ in left:
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.1)
 
 
