@@ -50,7 +50,7 @@ def started(request, tutti, hosts):
 
 def end_hung_prterun(running, testbed):
     """Kills PRRTE's own processes that are all that has been left of their job for PRRTE_SECONDS: a prterun, or a daemon of it on
-    another host and the shell that started it. Whether they end of themselves is not ours; a rank that is left fails the test."""
+    another host with the shell and the agent (tutti) that started it. Whether they end of themselves is not ours; a rank that is left fails the test."""
     if not running.until(lambda out, _: out.count("pid ") == 6, seconds=40):
         return
     alone_since = time.monotonic()
@@ -58,7 +58,7 @@ def end_hung_prterun(running, testbed):
         left = testbed.processes()
         if not left:
             return
-        if {name for _, _, name in left} - {"prterun", "prted", "sh"}:
+        if {name for _, _, name in left} - {"prterun", "prted", "sh", "tutti"}:
             alone_since = time.monotonic()
         elif time.monotonic() - alone_since > PRRTE_SECONDS:
             for _, pid, _ in left:
