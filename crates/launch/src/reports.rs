@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tutti_topo::text::show_list;
 
-/// How long a report waits for equal ones of other ranks.
+/// Time that a report waits for equal ones of other ranks.
 pub const HOLD: Duration = Duration::from_millis(100);
-/// How long a report waits at most while others keep coming.
+/// Longest time that a report waits while others keep coming.
 const LONGEST_HOLD: Duration = Duration::from_millis(500);
 /// Bytes that are held at most.
 const MOST_BYTES: usize = 1 << 20;

@@ -30,7 +30,7 @@ impl Exception {
         })
     }
 
-    /// Its name for people.
+    /// Returns the name of the exception, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Exception::IntegerDivision => "integer division by zero",

@@ -207,8 +207,8 @@ fn try_out(
     }
 }
 
-/// How long a rank waits at least for an answer of `tutti netd` where the kernel has to do collectives: on a
-/// busy machine loading a program takes seconds.
+/// Least limit on answers of `tutti netd` where the kernel has to do collectives. On a busy machine loading a
+/// program takes seconds.
 const BUSY_MACHINE: Duration = Duration::from_secs(30);
 
 /// Returns the limit on answers of `tutti netd`. Where the kernel has to do collectives, a busy machine gets
