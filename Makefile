@@ -67,7 +67,7 @@ quick: need
 test-rust: need
 	@scripts/need.sh fabric overlap
 	$(CARGO) build --workspace --examples --quiet
-	$(CARGO) test --workspace --lib --bins --tests --quiet
+	$(CARGO) test --workspace --tests --quiet
 
 test-loom: need
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tutti-transport --lib --release --quiet --target-dir target/loom loom_

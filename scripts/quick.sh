@@ -9,10 +9,13 @@ since=${1:-$(git merge-base HEAD origin/main 2>/dev/null || git rev-list -1 --be
 changed=$(git diff --name-only "$since"; git ls-files --others --exclude-standard)
 crates=$(echo "$changed" | sed -n 's|^\(crates/fronts/[a-z]*\)/.*|\1|p; s|^\(crates/[a-z]*\)/.*|\1|p; s|^\(xtask\)/.*|\1|p' | sort -u)
 
-packages=
+packages= tested=
 for crate in $crates; do
     [ -f "$crate/Cargo.toml" ] || continue
-    packages="$packages -p $(sed -n 's/^name = "\(.*\)"/\1/p' "$crate/Cargo.toml" | head -n 1)"
+    package="-p $(sed -n 's/^name = "\(.*\)"/\1/p' "$crate/Cargo.toml" | head -n 1)"
+    packages="$packages $package"
+    # A front looks for libmpi_abi.so.1 as soon as it is loaded, so it has no unit tests.
+    case $crate in crates/fronts/*) ;; *) tested="$tested $package" ;; esac
 done
 
 echo "== 1 of 3: formatting, tidy, clippy of${packages:- no crate}"
@@ -21,9 +24,11 @@ cargo xtask tidy
 if [ -n "$packages" ]; then
     # shellcheck disable=SC2086  # a list of packages
     cargo clippy --quiet $packages --all-targets -- -D warnings
-    echo "== 2 of 3: unit tests of$packages"
+fi
+if [ -n "$tested" ]; then
+    echo "== 2 of 3: unit tests of$tested"
     # shellcheck disable=SC2086
-    cargo test --quiet $packages --lib --bins
+    cargo test --quiet $tested --lib --bins
 fi
 echo "== 3 of 3: programs"
 make --no-print-directory dev
