@@ -44,7 +44,7 @@ thread_local! {
     static LAST: RefCell<BTreeMap<ErrorClass, ErrorText>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Returns the last error of a class that this thread was told of.
+/// Returns the most recent error of this class on this thread.
 pub fn last_error(class: ErrorClass) -> Option<ErrorText> {
     LAST.try_with(|all| all.borrow().get(&class).cloned()).ok().flatten()
 }

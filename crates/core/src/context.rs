@@ -116,7 +116,7 @@ static GONE: Mutex<Vec<(ContextId, Lane)>> = Mutex::new(Vec::new());
 /// The number of a communicator. When the communicator goes, its context is put on the list of [`take_gone`].
 #[derive(Debug)]
 pub struct LiveContext {
-    /// The serial number.
+    /// Serial number of the communicator, unique among those of its group.
     pub serial: Serial,
     /// The lane of its messages.
     pub lane: Lane,

@@ -79,7 +79,7 @@ pub fn move_on_every(tests: u32) {
     EVERY.store(tests.max(1), Ordering::Relaxed);
 }
 
-/// Returns true if no time is measured and each test moves operations on.
+/// Returns true if time in MPI is not measured and every MPI_Test makes progress.
 #[inline]
 pub fn is_off() -> bool {
     !MEASURES.load(Ordering::Relaxed) && EVERY.load(Ordering::Relaxed) == 1

@@ -35,7 +35,7 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 /// forgotten earlier ones.
 const REPORT_NS: u64 = 1_000_000_000;
 
-/// Most looks for messages before the search for messages that were left over.
+/// Most progress calls before the search for unreceived messages.
 const MOST_LOOKS: u32 = 10_000;
 
 /// Context of the messages by which ranks meet in MPI_Finalize where they cannot count themselves.
@@ -104,7 +104,7 @@ fn meet_by_messages(held: &mut LaneGuard, process: &Process) -> Result<()> {
     collective::barrier_by_messages(held, process, &comm)
 }
 
-/// Prints a warning about data of collective operations that no rank has asked for.
+/// Prints a warning if data of collective operations were sent and never received.
 fn warn(held: &LaneGuard, process: &Process) {
     let _ = (0..MOST_LOOKS).take_while(|_| progress::progress(held, process)).count();
     if let Err(error) = collective::overdue_anywhere(held, process) {

@@ -5,7 +5,7 @@ use tutti_sys::{backtrace, speaker};
 
 use crate::boot;
 
-/// Functions of the program that a report names at most: the caller, its caller, and so on.
+/// Most functions of the program in a report: the caller, its caller, and so on.
 const MOST_CALLERS: usize = 4;
 
 /// Returns the name of this process as lines begin with it: `rank 3: `. Empty for a process that no launcher

@@ -52,8 +52,8 @@ impl Merger {
         Merger { timestamp, ..Merger::default() }
     }
 
-    /// Puts equal reports of several ranks together from now on. `own` is the source of what the launcher
-    /// says.
+    /// Merges equal reports of several ranks in all later lines. `own` is the source number of the
+    /// launcher's own lines.
     pub fn join_reports(&mut self, own: usize) {
         self.reports = (!self.timestamp).then(Reports::default);
         self.own = Some(own);

@@ -79,7 +79,7 @@ pub fn callers(most: usize) -> Vec<String> {
     if shown.is_empty() { outside.first().map(|frame| frame.brief()).into_iter().collect() } else { shown }
 }
 
-/// Returns the call chain that a signal interrupted, from the interrupted function on. `None` where the
+/// Returns the call chain that a signal interrupted; the interrupted function is the first. `None` where the
 /// layout of the context is not known, or the stack cannot be walked.
 ///
 /// # Safety

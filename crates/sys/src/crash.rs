@@ -28,7 +28,7 @@ const CRASHES: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::S
 
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Reports crashes of this process on standard error from now on. Signals that the program handles or ignores
+/// Installs signal handlers that report a crash of this process on standard error. Signals that the program handles or ignores
 /// are left alone.
 pub fn tell() {
     lend_stack();

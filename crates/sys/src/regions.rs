@@ -59,7 +59,7 @@ pub struct Wanted {
     pub key: RegionKey,
     /// Number of members, each of which asks once.
     pub members: u32,
-    /// Length in bytes.
+    /// Length of the region, in bytes.
     pub bytes: u64,
     /// Layout of the contents, a number below 2^63. An idle region is used again for a key of the same form;
     /// with 0 none is.
@@ -222,7 +222,7 @@ impl Table<'_> {
         Opened::Room(grant)
     }
 
-    /// Makes the entry of a key that nobody has asked for. Returns `None` if no entry is free.
+    /// Makes the entry of a key that has none. Returns `None` if no entry is free.
     fn begin(&mut self, wanted: &Wanted, granules: u32) -> Option<usize> {
         let idle = self.find(wanted.key.idle(wanted.form));
         let place = match (self.index[idle] as usize).checked_sub(1) {

@@ -235,7 +235,7 @@ pub fn match_size(
     datatype.set(handle_of(&call.held, Data::match_size(typeclass, size)?)?)
 }
 
-/// MPI_Type_get_value_index.
+/// MPI_Type_get_value_index: the pair type for MPI_MINLOC and MPI_MAXLOC of a value and an index type.
 pub fn get_value_index(
     call: &mut Call,
     value_type: In<Datatype>,
@@ -262,7 +262,7 @@ pub fn commit(_call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Type_free.
+/// MPI_Type_free. Messages that use the datatype are completed as before.
 pub fn free(call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     let input = datatype.input()?;
     let object = input.get()?;

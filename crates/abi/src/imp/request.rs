@@ -61,7 +61,7 @@ fn note_status(place: StatusOut) {
     }
 }
 
-/// Completes a request whose operation is over.
+/// Frees a request whose operation is complete (a persistent one becomes inactive), with its status.
 #[inline]
 fn finish(call: &Call, id: RequestId, place: StatusOut) -> Result<Finished> {
     note_status(place);

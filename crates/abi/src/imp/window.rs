@@ -177,7 +177,7 @@ pub fn get_name(call: &mut Call, win: In<Win>, win_name: TextOut, resultlen: Out
     resultlen.set(written as c_int)
 }
 
-/// MPI_Win_set_info.
+/// MPI_Win_set_info: sets the hints that `info` names, and leaves the others as they are.
 pub fn set_info(call: &mut Call, win: In<Win>, info: In<Info>) -> Result<()> {
     let window = win.get()?;
     let entries = info.get()?.borrow(&call.held).clone();

@@ -143,8 +143,8 @@ pub fn either<const WORDS: usize>(
     Ok(words)
 }
 
-/// Takes the number of a new persistent operation, from 1 on. Where all numbers have been used, the members
-/// first agree on numbers that none of them uses.
+/// Takes the number of a new persistent operation, 1 or more. If all numbers have been used, the members
+/// first agree on numbers that are free on each of them.
 ///
 /// # Errors
 /// `NoMem` if all are in use; what went wrong with a message of the agreement.

@@ -96,7 +96,7 @@ pub(crate) struct OperationState {
     pub(crate) oldest: usize,
     /// For the next operation behind a request.
     pub(crate) idle: Option<Box<Running>>,
-    /// Number of non-blocking operations that have begun and are not over.
+    /// Number of non-blocking operations that are started and incomplete.
     pub(crate) under_way: u32,
     /// True while further operations wait to begin ([`Deferred::waiting`]).
     pub(crate) has_waiting: bool,
@@ -266,7 +266,7 @@ impl Collectives {
         self.state.borrow(held).tune(host)
     }
 
-    /// Changes what the wishes name, from the next operation on.
+    /// Replaces the hints that `named` contains; later operations use them.
     pub fn wish(&self, held: &LaneGuard, named: &Wishes) {
         let mut state = self.state.borrow_mut(held);
         let wishes = named.or(&state.wishes);

@@ -13,7 +13,7 @@ use crate::wire::Packet;
 /// Most peers of other hosts that one wait may be for, if they are asked.
 pub const MOST_ASKED: usize = 16;
 
-/// The partner that an incomplete request waits for.
+/// Rank whose action completes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwaitedSide {
     /// The sender of a message.

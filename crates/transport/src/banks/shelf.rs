@@ -21,11 +21,11 @@ const AHEAD: usize = 64;
 /// Bits of the number of a key for what distinguishes operations that do not fit.
 const DIGEST_BITS: u32 = 10;
 
-/// Banks that a member has released, and what it has asked for.
+/// Sets of banks that a member has released, and the keys of the latest sets that it requested.
 #[derive(Debug, Default)]
 pub struct Shelf {
     released: VecDeque<Box<Banks>>,
-    /// Number of sets that were asked for.
+    /// Number of sets requested so far.
     asked: u64,
     /// The latest keys, the oldest first.
     latest: VecDeque<RegionKey>,

@@ -544,7 +544,7 @@ impl<C: Carrier> Driver<C> {
         (quiet && !self.machine.pending() && self.failures.is_empty(), until)
     }
 
-    /// Implements [`crate::FarLink::reopen`].
+    /// Accepts connections again for a further program in this process ([`crate::FarLink::reopen`]).
     pub fn reopen(&mut self) {
         if !std::mem::take(&mut self.leaving) {
             return;

@@ -433,7 +433,7 @@ impl Reliable {
         (quiet, None)
     }
 
-    /// Implements [`crate::FarLink::reopen`].
+    /// Accepts connections again for a further program in this process ([`crate::FarLink::reopen`]).
     pub fn reopen(&mut self) {
         self.leaving = false;
     }

@@ -35,7 +35,7 @@ impl PersistentNumbers {
         PersistentNumbers { counted, ..PersistentNumbers::default() }
     }
 
-    /// Takes the number of a new operation, from 1 on. Returns `None` if the members have to agree first
+    /// Takes the number of a new operation, 1 or more. Returns `None` if the members have to agree first
     /// ([`PersistentNumbers::agree`]).
     pub fn take(&mut self, signature: Signature) -> Option<u32> {
         let number = if self.counted + 1 < NUMBERS { self.counted + 1 } else { self.take_free()? };
