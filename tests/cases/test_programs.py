@@ -165,7 +165,7 @@ def test_beside_a_progress_thread(tutti, program):
 
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_collectives_go_on_while_ranks_compute(tutti, ranks):
-    env = {"TUTTI_PROGRESS_THREAD": "1", "TUTTI_ALGORITHM": "bcast:tree:radix=1"}
+    env = {"TUTTI_PROGRESS_THREAD": "1", "TUTTI_ALGORITHM": "bcast=kary:radix=1"}
     check(tutti.run(ranks, tutti.compile("unattended.c"), env=env))
 
 

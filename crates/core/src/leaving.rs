@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tutti_base::{ContextId, Rank, Result};
 use tutti_sys::clock;
 
-use crate::collective;
+use crate::collective::{self, Unreceived};
 use crate::communicator::Communicator;
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
@@ -62,7 +62,7 @@ fn report(held: &LaneGuard, process: &Process) {
 /// Waits until all ranks have called MPI_Finalize, at most for a while.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// What went wrong with a message; ranks have disagreed about a collective operation.
 pub fn meet(held: &mut LaneGuard, process: &Process) -> Result<()> {
     let counts = !process.job.header().has_other_hosts()
         || process.messages.borrow_mut(held).link.far().is_some_and(|far| far.collects_arrivals());
@@ -74,7 +74,7 @@ pub fn meet(held: &mut LaneGuard, process: &Process) -> Result<()> {
         process.job.note_all_arrived();
     }
     if process.job.have_all_arrived() {
-        warn(held, process);
+        check_unreceived(held, process)?;
     }
     Ok(())
 }
@@ -104,10 +104,19 @@ fn meet_by_messages(held: &mut LaneGuard, process: &Process) -> Result<()> {
     collective::barrier_by_messages(held, process, &comm)
 }
 
-/// Prints a warning if data of collective operations were sent and never received.
-fn warn(held: &LaneGuard, process: &Process) {
+/// Looks for data of collective operations that were sent to this rank and never received. Prints a warning if
+/// this rank has not called the operation: nobody waits for the data.
+///
+/// # Errors
+/// Ranks have called the operation with arguments that do not fit together.
+fn check_unreceived(held: &LaneGuard, process: &Process) -> Result<()> {
     let _ = (0..MOST_LOOKS).take_while(|_| progress::progress(held, process)).count();
-    if let Err(error) = collective::overdue_anywhere(held, process) {
-        eprintln!("Tutti: rank {}: warning in MPI_Finalize: {}", process.rank, error.message);
+    match collective::unreceived(held, process) {
+        Some(Unreceived { error, is_disagreement: true }) => return Err(error),
+        Some(Unreceived { error, .. }) => {
+            eprintln!("Tutti: rank {}: warning in MPI_Finalize: {}", process.rank, error.message);
+        }
+        None => {}
     }
+    Ok(())
 }

@@ -19,7 +19,7 @@
 //! that members who do something else instead find that out.
 
 use tutti_base::ids::Plane;
-use tutti_base::{ContextId, Error, ErrorClass, Result, WorldRank};
+use tutti_base::{ContextId, Error, ErrorClass, WorldRank};
 use tutti_coll::select::Choice;
 use tutti_coll::{Collective, Shape};
 use tutti_sys::clock;
@@ -33,7 +33,7 @@ use crate::lanes::LaneGuard;
 use crate::matching::Envelope;
 use crate::messenger::Messenger;
 use crate::p2p::agreement::{self, Refusal};
-use crate::process::{Process, name_of};
+use crate::process::{Process, by_context, name_of};
 use crate::request::Awaited;
 use crate::wire::{Packet, Signature};
 
@@ -110,23 +110,41 @@ fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
     Some(error)
 }
 
-/// The same of all communicators, when all operations are over.
-///
-/// # Errors
-/// Of what is left over, the first that was found.
-pub(crate) fn overdue_anywhere(held: &LaneGuard, process: &Process) -> Result<()> {
+/// Data of a collective operation that another rank has sent and this rank has not received.
+pub(crate) struct Unreceived {
+    /// The communicator, the operation and the sender.
+    pub(crate) error: Error,
+    /// True if this rank has called the operation too, with other arguments: results may be wrong. False if it
+    /// has not called it: nobody waits for the data.
+    pub(crate) is_disagreement: bool,
+}
+
+/// Returns unreceived data of the collective operations of all communicators; a disagreement, if there is
+/// one. For a process all of whose operations are complete.
+pub(crate) fn unreceived(held: &LaneGuard, process: &Process) -> Option<Unreceived> {
     let messenger: &Messenger = process;
     if !messenger.activities.borrow(held).is_empty() {
-        return Ok(());
+        return None;
     }
     let is_collective = |number| ContextId::of_plane(number).plane(Plane::Collective) == number;
-    let found = messenger.messages.borrow(held).state.overdue_anywhere(is_collective);
-    if let Some((context, error)) = found {
-        let place = name_of(held, ContextId::of_plane(context).0);
-        return Err(Error::new(error.class, format!("in {place}: {}", error.message)));
+    let left_over = messenger.messages.borrow(held).state.left_over_anywhere(is_collective);
+    let mut first = None;
+    for (envelope, error) in left_over {
+        let context = ContextId::of_plane(envelope.context).0;
+        let place = name_of(held, context);
+        let error = Error::new(error.class, format!("in {place}: {}", error.message));
+        // All operations of a communicator that is freed were called.
+        let is_disagreement = by_context(held, context)
+            .is_none_or(|comm| comm.collectives.state.borrow(held).has_begun(envelope.tag));
+        let found = Unreceived { error, is_disagreement };
+        if is_disagreement {
+            return Some(found);
+        }
+        first.get_or_insert(found);
     }
     let communicators = process.library.communicators.borrow(held);
-    communicators.values().find_map(|comm| untold_by_banks(held, process, comm)).map_or(Ok(()), Err)
+    let by_banks = communicators.values().find_map(|comm| untold_by_banks(held, process, comm));
+    by_banks.map(|error| Unreceived { error, is_disagreement: true }).or(first)
 }
 
 /// Why members have disagreed about one of the latest operations of a communicator that all are over here, as

@@ -45,7 +45,7 @@ use words::Words;
 use crate::engine::Execution;
 use crate::host::Host;
 use crate::lanes::{FirstLaneCell, LaneGuard};
-use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT};
+use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT, is_past};
 use crate::request::RequestId;
 use crate::wire::Signature;
 
@@ -401,6 +401,12 @@ impl OperationState {
         self.begun.note(number, signature);
         self.operations = self.operations.wrapping_add(1);
         (number << LANE_BITS) as i32
+    }
+
+    /// Returns true if the operation with this tag, which is not persistent, has begun here.
+    pub(crate) fn has_begun(&self, tag: i32) -> bool {
+        let latest = self.operations.checked_sub(1).map(|latest| ((latest % NUMBERS) << LANE_BITS) as i32);
+        latest.is_some_and(|latest| is_past(tag, latest))
     }
 
     /// Where the execution is at rest that `words` name, bound to other memory and ready to go.

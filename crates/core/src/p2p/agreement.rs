@@ -147,7 +147,7 @@ fn unasked(theirs: Signature, source: u32) -> Error {
 
 /// Whether an operation with the tag `other` began before that with `mine`, or is the same, so that nobody here waits for messages
 /// of it when that is over and no other one is under way. Persistent ones come back.
-fn is_past(other: i32, mine: i32) -> bool {
+pub fn is_past(other: i32, mine: i32) -> bool {
     if (other | mine) & PERSISTENT != 0 {
         return false;
     }
@@ -307,16 +307,17 @@ impl State {
         Some((without_lane(other.tag), found.unwrap_or_else(|| unasked(theirs, other.source))))
     }
 
-    /// The same when all operations are over, in all contexts that are `collective`; and the context.
+    /// Returns the unreceived messages of all contexts that are `collective`, each with its error. For a process
+    /// all of whose operations are complete.
     #[cold]
-    pub fn overdue_anywhere(&self, collective: impl Fn(u32) -> bool) -> Option<(u32, Error)> {
+    pub fn left_over_anywhere(&self, collective: impl Fn(u32) -> bool) -> Vec<(Envelope, Error)> {
         let wanted = |other: &Envelope| {
             collective(other.context)
                 && other.tag & PERSISTENT == 0
                 && !self.failed_operations.may_be_in(other.context)
         };
-        let (other, message) = self.matcher.kept_anywhere().find(|(other, _)| wanted(other))?;
-        Some((other.context, unasked(message.signature(), other.source)))
+        let left_over = self.matcher.kept_anywhere().filter(|(other, _)| wanted(other));
+        left_over.map(|(other, message)| (other, unasked(message.signature(), other.source))).collect()
     }
 
     /// The same of one context in which nothing goes on any more, persistent operations too.
