@@ -526,7 +526,7 @@ impl<'s, K: Kind> Array<'s, Raw<K>> {
     ///
     /// # Errors
     /// As [`Array::slice`].
-    pub fn handles(self, count: i64) -> Result<impl ExactSizeIterator<Item = In<'s, K>>> {
+    pub fn handles(self, count: i64) -> Result<impl ExactSizeIterator<Item = In<'s, K>> + Clone> {
         let name = self.name;
         Ok(self.slice(count)?.iter().map(move |raw| In { raw: *raw, name, scope: PhantomData }))
     }
@@ -565,6 +565,15 @@ impl<'s, K: Kind> ArrayOut<'s, Raw<K>> {
     /// A handle of the array with the name of the argument.
     pub fn handle(self, raw: Raw<K>) -> In<'s, K> {
         In { raw, name: self.name, scope: PhantomData }
+    }
+
+    /// The first `count` handles, as the call was given them.
+    ///
+    /// # Errors
+    /// As [`ArrayOut::slice`].
+    pub fn handles(self, count: i64) -> Result<impl Iterator<Item = In<'s, K>> + Clone> {
+        let handles: &'s [Raw<K>] = self.slice(count)?;
+        Ok(handles.iter().map(move |raw| self.handle(*raw)))
     }
 }
 

@@ -11,7 +11,7 @@ use tutti_core::info::Info as Entries;
 use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::lifecycle;
 use tutti_core::process::{Process, name_of};
-use tutti_core::{floating_point, progress, progress_thread, session, trace_file};
+use tutti_core::{progress, progress_thread, session, trace_file};
 
 use super::memory::process;
 use crate::entry::Call;
@@ -287,8 +287,15 @@ pub fn wtick() -> c_double {
     seconds(clock(libc::clock_getres))
 }
 
+/// Converts a time without rounding, so that no floating-point exception flag of the program is set: an
+/// integer below 2^53 times a power of two. Times are rounded down to 2^-33 s, from 2^20 s on to what the
+/// 53 bits of a `double` hold.
 fn seconds(time: libc::timespec) -> c_double {
-    floating_point::isolated(|| time.tv_sec as c_double + time.tv_nsec as c_double * 1e-9)
+    let (whole, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
+    let fraction_bits = u64::from(whole.leading_zeros()).saturating_sub(11).min(33);
+    let scaled = (whole << fraction_bits) | ((nanoseconds << fraction_bits) / 1_000_000_000);
+    let unit = f64::from_bits((1023 - fraction_bits) << 52);
+    scaled as c_double * unit
 }
 
 fn clock(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int) -> libc::timespec {
@@ -307,6 +314,24 @@ mod tests {
         let list = |texts: &[&str]| enumerate(texts.iter().map(|text| text.to_string()));
         assert_eq!(list(&["b", "a", "b"]), "a; b (2 times)");
         assert_eq!(list(&["1", "2", "3", "4", "5", "6", "7"]), "1; 2; 3; 4; 5; and 2 more kinds");
+    }
+
+    #[test]
+    fn times_are_seconds() {
+        let check = |tv_sec, tv_nsec, expected: f64, precision: f64| {
+            let got = seconds(libc::timespec { tv_sec, tv_nsec });
+            assert!((0.0..=precision).contains(&(expected - got)), "{tv_sec} s {tv_nsec} ns: {got}");
+        };
+        let fine = 1.2e-10;
+        check(0, 0, 0.0, 0.0);
+        check(0, 1, 1e-9, fine);
+        check(0, 999_999_999, 0.999_999_999, fine);
+        check(5, 500_000_000, 5.5, 0.0);
+        check((1 << 20) - 1, 250_000_000, ((1 << 20) - 1) as f64 + 0.25, 0.0);
+        check(1 << 31, 750_000_000, (1u64 << 31) as f64 + 0.75, 0.0);
+        check(1 << 40, 500_000_000, (1u64 << 40) as f64 + 0.5, 0.0);
+        // Times never go back where the precision changes.
+        assert!(seconds(libc::timespec { tv_sec: (1 << 20) - 1, tv_nsec: 999_999_999 }) < (1 << 20) as f64);
     }
 
     #[test]

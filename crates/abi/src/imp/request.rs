@@ -185,35 +185,50 @@ fn active(call: &Call, requests: ArrayOut<MPI_Request>, count: i64) -> Result<Ve
     Ok(found)
 }
 
-/// The places of `active` requests that are over; moves messages once if there is none.
-fn over(call: &mut Call, active: &[(usize, RequestId)]) -> Result<Vec<(usize, RequestId)>> {
+/// The places of requests that are complete, after progress once if there are none. `None` if no request is
+/// active.
+fn over<'s>(
+    call: &mut Call,
+    handles: impl Iterator<Item = In<'s, Request>> + Clone,
+) -> Result<Option<Vec<(usize, RequestId)>>> {
     let process = process()?;
-    for look in 0..2 {
-        let complete: Vec<_> = active
-            .iter()
-            .copied()
-            .filter(|(_, id)| completion::is_complete(&call.held, process, *id).unwrap_or(true))
-            .collect();
-        if !complete.is_empty() || look == 1 {
-            return Ok(complete);
+    let mut has_looked = false;
+    loop {
+        let mut complete = Vec::new();
+        let mut is_any_running = false;
+        for (place, handle) in handles.clone().enumerate() {
+            let Some(id) = id_of(handle)? else { continue };
+            match completion::stage(&call.held, process, id)? {
+                Stage::Over => complete.push((place, id)),
+                Stage::Running => is_any_running = true,
+                Stage::Inactive => {}
+            }
         }
-        progress::poll(&mut call.held, process);
+        if complete.is_empty() && !is_any_running {
+            return Ok(None);
+        }
+        if !complete.is_empty() || has_looked || !progress::poll(&mut call.held, process) {
+            return Ok(Some(complete));
+        }
+        has_looked = true;
     }
-    Ok(Vec::new())
 }
 
-/// Whether all of `active` are over, after one look at what has arrived if need be: also when some are over,
-/// since the others need it.
-fn all_over_soon(call: &mut Call, active: &[(usize, RequestId)]) -> Result<bool> {
+/// Returns true if all of these requests are complete or inactive. Makes progress at most once, at the first
+/// incomplete request.
+fn are_all_over<'s>(call: &mut Call, handles: impl Iterator<Item = In<'s, Request>>) -> Result<bool> {
     let process = process()?;
-    let all_over = |call: &Call| {
-        active.iter().all(|(_, id)| completion::is_complete(&call.held, process, *id).unwrap_or(true))
-    };
-    if all_over(call) {
-        return Ok(true);
+    let mut has_looked = false;
+    for handle in handles {
+        let Some(id) = id_of(handle)? else { continue };
+        while completion::stage(&call.held, process, id)? == Stage::Running {
+            if has_looked || !progress::poll(&mut call.held, process) {
+                return Ok(false);
+            }
+            has_looked = true;
+        }
     }
-    progress::poll(&mut call.held, process);
-    Ok(all_over(call))
+    Ok(true)
 }
 
 /// Waits until at least one of `active` is over.
@@ -245,8 +260,10 @@ pub fn waitany(
         return index.set(MPI_UNDEFINED);
     }
     wait_for_any(call, &active)?;
-    let complete = over(call, &active)?;
-    finish_one(call, complete[0], requests.slice(count.into())?, index, status)
+    let complete =
+        over(call, requests.handles(count.into())?)?.and_then(|complete| complete.first().copied());
+    let first = complete.expect("a wait for any request ends when one is complete");
+    finish_one(call, first, requests.slice(count.into())?, index, status)
 }
 
 /// MPI_Testany.
@@ -344,8 +361,7 @@ pub fn testall(
 ) -> Result<()> {
     flag.check()?;
     let handles = requests.slice(count.into())?;
-    let active = active(call, requests, count.into())?;
-    if !all_over_soon(call, &active)? {
+    if !are_all_over(call, requests.handles(count.into())?)? {
         return flag.set_flag(false);
     }
     flag.set_flag(true)?;
@@ -376,7 +392,15 @@ pub fn waitsome(
         return outcount.set(MPI_UNDEFINED);
     }
     wait_for_any(call, &active)?;
-    finish_some(call, &active, incount, requests, outcount, indices, statuses)
+    let complete = over(call, requests.handles(incount.into())?)?.unwrap_or_default();
+    finish_some(
+        call,
+        &complete,
+        requests.slice(incount.into())?,
+        outcount,
+        indices.slice(incount.into())?,
+        statuses,
+    )
 }
 
 /// MPI_Testsome.
@@ -389,25 +413,27 @@ pub fn testsome(
     statuses: Statuses,
 ) -> Result<()> {
     outcount.check()?;
-    let active = active(call, requests, incount.into())?;
-    if active.is_empty() {
+    let Some(complete) = over(call, requests.handles(incount.into())?)? else {
         return outcount.set(MPI_UNDEFINED);
-    }
-    finish_some(call, &active, incount, requests, outcount, indices, statuses)
+    };
+    finish_some(
+        call,
+        &complete,
+        requests.slice(incount.into())?,
+        outcount,
+        indices.slice(incount.into())?,
+        statuses,
+    )
 }
 
 fn finish_some(
     call: &mut Call,
-    active: &[(usize, RequestId)],
-    incount: c_int,
-    requests: ArrayOut<MPI_Request>,
+    complete: &[(usize, RequestId)],
+    handles: &mut [MPI_Request],
     outcount: Out<c_int>,
-    indices: ArrayOut<c_int>,
+    indices: &mut [c_int],
     statuses: Statuses,
 ) -> Result<()> {
-    let complete = over(call, active)?;
-    let indices = indices.slice(incount.into())?;
-    let handles = requests.slice(incount.into())?;
     let mut failed = Failed::new();
     for (position, (place, id)) in complete.iter().enumerate() {
         let finished = finish(call, *id, statuses.at(position))?;
@@ -504,20 +530,6 @@ pub fn get_status(call: &mut Call, request: In<Request>, flag: Out<c_int>, statu
     flag.set_flag(seen.is_some())
 }
 
-/// The requests of an input array that are neither null nor inactive.
-fn active_inputs(call: &Call, requests: Array<MPI_Request>, count: c_int) -> Result<Vec<(usize, RequestId)>> {
-    let process = process()?;
-    let mut found = Vec::new();
-    for (place, handle) in requests.handles(count.into())?.enumerate() {
-        if let Some(id) = id_of(handle)?
-            && !completion::is_inactive(&call.held, process, id)?
-        {
-            found.push((place, id));
-        }
-    }
-    Ok(found)
-}
-
 /// MPI_Request_get_status_any.
 pub fn get_status_any(
     call: &mut Call,
@@ -527,13 +539,13 @@ pub fn get_status_any(
     flag: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
-    let active = active_inputs(call, requests, count)?;
-    let complete = over(call, &active)?;
-    flag.set_flag(active.is_empty() || !complete.is_empty())?;
+    let Some(complete) = over(call, requests.handles(count.into())?)? else {
+        status.set_empty();
+        flag.set_flag(true)?;
+        return index.set(MPI_UNDEFINED);
+    };
+    flag.set_flag(!complete.is_empty())?;
     let Some((place, id)) = complete.first() else {
-        if active.is_empty() {
-            status.set_empty();
-        }
         return index.set(MPI_UNDEFINED);
     };
     if let Some(seen) = peek(call, *id, status)? {
@@ -550,8 +562,7 @@ pub fn get_status_all(
     flag: Out<c_int>,
     statuses: Statuses,
 ) -> Result<()> {
-    let active = active_inputs(call, requests, count)?;
-    if !all_over_soon(call, &active)? {
+    if !are_all_over(call, requests.handles(count.into())?)? {
         return flag.set_flag(false);
     }
     for (place, handle) in requests.handles(count.into())?.enumerate() {
@@ -578,11 +589,9 @@ pub fn get_status_some(
     indices: ArrayOut<c_int>,
     statuses: Statuses,
 ) -> Result<()> {
-    let active = active_inputs(call, requests, incount)?;
-    if active.is_empty() {
+    let Some(complete) = over(call, requests.handles(incount.into())?)? else {
         return outcount.set(MPI_UNDEFINED);
-    }
-    let complete = over(call, &active)?;
+    };
     let indices = indices.slice(incount.into())?;
     for (position, (place, id)) in complete.iter().enumerate() {
         indices[position] = *place as c_int;
