@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::limits::{
     AGAIN, HELD_FOR_MOST_NS, HELD_FOR_NS, HELD_NS, Limits, NOBODY_NS, SHARED_FOR_MOST_NS, SHARED_FOR_NS,
+    SLOW_YIELD_NS,
 };
 
 /// What threads of a process have seen.
@@ -20,6 +21,8 @@ pub struct Contention {
     sharing: Sighting,
     /// Somebody computes here.
     holding: Sighting,
+    /// Duration of the fastest yield so far, in nanoseconds.
+    least_ns: AtomicU64,
 }
 
 /// Until when something is taken to go on that was seen.
@@ -49,6 +52,7 @@ impl Contention {
             shared: AtomicU32::new(limits.is_crowded.into()),
             sharing: Sighting::default(),
             holding: Sighting::default(),
+            least_ns: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -65,6 +69,14 @@ impl Contention {
         until_ns != 0 && now_ns() < until_ns
     }
 
+    /// Returns true if nobody took a processor that was given away for `took_ns`. In virtual machines a yield is
+    /// slow though nobody takes the processor: three times the fastest yield counts as one of these.
+    pub fn is_nobody(&self, took_ns: u64) -> bool {
+        let least_ns = self.least_ns.load(Relaxed);
+        let limit_ns = if least_ns <= SLOW_YIELD_NS { NOBODY_NS.max(3 * least_ns) } else { NOBODY_NS };
+        took_ns < limit_ns
+    }
+
     /// Whether somebody computed on a processor that was given away from `begun_ns` to `ended_ns`.
     #[inline]
     pub fn was_held(begun_ns: u64, ended_ns: u64) -> bool {
@@ -74,7 +86,10 @@ impl Contention {
     /// The processor was given away from `begun_ns` to `ended_ns`.
     pub fn given(&self, begun_ns: u64, ended_ns: u64) {
         let took_ns = ended_ns.saturating_sub(begun_ns);
-        if took_ns < NOBODY_NS {
+        if took_ns < self.least_ns.load(Relaxed) {
+            self.least_ns.store(took_ns, Relaxed);
+        }
+        if self.is_nobody(took_ns) {
             if self.is_shared() && ended_ns >= self.sharing.until_ns.load(Relaxed) {
                 self.shared.store(self.is_crowded.into(), Relaxed);
             }
@@ -119,6 +134,21 @@ mod tests {
         check(2, &[3000], (false, true, 10));
         check(2, &[3000, 3000, 3000], (false, true, 40));
         check(2, &[3000; 20], (false, true, 640));
+    }
+
+    #[test]
+    fn slow_yields_of_a_virtual_machine_are_not_taken_for_others() {
+        let check = |yields: &[u64], expected: bool| {
+            let contention = Contention::new(&Limits::new(&Config::default(), 2, 2, false));
+            yields.iter().for_each(|took_ns| contention.given(1_000_000, 1_000_000 + took_ns));
+            assert_eq!(contention.is_shared(), expected, "{yields:?}");
+        };
+        check(&[1200], true);
+        check(&[300, 1200], true);
+        check(&[500, 1200], false);
+        check(&[500, 1600], true);
+        // Nobody is met so soon, where others take the processor each time.
+        check(&[900, 1200], true);
     }
 
     #[test]

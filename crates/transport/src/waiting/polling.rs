@@ -12,9 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::contention::Contention;
-use super::limits::{
-    BETWEEN_NS, NAP, NOBODY_A_LOOK, NOBODY_NS, POLLS_BETWEEN, POLLS_FREE, POLLS_SHARED, TIRED_NS,
-};
+use super::limits::{BETWEEN_NS, NAP, NOBODY_A_LOOK, POLLS_BETWEEN, POLLS_FREE, POLLS_SHARED, TIRED_NS};
 
 /// What to do before the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +73,7 @@ impl Polling {
     pub fn given(&self, contention: &Contention, begun_ns: u64, ended_ns: u64) {
         contention.given(begun_ns, ended_ns);
         self.last_ns.store(ended_ns, Relaxed);
-        let is_nobody = ended_ns.saturating_sub(begun_ns) < NOBODY_NS;
+        let is_nobody = contention.is_nobody(ended_ns.saturating_sub(begun_ns));
         self.nobody.store(if is_nobody { self.nobody.load(Relaxed).saturating_add(1) } else { 0 }, Relaxed);
     }
 
@@ -167,8 +165,8 @@ mod tests {
             yields
         };
         assert_eq!(give(6, 300), 4);
-        assert_eq!(give(10_000, 300), 370);
-        assert!(give(100, 2000) > 100 - 32);
+        assert_eq!(give(10_000, 300), 276);
+        assert!(give(100, 2000) > 100 - 70);
         assert_eq!(give(100, 2000), 100);
     }
 
