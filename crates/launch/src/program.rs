@@ -62,7 +62,7 @@ pub struct HostJob {
     pub world: Vec<u32>,
     /// For each local rank, the index of its program.
     pub program_of: Vec<usize>,
-    /// The programs; those that have no rank here stay `None`.
+    /// The programs. `None`: it has no rank here, or the job goes on from a checkpoint.
     pub programs: Vec<Option<Ready>>,
     /// The settings, read from the environment of the first program.
     pub config: Config,
@@ -452,7 +452,8 @@ fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) 
 
 impl HostJob {
     /// What host `host` has to start. `is_here`: this process is mpirun's own, so that programs start in its
-    /// directory unless they name one.
+    /// directory unless they name one. Programs of a job that goes on from a checkpoint are not looked for:
+    /// the image of a rank names the file and the directory, wherever mpirun is called.
     ///
     /// # Errors
     /// The first thing that this host lacks.
@@ -475,7 +476,7 @@ impl HostJob {
             let variables = environment::from_bytes(&program.variables);
             let settings = environment::config(&variables).map_err(usage)?;
             config.get_or_insert(settings);
-            let is_used = program_of.contains(&index);
+            let is_used = program_of.contains(&index) && info.restart.is_none();
             let ready = is_used.then(|| locate(program, &info, variables, is_here)).transpose()?;
             if let Some(ready) = ready.as_ref().filter(|_| info.ranks_of(index) > 1) {
                 refuse_foreign(ready, config.as_ref())?;
@@ -486,12 +487,12 @@ impl HostJob {
         Ok(HostJob { info, placement, host, world, program_of, programs, config })
     }
 
-    /// The program of a local rank.
+    /// The program of a local rank that is started.
     ///
     /// # Panics
-    /// If there is no such rank: a bug of the caller.
+    /// If there is no such rank, or the job goes on from a checkpoint: a bug of the caller.
     pub fn program(&self, local: u32) -> &Ready {
-        self.programs[self.program_of[local as usize]].as_ref().expect("located because this rank runs it")
+        self.programs[self.program_of[local as usize]].as_ref().expect("located because this rank starts it")
     }
 }
 
