@@ -144,25 +144,44 @@ pub fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
     io::pipe().map_err(|error| refusal::of("pipe2", error))
 }
 
+/// Returns how many bytes wait in a pipe or a socket; either end of a pipe tells.
+///
+/// # Errors
+/// What the system reports.
+pub fn waiting_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: waiting is writable.
+    check("ioctl", unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &mut waiting) })?;
+    Ok(usize::try_from(waiting).unwrap_or(0))
+}
+
+/// Returns true if nothing waits in a pipe or a socket and nothing can come: its writers have gone.
+pub fn has_ended(fd: BorrowedFd<'_>) -> bool {
+    let mut watched = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one entry, as stated; the kernel writes only into it.
+    let is_told = unsafe { libc::poll(&mut watched, 1, 0) == 1 };
+    is_told
+        && watched.revents & (libc::POLLHUP | libc::POLLRDHUP) != 0
+        && waiting_bytes(fd).is_ok_and(|waiting| waiting == 0)
+}
+
 /// What is in a pipe, which stays there; `end` is the one to read from.
 ///
 /// # Errors
 /// What the system reports.
 pub fn peek_pipe(end: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     use std::io::Read;
-    let mut held = 0;
-    // SAFETY: held is writable.
-    check("ioctl", unsafe { libc::ioctl(end.as_raw_fd(), libc::FIONREAD, &mut held) })?;
-    if held <= 0 {
+    let held = waiting_bytes(end)?;
+    if held == 0 {
         return Ok(Vec::new());
     }
     let (mut reader, writer) = pipe()?;
     // SAFETY: plain system calls on open descriptors. A pipe that cannot be made as large holds less, which
     // is found.
     let copied = unsafe {
-        libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, held.max(4096));
+        libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, held.clamp(4096, i32::MAX as usize) as i32);
         let flags = libc::SPLICE_F_NONBLOCK;
-        libc::tee(end.as_raw_fd(), writer.as_raw_fd(), held as usize, flags)
+        libc::tee(end.as_raw_fd(), writer.as_raw_fd(), held, flags)
     };
     if copied != held as isize {
         return Err(io::Error::other(format!("a pipe with {held} bytes cannot be copied")));
