@@ -5,7 +5,9 @@
 
 use std::ffi::OsString;
 
-use crate::request::Request;
+use tutti_checkpoint::input::RestartInput;
+
+use crate::request::{self, Program, Request};
 
 pub mod foreign;
 mod help;
@@ -71,15 +73,22 @@ fn check_checkpoints(request: &Request) -> Result<(), String> {
     if is_asked && said.directory.is_none() && said.restart.is_none() {
         return Err("checkpoints need a place: --checkpoint-dir DIR".to_string());
     }
+    if said.input == RestartInput::Rest && (said.restart.is_none() || said.restarts > 0) {
+        // The rest is read once: a second restart from the same checkpoint would find less.
+        return Err("--restart-input rest is for --restart without --restart-on-failure".to_string());
+    }
     Ok(())
 }
 
-/// Refuses options of io-servers without `--io-servers`.
+/// Refuses options of io-servers without `--io-servers`, and checkpoints with them.
 fn check_servers(request: &Request) -> Result<(), String> {
     let usual = Request::default().io_servers;
     let said = &request.io_servers;
     if said.count == 0 && (said.root != usual.root || said.mode != usual.mode) {
         return Err("--io-root and --io-mode are for the servers of --io-servers N".to_string());
+    }
+    if said.count > 0 && request.checkpoints.directory.is_some() {
+        return Err(format!("--checkpoint-dir: {}", request::NO_CHECKPOINT_OF_SERVERS));
     }
     Ok(())
 }
@@ -265,6 +274,10 @@ mod tests {
         check_refused("--checkpoint-on KILL --checkpoint-dir d a", "one of HUP, INT");
         check_refused("--restart d a", "no other can be named");
         check_refused("--restart-files some --restart d", "truncate, keep or refuse");
+        check_refused("--io-servers 1 --checkpoint-dir d a", "has I/O servers (--io-servers)");
+        check_refused("--restart-input all --restart d", "continue or rest is needed");
+        check_refused("--restart-input rest a", "is for --restart without");
+        check_refused("--restart-input rest --restart d --restart-on-failure 1", "is for --restart without");
         check_refused("--rank-by slot:moon a", "modifier moon");
         check_refused("--display map:moon a", "modifier moon");
         check_refused("--runtime-options donotlaunch=perhaps a", "true or false is needed");

@@ -9,8 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tutti_base::config::{CheckpointPacking, CheckpointWriting, Config, ForeignMpi, Tune};
+use tutti_base::config::{CheckpointPacking, CheckpointWriting, Config, ForeignMpi, Offload, Tune};
 use tutti_base::{Placement, PortRange};
+use tutti_checkpoint::input::Resumption;
 use tutti_checkpoint::pace::{Packed, Writing};
 use tutti_sys::{cpu, files, job, process, refusal};
 use tutti_topo::Machine;
@@ -79,6 +80,8 @@ pub struct JobPlan {
     pub secret: job::Secret,
     /// They run as long as this is there.
     pub io_servers: Option<io_servers::Running>,
+    /// What becomes of the standard input before the ranks get it.
+    pub resumption: Resumption,
 }
 
 /// Why a request cannot be run.
@@ -114,8 +117,9 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
             Some(spawned) => spawned.variables.clone(),
             None => std::env::vars_os().collect(),
         };
-        let (mut variables, settings) =
+        let (mut variables, mut settings) =
             environment::of_program(inherited.into_iter(), request, program).map_err(usage)?;
+        do_without_offload(request, &mut settings, &mut variables);
         if let Some(directory) = &own_directory {
             environment::add_library_path(&mut variables, directory, program);
         }
@@ -165,7 +169,16 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
-    Ok(JobPlan { info, here, secret, io_servers })
+    Ok(JobPlan { info, here, secret, io_servers, resumption: Resumption::AsGiven })
+}
+
+/// Switches collectives in the kernel off in a job that was started to write checkpoints, unless the user has
+/// switched them on: operations that the kernel has begun are in no rank's memory.
+fn do_without_offload(request: &Request, settings: &mut Config, variables: &mut Variables) {
+    if settings.collectives.offload == Offload::Auto && request.checkpoints.directory.is_some() {
+        settings.collectives.offload = Offload::Off;
+        variables.insert("TUTTI_OFFLOAD".into(), "off".into());
+    }
 }
 
 /// Refuses a trace that rank 0 could not write at the end, if it runs on this host.

@@ -106,6 +106,9 @@ impl Found {
         let known = std::fs::metadata(&path).map_err(|error| format!("descriptor {number}: {error}"))?;
         let identity = (known.dev(), known.ino());
         let role = roles.iter().find(|(role, _)| *role == identity).map(|(_, role)| *role);
+        // A program may open the file by itself that is its standard input, too.
+        let is_input = |role: &Role| *role != Role::Input || !known.is_file() || is_shared(pid, number, link);
+        let role = role.filter(is_input);
         let kind = match role {
             Some(role) => OpenKind::Role(role),
             None => self.kind(pid, number, link, info, flags, identity)?,
@@ -203,13 +206,18 @@ fn octal(info: &str, name: &str) -> Option<i32> {
 
 /// Whether this process has it open too: then it comes from whoever started it.
 fn is_from_outside(pid: i32, number: i32, link: &[u8]) -> bool {
+    let is_plain = link.starts_with(b"/") && !link.starts_with(b"/dev/");
+    !is_plain && is_shared(pid, number, link)
+}
+
+/// Returns true if this process has the same open file, with the same offset.
+fn is_shared(pid: i32, number: i32, link: &[u8]) -> bool {
     let own = std::process::id() as i32;
     let is_same = |&fd: &i32| {
         std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|it| it.as_os_str().as_bytes() == link)
             && tracee::same_open_file((own, fd), (pid, number))
     };
-    let is_plain = link.starts_with(b"/") && !link.starts_with(b"/dev/");
-    !is_plain && numbers(own).is_ok_and(|numbers| numbers.iter().any(is_same))
+    numbers(own).is_ok_and(|numbers| numbers.iter().any(is_same))
 }
 
 /// What has no inode of its own.
