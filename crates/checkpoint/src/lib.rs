@@ -9,7 +9,7 @@
 //! |---|---|
 //! | the objects that ranks map and share (memfd) | the launcher: filled anew, inherited |
 //! | descriptors, by role: outputs, input, the way to ask | the launcher gives new ones, at the old numbers |
-//! | files, eventfd, epoll, pipes between ranks | the launcher, as the kernel said; files are cut back |
+//! | files, eventfd, epoll, timerfd, signalfd, pipes between ranks | the launcher, as the kernel said; files are cut back |
 //! | userfaultfd, /proc/self | the process itself, by the plan of its restorer |
 //! | numbers of processes in records | stay, as names, looked up at the system call (`tutti_sys::kept`) |
 //! | numbers of threads in the C library | the restorer, where the kernel clears them at a thread's end |
