@@ -110,7 +110,7 @@ test-hosts: python
 stress: python
 	build/python/bin/python -m pytest -q tests/cases/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
 	CYCLES=20000 TIMES=20000 build/python/bin/python -m pytest -q tests/cases/test_resources.py
-	INSTANTS=50 KILLS=60 build/python/bin/python -m pytest -q tests/cases/test_checkpoint.py
+	INSTANTS=50 KILLS=60 build/python/bin/python -m pytest -q tests/cases/test_checkpoint.py tests/cases/test_checkpoint_streams.py
 	PIECES=1000000 OPERATIONS=200000 build/python/bin/python -m pytest -q tests/cases/test_files_right.py
 	PROPTEST_CASES=40000 $(CARGO) test --release --quiet -p tutti-io random_transfers
 	KILLS=200 build/python/bin/python -m pytest -q tests/cases/test_io_kills.py

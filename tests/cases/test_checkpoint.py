@@ -367,3 +367,51 @@ def test_what_cannot_be_kept_is_named_and_the_job_runs_on(mpi, place, gate, tmp_
     gate.open()
     outcome = job.wait(PATIENCE)
     assert outcome.status == 0, outcome
+
+
+def test_a_restart_works_in_any_directory_and_without_its_first_path(mpi, place, gate, tmp_path):
+    """The program was named relative to the directory of the first mpirun, and is found by the checkpoint."""
+    program = Path(shutil.copy(mpi.compile("kept.c"), tmp_path / "relative"))
+    expected, _ = reference(mpi, program, 2, 200, "all")
+    words = [mpi.mpirun, "-n", 2, "./relative", 200, "all"]
+    job = Job(words, {**mpi.env, **gate.env}, cwd=tmp_path)
+    assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
+    keep_and_stop(mpi, job, place)
+    gate.open()
+    for directory in "/", tmp_path:
+        outcome = restart(mpi, place, job, cwd=directory).wait(PATIENCE)
+        assert ends_right(outcome, expected), outcome
+    outcome = restart(mpi, os.path.relpath(place, "/usr/bin"), job, cwd="/usr/bin").wait(PATIENCE)
+    assert ends_right(outcome, expected), outcome
+    # Only the file itself is needed.
+    program.unlink()
+    outcome = restart(mpi, place, job, cwd="/").wait(PATIENCE)
+    assert outcome.status == 3 and str(program) in outcome.err, outcome
+
+
+@pytest.mark.parametrize("words", [["-n", 5], ["-n", 2], ["--map-by", "core"], ["-wdir", "/"], ["-x", "A=1"]])
+def test_a_restart_refuses_what_it_cannot_honour(mpi, place, words):
+    outcome = mpi.run_words([*words, "--restart", place])
+    told = f"option {words[0]}: --restart goes on with the ranks"
+    assert outcome.status == 2 and told in outcome.err, outcome
+
+
+def test_one_job_at_a_time_writes_into_a_directory(mpi, place, gate):
+    """Two restarts of one set: the second is told who has the directory, at its start or at its checkpoint."""
+    program = mpi.compile("kept.c")
+    job = make_sets(mpi, place, gate, 2, program, 200, "all", sets=1)
+    first = restart(mpi, place, job, "--checkpoint-every", "0.2s")
+    until_kept(first, place, newest(place))
+    in_use = f"{place} is in use: mpirun {first.process.pid} on "
+    # With another mark: at its end all processes of its own are killed.
+    outcome = mpi.run_words(["--checkpoint-every", "0.2s", "--restart", place])
+    assert outcome.status == 2 and in_use in outcome.err, outcome
+    other = restart(mpi, place, job)
+    done = keep(mpi, other)
+    assert done.returncode == 1 and in_use in done.stderr and "the job runs on" in done.stderr, done
+    gate.open()
+    assert [each.process.wait(PATIENCE) for each in (first, other)] == [0, 0]
+    for each in first, other:
+        outcome = each.wait(PATIENCE)
+        assert outcome.status == 0 and checksum(outcome.out), outcome
+    assert not (place / ".lock").exists()

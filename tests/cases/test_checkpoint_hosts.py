@@ -6,9 +6,10 @@ import time
 
 import pytest
 
+from daemons import Daemons
 from hosts import Cluster, Testbed, refusal
-from keeping import PATIENCE, Gate, ends_kept, ends_right, instants
-from keeping_hosts import begin, keep, lasting_on, restart
+from keeping import PATIENCE, Gate, ends_kept, ends_right, instants, kept
+from keeping_hosts import ask, begin, keep, lasting_on, restart
 
 # Connections as they come: from the start, after some messages, none at all.
 WAYS = {"static": {"TUTTI_CONNECTIONS": "static"}, "on demand": {"TUTTI_CONNECT_MESSAGES": "3"},
@@ -66,3 +67,67 @@ def test_a_job_of_four_hosts_goes_on(beds, place, shared, way):
     outcome = restart(first, place, job, first.testbed.hosts).wait(PATIENCE)
     assert ends_right(outcome, expected) and not outcome.err, outcome
     assert not first.testbed.idle(seconds=60) and not second.testbed.idle(seconds=60)
+
+
+def test_a_job_beside_netd_is_kept(beds, place, shared):
+    """By default it does without netd if it was started to write checkpoints; otherwise the message names netd."""
+    cluster = Cluster(beds[0].name, beds[0].testbed, 1)
+    gate = Gate(shared / f"gate-{time.time_ns()}")
+    program = cluster.compile("kept.c")
+    rounds, expected, _ = lasting_on(cluster, program, ranks=2)
+    daemons = Daemons(cluster.testbed, ())
+    try:
+        job = begin(cluster, program, (rounds, "all"), place, env=gate.env, ranks=2)
+        assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
+        ends_kept(keep(cluster, job, "--stop"), job)
+        gate.open()
+        outcome = restart(cluster, place, job, cluster.testbed.hosts[:2]).wait(PATIENCE)
+        assert ends_right(outcome, expected), outcome
+        gate.close()
+        words = [cluster.mpirun, *cluster.place(2), "-n", 2, program, rounds, "all"]
+        job = cluster.launch(words, env=gate.env)
+        assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
+        done = kept(lambda: ask(cluster, job, "--dir", shared / "beside"), job)
+        assert done.returncode == 1 and "a connection of Tutti's own with `tutti netd`" in done.stderr, done
+        gate.open()
+        outcome = job.wait(PATIENCE)
+        assert ends_right(outcome, expected), outcome
+    finally:
+        daemons.end()
+
+
+# Adds the numbers that it reads, one a line; waits for a file in the middle, and at the end.
+SUMS = """
+import os, sys, time
+def wait():
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.005)
+total, last = 0, int(sys.argv[2])
+for line in sys.stdin:
+    total += int(line)
+    if int(line) == last // 2:
+        print("half", flush=True)
+        wait()
+wait()
+print("sum", total, flush=True)
+"""
+
+
+def test_the_input_of_a_rank_on_another_host_is_continued(beds, place, shared):
+    """What mpirun has read ahead and the rank has not is read again."""
+    cluster, last = Cluster(beds[0].name, beds[0].testbed, 1), 100000
+    gate, program, file = Gate(shared / f"gate-{time.time_ns()}"), shared / "sums.py", shared / "numbers"
+    program.write_text(SUMS)
+    file.write_text("".join(f"{number}\n" for number in range(1, last + 1)))
+    words = [cluster.mpirun, *cluster.place(2), "--stdin", 1, "--checkpoint-dir", place, "-n", 2, "python3",
+             program, gate.path, last]
+    with file.open() as stdin:
+        job = cluster.launch(words, stdin=stdin)
+        assert job.until(lambda out, err: "half" in out, PATIENCE), job.errors()
+        ends_kept(keep(cluster, job, "--stop"), job)
+    gate.open()
+    where = ["--agent", cluster.testbed.agent, "--host", ",".join(cluster.testbed.hosts[:2])]
+    with file.open() as stdin:
+        words = [cluster.mpirun, *where, "--restart", place]
+        outcome = cluster.launch(words, stdin=stdin, mark=job.mark).wait(PATIENCE)
+    assert outcome.status == 0 and f"sum {last * (last + 1) // 2}" in outcome.out, outcome

@@ -98,16 +98,17 @@ def locked(path):
 
 
 class Job:
-    """A running job; its output goes to files, so that nobody has to read it while it runs."""
+    """A running job; its output goes to files, so that nobody has to read it while it runs. `stdout` is another
+    file or pipe for its standard output."""
 
-    def __init__(self, command, env, stdin=subprocess.DEVNULL, cwd=None, mark=None):
+    def __init__(self, command, env, stdin=subprocess.DEVNULL, cwd=None, mark=None, stdout=None):
         # Ranks that are made from a checkpoint have the environment of before: their jobs share a mark.
         self.mark = mark or uuid.uuid4().hex
         self.command = [str(word) for word in command]
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.start = time.monotonic()
         self.process = subprocess.Popen(
-            self.command, env={**env, MARK: self.mark}, stdin=stdin, stdout=self.out, stderr=self.err, cwd=cwd,
+            self.command, env={**env, MARK: self.mark}, stdin=stdin, stdout=stdout or self.out, stderr=self.err, cwd=cwd,
             start_new_session=True, preexec_fn=hang_up_as_usual)
 
     def output(self):

@@ -106,9 +106,9 @@ def ends_kept(done, job):
     assert outcome.status == 0 and not outcome.left, outcome
 
 
-def restart(mpi, place, before, *options):
+def restart(mpi, place, before, *options, **more):
     """The job of a set goes on; `before` is a job that it was."""
-    return Job([mpi.mpirun, *options, "--restart", place], mpi.env, mark=before.mark)
+    return Job([mpi.mpirun, *options, "--restart", place], mpi.env, mark=before.mark, **more)
 
 
 def newest(place):

@@ -163,6 +163,9 @@ pub struct Summary {
     pub connections: Vec<ConnectionEnd>,
     /// Where the daemons of hosts are reached.
     pub addresses: Vec<(u32, SocketAddr)>,
+    /// Of writing, from the host of the rank that reads what mpirun passes on of its standard input: bytes
+    /// that the rank has read, and whether nothing is left.
+    pub input_read: Option<(u64, bool)>,
 }
 
 /// What a daemon has to do.
@@ -243,6 +246,7 @@ impl Member {
                 gathered.files.extend(more.files);
                 gathered.connections.extend(more.connections);
                 gathered.addresses.extend(more.addresses);
+                gathered.input_read = gathered.input_read.or(more.input_read);
             }
             (gathered @ Ok(_), Err(error)) => *gathered = Err(error),
             // The first reason is the one that counts.

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | the objects that ranks map and share (memfd) | the launcher: filled anew, inherited |
 //! | descriptors, by role: outputs, input, the way to ask | the launcher gives new ones, at the old numbers |
-//! | files, eventfd, epoll, pipes between ranks | the launcher, as the kernel said; files are cut back |
+//! | files, eventfd, epoll, timerfd, signalfd, pipes between ranks | the launcher, as the kernel said; files are cut back |
 //! | userfaultfd, /proc/self | the process itself, by the plan of its restorer |
 //! | numbers of processes in records | stay, as names, looked up at the system call (`tutti_sys::kept`) |
 //! | numbers of threads in the C library | the restorer, where the kernel clears them at a thread's end |
@@ -19,16 +19,19 @@
 //! | sockets, child processes, devices, timers of timer_create, filters | nobody: refused by name first |
 //!
 //! The parts: [`coordination`] has the phases of a job as a pure state machine; [`image`] what is kept;
-//! [`sets`] how it becomes whole in one step; [`process`] stops and looks, and makes the copies of ranks from
-//! which is written while they go on; [`pace`] decides whether; [`mod@write`] writes, and writes no block a
-//! second time that has not changed; [`restore`] has the pure function from an image to system
-//! calls, and runs them in a fresh process. [`call`] is how users ask. Deliberately absent: the job, its
-//! hosts and its command line, which are the launcher's.
+//! [`sets`] how it becomes whole in one step, and [`lock`] that one job at a time writes there;
+//! [`process`] stops and looks, and makes the copies of ranks from which is written while they go on;
+//! [`pace`] decides whether; [`mod@write`] writes, and writes no block a second time that has not changed;
+//! [`restore`] has the pure function from an image to system calls, and runs them in a fresh process;
+//! [`input`] says how the standard input is continued. [`call`] is how users ask. Deliberately absent: the
+//! job, its hosts and its command line, which are the launcher's.
 #![deny(unsafe_code)]
 
 pub mod call;
 pub mod coordination;
 pub mod image;
+pub mod input;
+pub mod lock;
 pub mod pace;
 pub mod process;
 pub mod restore;

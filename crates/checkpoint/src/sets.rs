@@ -23,9 +23,10 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::image::ConnectionEnd;
 use crate::image::blocks::FileRecord;
+use crate::input::InputRecord;
 
 /// Version of all formats.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 const MAGIC: &[u8; 8] = b"TUTTICKM";
 const MANIFEST: &str = "manifest";
 /// Whole sets that are kept.
@@ -60,6 +61,8 @@ pub struct Manifest {
     pub files: Vec<FileRecord>,
     /// The ends of all connections between hosts.
     pub connections: Vec<ConnectionEnd>,
+    /// How far the job had read its standard input.
+    pub input: InputRecord,
 }
 
 impl Manifest {
@@ -324,6 +327,7 @@ mod tests {
             job_id: 3,
             files: vec![file],
             connections: Vec::new(),
+            input: InputRecord::default(),
         }
     }
 

@@ -18,7 +18,7 @@ use tutti_sys::speaker;
 
 use crate::connections::{self, Connections};
 use crate::loaded_libraries::InspectionSchedule;
-use crate::outcome::STATUS_USAGE;
+use crate::outcome::{EndReport, STATUS_USAGE};
 use crate::output::{Outputs, Stream};
 use crate::policy::{self, Reported};
 use crate::program::HostJob;
@@ -49,6 +49,7 @@ const TOKEN_INPUT: u64 = 2;
 const TOKEN_SPAWNS: u64 = 3;
 const TOKEN_CHECKPOINT: u64 = 4;
 const TOKEN_CALLS: u64 = 5;
+const TOKEN_INPUT_TARGET: u64 = 6;
 const TOKEN_OUTPUTS: u64 = 16;
 const TOKEN_INQUIRIES: u64 = connections::TOKENS_END;
 const TOKEN_AGENTS: u64 = TOKEN_INQUIRIES + (1 << 32);
@@ -72,7 +73,7 @@ pub struct Given {
     pub killings: Killings,
     /// Takes the table of processes, once.
     pub table: Option<PipeWriter>,
-    /// Takes the [`Outcome`](crate::outcome::Outcome).
+    /// Takes the [`EndReport`].
     pub outcome: PipeWriter,
 }
 
@@ -136,7 +137,8 @@ pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: 
     };
     node.root = Some(Root::new(Arc::clone(&info), request.exit_codes));
     node.here = here;
-    node.checkpoints = checkpoint::Checkpoints::at_root(request.checkpoints.clone());
+    let input = node.observe_input();
+    node.checkpoints = checkpoint::Checkpoints::at_root(request.checkpoints.clone(), input);
     node.checkpoints.calls.listen(&node.poller, TOKEN_CALLS);
     node.time_limit = request.timeout;
     node.prints_timings = request.timings;
@@ -264,9 +266,10 @@ impl Node {
     fn leave(&mut self) -> u8 {
         self.abandon_checkpoint();
         sweep::sweep();
-        let outcome = self.root.as_ref().map(|root| root.outcome.encode()).unwrap_or_default();
+        let outcome = self.root.as_ref().map(|root| root.outcome.clone()).unwrap_or_default();
+        let report = EndReport { outcome, took_input: self.has_taken_input() };
         // A supervisor that is gone restarts nothing.
-        let _ = self.given.outcome.write_all(&outcome);
+        let _ = self.given.outcome.write_all(&report.encode());
         self.root.as_ref().map_or(0, |root| root.policy.status())
     }
 
@@ -319,8 +322,9 @@ impl Node {
         match token {
             TOKEN_CONTROL => self.read_control(),
             TOKEN_CHILD => self.reap(),
-            TOKEN_INPUT if self.root.is_some() => self.read_input(),
-            TOKEN_INPUT => {}
+            TOKEN_INPUT => self.read_input(),
+            // There is room for input again: it is passed on before the next wait.
+            TOKEN_INPUT_TARGET => {}
             TOKEN_SPAWNS => self.take_spawns(),
             TOKEN_CHECKPOINT => self.take_written(),
             TOKEN_CALLS => self.take_calls(),

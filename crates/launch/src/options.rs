@@ -5,7 +5,9 @@
 
 use std::ffi::OsString;
 
-use crate::request::Request;
+use tutti_checkpoint::input::RestartInput;
+
+use crate::request::{self, Program, Request};
 
 pub mod foreign;
 mod help;
@@ -36,7 +38,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
         let text = argument.to_str().filter(|text| text.len() > 1 && text.starts_with('-'));
         match text {
             Some(text) if text != "--" => {
+                let before = decided_at_start(&reading);
                 reading.option(text)?;
+                if decided_at_start(&reading) != before {
+                    reading.decided.get_or_insert_with(|| text.to_string());
+                }
                 if let Some(stop) = reading.stop.take() {
                     return Ok(stop);
                 }
@@ -55,6 +61,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
         reading.finish_program()?;
     } else if !reading.program.command.is_empty() || !reading.request.programs.is_empty() {
         return Err("--restart goes on with the program of the checkpoint: no other can be named".to_string());
+    } else if let Some(option) = &reading.decided {
+        return Err(format!(
+            "option {option}: --restart goes on with the ranks, programs, places, variables and output files of \
+             the checkpoint, which cannot be changed"
+        ));
     }
     check_checkpoints(&reading.request)?;
     check_servers(&reading.request)?;
@@ -65,21 +76,60 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
     }
 }
 
+/// Returns the part of a command line that is decided when a job starts: a restart takes the rest from its
+/// own command line, and refuses options that change this part. A new field belongs to this part unless a
+/// restart honours it, and it is named here.
+fn decided_at_start(reading: &Reading) -> (Request, Program) {
+    let honoured = Request::default();
+    let decided = Request {
+        hosts: honoured.hosts,
+        host_files: honoured.host_files,
+        default_host_files: honoured.default_host_files,
+        is_not_here: honoured.is_not_here,
+        hosts_ascending: honoured.hosts_ascending,
+        tagging: honoured.tagging,
+        display: honoured.display,
+        is_dry: honoured.is_dry,
+        exit_codes: honoured.exit_codes,
+        pid_to: honoured.pid_to,
+        ignored: honoured.ignored,
+        is_strict: honoured.is_strict,
+        timestamp: honoured.timestamp,
+        verbosity: honoured.verbosity,
+        timeout: honoured.timeout,
+        agent: honoured.agent,
+        radix: honoured.radix,
+        interface: honoured.interface,
+        prefix: honoured.prefix,
+        checkpoints: honoured.checkpoints,
+        timings: honoured.timings,
+        ..reading.request.clone()
+    };
+    (decided, reading.program.clone())
+}
+
 fn check_checkpoints(request: &Request) -> Result<(), String> {
     let said = &request.checkpoints;
     let is_asked = said.every.is_some() || said.on_signal.is_some() || said.restarts > 0;
     if is_asked && said.directory.is_none() && said.restart.is_none() {
         return Err("checkpoints need a place: --checkpoint-dir DIR".to_string());
     }
+    if said.input == RestartInput::Rest && (said.restart.is_none() || said.restarts > 0) {
+        // The rest is read once: a second restart from the same checkpoint would find less.
+        return Err("--restart-input rest is for --restart without --restart-on-failure".to_string());
+    }
     Ok(())
 }
 
-/// Refuses options of io-servers without `--io-servers`.
+/// Refuses options of io-servers without `--io-servers`, and checkpoints with them.
 fn check_servers(request: &Request) -> Result<(), String> {
     let usual = Request::default().io_servers;
     let said = &request.io_servers;
     if said.count == 0 && (said.root != usual.root || said.mode != usual.mode) {
         return Err("--io-root and --io-mode are for the servers of --io-servers N".to_string());
+    }
+    if said.count > 0 && request.checkpoints.directory.is_some() {
+        return Err(format!("--checkpoint-dir: {}", request::NO_CHECKPOINT_OF_SERVERS));
     }
     Ok(())
 }
@@ -175,7 +225,7 @@ fn distance(one: &str, two: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Across, Assignment, BindTo, MapBy, Placing, Program, Tagging};
+    use crate::request::{Across, Assignment, BindTo, MapBy, Placing, Tagging};
     use std::path::Path;
     use std::time::Duration;
 
@@ -265,6 +315,10 @@ mod tests {
         check_refused("--checkpoint-on KILL --checkpoint-dir d a", "one of HUP, INT");
         check_refused("--restart d a", "no other can be named");
         check_refused("--restart-files some --restart d", "truncate, keep or refuse");
+        check_refused("--io-servers 1 --checkpoint-dir d a", "has I/O servers (--io-servers)");
+        check_refused("--restart-input all --restart d", "continue or rest is needed");
+        check_refused("--restart-input rest a", "is for --restart without");
+        check_refused("--restart-input rest --restart d --restart-on-failure 1", "is for --restart without");
         check_refused("--rank-by slot:moon a", "modifier moon");
         check_refused("--display map:moon a", "modifier moon");
         check_refused("--runtime-options donotlaunch=perhaps a", "true or false is needed");
@@ -300,6 +354,63 @@ mod tests {
         check("--map-by seq:file=x a", |r| r.assignment = Assignment::Sequence(Some("x".into())));
         check("--map-by pe-list=0-2,5 a", |r| r.placing.cores = vec![0, 1, 2, 5]);
         check("-rankmap (vector,1,0) a", |r| r.assignment = Assignment::Hosts(vec![1, 0]));
+    }
+
+    #[test]
+    fn a_restart_refuses_what_it_cannot_honour() {
+        let check = |line: &str, expected: Option<&str>| match (read(line), expected) {
+            (Ok(_), None) => {}
+            (Err(why), Some(option)) => {
+                let wanted = format!("option {option}: --restart goes on with the ranks");
+                assert!(why.starts_with(&wanted), "{line}: {why}");
+            }
+            (got, expected) => panic!("{line}: {got:?}, not {expected:?}"),
+        };
+        let honoured = [
+            "--host a,b -q",
+            "--hostfile f",
+            "--timeout 9 --verbose",
+            "--tag-output",
+            "--timestamp",
+            "--checkpoint-every 9s",
+            "--restart-files keep",
+            "--agent ssh --radix 0",
+            "--oversubscribe",
+            "--print-all-exitcodes --timings",
+            "--display map",
+            "--checkpoint-dir e",
+            "--nolocal",
+        ];
+        honoured.iter().for_each(|words| check(&format!("{words} --restart d"), None));
+        let fixed = [
+            "-n 5",
+            "-np 2",
+            "--ppn 2",
+            "--map-by core",
+            "--bind-to core",
+            "--rank-by slot",
+            "-wdir /",
+            "--env A 1",
+            "-genv A 1",
+            "-x A=1",
+            "--stdin 1",
+            "--output file=o",
+            "--io-servers 2",
+            "--usize 9",
+            "--nooversubscribe",
+            "--report-bindings",
+            "--debug",
+            "--trace t",
+            "--rankfile f",
+            "--merge-stderr-to-stdout",
+            "--genvnone",
+            "--path /bin",
+        ];
+        for words in fixed {
+            let option = words.split(' ').next();
+            check(&format!("{words} --restart d"), option);
+            check(&format!("--restart d {words}"), option);
+        }
     }
 
     #[test]

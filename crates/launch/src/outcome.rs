@@ -17,6 +17,30 @@ pub enum Outcome {
     Damaged,
 }
 
+/// End of a job, as the process that ran it reports it to its supervisor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndReport {
+    /// What a restart could do about it.
+    pub outcome: Outcome,
+    /// Bytes of the standard input were taken that a restart cannot read again.
+    pub took_input: bool,
+}
+
+impl EndReport {
+    /// As it goes through a pipe.
+    pub fn encode(&self) -> Vec<u8> {
+        [vec![u8::from(self.took_input)], self.outcome.encode()].concat()
+    }
+
+    /// What came through it. Nothing comes of a process that was killed: it may have taken input.
+    pub fn decode(bytes: &[u8]) -> EndReport {
+        match bytes.split_first() {
+            Some((&took, rest)) => EndReport { outcome: Outcome::decode(rest), took_input: took != 0 },
+            None => EndReport { outcome: Outcome::Over, took_input: true },
+        }
+    }
+}
+
 impl Outcome {
     /// As it goes through a pipe.
     pub fn encode(&self) -> Vec<u8> {
@@ -47,6 +71,11 @@ mod tests {
             [Outcome::Over, Outcome::Lost(String::new()), Outcome::Lost("n1".to_string()), Outcome::Damaged]
         {
             assert_eq!(Outcome::decode(&outcome.encode()), outcome);
+            for took_input in [false, true] {
+                let report = EndReport { outcome: outcome.clone(), took_input };
+                assert_eq!(EndReport::decode(&report.encode()), report);
+            }
         }
+        assert!(EndReport::decode(&[]).took_input);
     }
 }

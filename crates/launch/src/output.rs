@@ -91,6 +91,8 @@ struct Source {
     watched: bool,
     /// A file that gets the same.
     copy: Option<File>,
+    /// Bytes that are still taken, once all that could write them has been ended. None: any number.
+    left: Option<usize>,
 }
 
 /// All outputs of a job. Tokens in the poller: `base + 0..2` for the sinks, then the sources.
@@ -153,7 +155,7 @@ impl Outputs {
     fn add_source(&mut self, feed: Feed, stream: Stream, tag: String) -> usize {
         let sink = self.sink_of(stream);
         let number = self.sinks[sink].merger.add(tag);
-        self.sources.push(Source { feed, sink, number, watched: false, copy: None });
+        self.sources.push(Source { feed, sink, number, watched: false, copy: None, left: None });
         self.sources.len() - 1
     }
 
@@ -239,7 +241,8 @@ impl Outputs {
         let Some(source) = self.sources.get_mut(index) else { return };
         let Feed::Pipe(pipe) = &mut source.feed else { return };
         let merger = &mut self.sinks[source.sink].merger;
-        match pipe.read(&mut self.buffer) {
+        let room = source.left.unwrap_or(usize::MAX).min(self.buffer.len());
+        match pipe.read(&mut self.buffer[..room]) {
             Ok(0) => {
                 source.feed = Feed::Closed;
                 merger.close(source.number, now);
@@ -247,6 +250,9 @@ impl Outputs {
             Ok(count) => {
                 let bytes = &self.buffer[..count];
                 merger.feed(source.number, bytes, now);
+                if let Some(left) = &mut source.left {
+                    *left -= count;
+                }
                 if let Some(Err(error)) = source.copy.as_mut().map(|file| file.write_all(bytes)) {
                     source.copy = None;
                     self.failure.get_or_insert(error);
@@ -309,10 +315,15 @@ impl Outputs {
             && self.sinks.iter().all(|sink| sink.pending() == 0 && !sink.merger.holds_reports())
     }
 
-    /// Takes no more from the ranks of this host.
+    /// Takes no more from the ranks of this host than what their pipes hold when this is first called. All
+    /// processes that had the pipes are ended, so more could only come from one that has escaped. What a pipe
+    /// holds waits there as long as the reader of the output is slow. Called again until the pipes are empty.
     pub fn close_sources(&mut self, now: Duration) {
         for number in 0..self.sources.len() {
-            if matches!(self.sources[number].feed, Feed::Pipe(_)) {
+            let source = &mut self.sources[number];
+            let Feed::Pipe(pipe) = &source.feed else { continue };
+            let left = source.left.get_or_insert_with(|| event::waiting_bytes(pipe.as_fd()).unwrap_or(0));
+            if *left == 0 {
                 self.close(number, now);
             }
         }
@@ -431,4 +442,42 @@ impl Sink {
 fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let metadata = File::from(fd.try_clone_to_owned().ok()?).metadata().ok()?;
     Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of a rank's pipe whose writer never closes it: `+N` bytes are written, `r` what is ready is
+    /// read, `c` the sources are closed. Expected: bytes that came through, and whether the source is closed.
+    fn check(steps: &[&str], expected: (usize, bool)) {
+        const BASE: u64 = 16;
+        let (reader, mut writer) = event::pipe().unwrap();
+        let mut outputs = Outputs::to_parent(BASE);
+        outputs.add(reader, Stream::Out, String::new(), None).unwrap();
+        for step in steps {
+            match step.strip_prefix('+') {
+                Some(count) => writer.write_all(&vec![b'\n'; count.parse().unwrap()]).unwrap(),
+                None if *step == "r" => outputs.ready(BASE + 2, Duration::ZERO),
+                None => outputs.close_sources(Duration::ZERO),
+            }
+        }
+        let is_closed = matches!(outputs.sources[0].feed, Feed::Closed);
+        let mut passed = 0;
+        while let Some(bytes) = outputs.take(Stream::Out) {
+            passed += bytes.len();
+        }
+        assert_eq!((passed, is_closed), expected, "{steps:?}");
+    }
+
+    #[test]
+    fn what_a_pipe_holds_is_taken_before_it_is_closed() {
+        check(&["c"], (0, true));
+        check(&["+7", "c"], (0, false));
+        check(&["+7", "c", "r", "c"], (7, true));
+        check(&["+7", "r", "c"], (7, true));
+        // Whoever has escaped and goes on to write is not waited for.
+        check(&["+7", "c", "+7", "r", "c"], (7, true));
+        check(&["+7", "c", "+7", "r", "r"], (7, true));
+    }
 }

@@ -9,8 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tutti_base::config::{CheckpointPacking, CheckpointWriting, Config, ForeignMpi, Tune};
+use tutti_base::config::{CheckpointPacking, CheckpointWriting, Config, ForeignMpi, Offload, Tune};
 use tutti_base::{Placement, PortRange};
+use tutti_checkpoint::input::Resumption;
 use tutti_checkpoint::pace::{Packed, Writing};
 use tutti_sys::{cpu, files, job, process, refusal};
 use tutti_topo::Machine;
@@ -62,7 +63,7 @@ pub struct HostJob {
     pub world: Vec<u32>,
     /// For each local rank, the index of its program.
     pub program_of: Vec<usize>,
-    /// The programs; those that have no rank here stay `None`.
+    /// The programs. `None`: it has no rank here, or the job goes on from a checkpoint.
     pub programs: Vec<Option<Ready>>,
     /// The settings, read from the environment of the first program.
     pub config: Config,
@@ -79,6 +80,8 @@ pub struct JobPlan {
     pub secret: job::Secret,
     /// They run as long as this is there.
     pub io_servers: Option<io_servers::Running>,
+    /// What becomes of the standard input before the ranks get it.
+    pub resumption: Resumption,
 }
 
 /// Why a request cannot be run.
@@ -114,8 +117,9 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
             Some(spawned) => spawned.variables.clone(),
             None => std::env::vars_os().collect(),
         };
-        let (mut variables, settings) =
+        let (mut variables, mut settings) =
             environment::of_program(inherited.into_iter(), request, program).map_err(usage)?;
+        do_without_offload(request, &mut settings, &mut variables);
         if let Some(directory) = &own_directory {
             environment::add_library_path(&mut variables, directory, program);
         }
@@ -165,7 +169,16 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
-    Ok(JobPlan { info, here, secret, io_servers })
+    Ok(JobPlan { info, here, secret, io_servers, resumption: Resumption::AsGiven })
+}
+
+/// Switches collectives in the kernel off in a job that was started to write checkpoints, unless the user has
+/// switched them on: operations that the kernel has begun are in no rank's memory.
+fn do_without_offload(request: &Request, settings: &mut Config, variables: &mut Variables) {
+    if settings.collectives.offload == Offload::Auto && request.checkpoints.directory.is_some() {
+        settings.collectives.offload = Offload::Off;
+        variables.insert("TUTTI_OFFLOAD".into(), "off".into());
+    }
 }
 
 /// Refuses a trace that rank 0 could not write at the end, if it runs on this host.
@@ -452,7 +465,8 @@ fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) 
 
 impl HostJob {
     /// What host `host` has to start. `is_here`: this process is mpirun's own, so that programs start in its
-    /// directory unless they name one.
+    /// directory unless they name one. Programs of a job that goes on from a checkpoint are not looked for:
+    /// the image of a rank names the file and the directory, wherever mpirun is called.
     ///
     /// # Errors
     /// The first thing that this host lacks.
@@ -475,7 +489,7 @@ impl HostJob {
             let variables = environment::from_bytes(&program.variables);
             let settings = environment::config(&variables).map_err(usage)?;
             config.get_or_insert(settings);
-            let is_used = program_of.contains(&index);
+            let is_used = program_of.contains(&index) && info.restart.is_none();
             let ready = is_used.then(|| locate(program, &info, variables, is_here)).transpose()?;
             if let Some(ready) = ready.as_ref().filter(|_| info.ranks_of(index) > 1) {
                 refuse_foreign(ready, config.as_ref())?;
@@ -486,12 +500,12 @@ impl HostJob {
         Ok(HostJob { info, placement, host, world, program_of, programs, config })
     }
 
-    /// The program of a local rank.
+    /// The program of a local rank that is started.
     ///
     /// # Panics
-    /// If there is no such rank: a bug of the caller.
+    /// If there is no such rank, or the job goes on from a checkpoint: a bug of the caller.
     pub fn program(&self, local: u32) -> &Ready {
-        self.programs[self.program_of[local as usize]].as_ref().expect("located because this rank runs it")
+        self.programs[self.program_of[local as usize]].as_ref().expect("located because this rank starts it")
     }
 }
 

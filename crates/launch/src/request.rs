@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tutti_checkpoint::input::RestartInput;
 
 /// How ranks follow one another over the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -186,6 +187,10 @@ pub struct Checkpoints {
     pub restart: Option<(OsString, Option<u64>)>,
     /// What becomes of files.
     pub files: RestartFiles,
+    /// What the standard input of a restart holds.
+    pub input: RestartInput,
+    /// This mpirun holds the lock of the directory.
+    pub is_locked: bool,
 }
 
 /// One program of the job; a job has several when `:` separates them.
@@ -219,6 +224,10 @@ pub struct Spawned {
     /// The environment in the place of that of this process.
     pub variables: Vec<(OsString, OsString)>,
 }
+
+/// Why a job with I/O servers has no checkpoints.
+pub const NO_CHECKPOINT_OF_SERVERS: &str =
+    "the job has I/O servers (--io-servers), and what these hold is in no checkpoint";
 
 /// Servers for the files of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -319,6 +328,8 @@ pub struct Request {
     pub checkpoints: Checkpoints,
     /// Hosts that were lost in this run and are not used again.
     pub lost: Vec<String>,
+    /// An execution of the job that failed took bytes of the standard input that cannot be read again.
+    pub input_taken: bool,
     /// Print when each phase of the start was over.
     pub timings: bool,
     /// What a rank of another job that starts this one has said; nothing for what a user starts.

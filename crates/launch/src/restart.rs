@@ -1,8 +1,11 @@
 //! A job that goes on by itself: when a host is lost or a rank is killed, from its last checkpoint; when that
 //! is damaged, from the one before.
 
+use std::ffi::OsStr;
 use std::path::Path;
+use std::time::Duration;
 
+use tutti_checkpoint::lock::DirectoryLock;
 use tutti_checkpoint::sets::Directory;
 use tutti_sys::refusal;
 
@@ -10,6 +13,21 @@ use crate::outcome::Outcome;
 use crate::program::{self, Refusal};
 use crate::request::Request;
 use crate::{report, supervisor};
+
+/// How long to wait for an mpirun that was killed to leave its directory.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Takes the lock of a directory into which the job is to write checkpoints. It is not taken where it may not
+/// come to that: before the directory exists, and if nothing but a restart is asked for. Then the first
+/// checkpoint takes it.
+fn lock(request: &Request, place: Option<&OsStr>) -> Result<Option<DirectoryLock>, Refusal> {
+    let said = &request.checkpoints;
+    let writes = said.directory.is_some() || said.every.is_some() || said.on_signal.is_some();
+    let place = place.map(Path::new).filter(|place| (writes || said.restarts > 0) && place.is_dir());
+    let Some(place) = place.filter(|_| !request.is_dry) else { return Ok(None) };
+    let lock = DirectoryLock::take(place, std::process::id(), PATIENCE);
+    lock.map(Some).map_err(|error| program::usage(error.to_string()))
+}
 
 /// Runs a job to its end, with as many restarts as the user wants; returns the exit status.
 ///
@@ -29,6 +47,8 @@ pub fn run(mut request: Request) -> Result<u8, Refusal> {
             program::usage(format!("--checkpoint-dir: no checkpoint can be written: {error}"))
         })?;
     }
+    let lock = lock(&request, place.as_deref())?;
+    request.checkpoints.is_locked = lock.is_some();
     let mut has_begun = false;
     loop {
         let job = program::prepare(&request)?;
@@ -45,6 +65,7 @@ pub fn run(mut request: Request) -> Result<u8, Refusal> {
         }
         let ended = supervisor::run(&request, job)
             .map_err(|error| program::usage(format!("cannot start: {}", refusal::explain(&error))))?;
+        request.input_taken |= ended.took_input;
         let Some(place) = &place else { return Ok(ended.status) };
         let directory = Directory::new(Path::new(place));
         let whole = directory.numbers().unwrap_or_default();

@@ -8,12 +8,13 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Seek, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use tutti_checkpoint::input::Resumption;
 use tutti_sys::cgroup::Killings;
 use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::process::{self, Exit, Reaped};
@@ -21,7 +22,7 @@ use tutti_sys::signal::{self, Mask, SignalFd};
 
 use crate::input::Input;
 use crate::node::Given;
-use crate::outcome::Outcome;
+use crate::outcome::{EndReport, Outcome};
 use crate::program::JobPlan;
 use crate::request::Request;
 use crate::{agent, debugger, node, report, sweep};
@@ -55,6 +56,8 @@ pub struct Ended {
     pub status: u8,
     /// Whether it could go on from a checkpoint.
     pub outcome: Outcome,
+    /// Bytes of the standard input were taken that a restart cannot read again.
+    pub took_input: bool,
 }
 
 /// Runs a job; returns how it ended.
@@ -62,8 +65,17 @@ pub struct Ended {
 /// # Errors
 /// If the system refuses what mpirun itself needs: a pipe, a process.
 pub fn run(request: &Request, job: JobPlan) -> io::Result<Ended> {
-    let JobPlan { info, here, secret, io_servers } = job;
-    let (input, rank_input) = Input::new(TOKEN_INPUT)?;
+    let JobPlan { info, here, secret, io_servers, resumption } = job;
+    let (input, rank_input) = match resumption {
+        Resumption::Ended => (Input::none(), File::open("/dev/null")?.into()),
+        Resumption::AsGiven => Input::new(TOKEN_INPUT)?,
+        Resumption::Seek(position) => {
+            // The open file is shared with whoever gave it, and with the rank that reads it.
+            let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+            file.seek(SeekFrom::Start(position))?;
+            Input::new(TOKEN_INPUT)?
+        }
+    };
     let status = supervise(input, rank_input, secret.0, |given| node::run(request, info, here, given), true);
     drop(io_servers);
     status
@@ -160,11 +172,12 @@ fn supervise(
     event::set_nonblocking(told.as_fd())?;
     let mut said = Vec::new();
     let _ = told.read_to_end(&mut said);
+    let EndReport { outcome, took_input } = EndReport::decode(&said);
     let outcome = match exit {
         Exit::Signal { .. } => Outcome::Lost(String::new()),
-        Exit::Code(_) => Outcome::decode(&said),
+        Exit::Code(_) => outcome,
     };
-    Ok(Ended { status, outcome })
+    Ok(Ended { status, outcome, took_input })
 }
 
 /// The table of processes, as far as it has come.

@@ -144,25 +144,44 @@ pub fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
     io::pipe().map_err(|error| refusal::of("pipe2", error))
 }
 
+/// Returns how many bytes wait in a pipe or a socket; either end of a pipe tells.
+///
+/// # Errors
+/// What the system reports.
+pub fn waiting_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: waiting is writable.
+    check("ioctl", unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &mut waiting) })?;
+    Ok(usize::try_from(waiting).unwrap_or(0))
+}
+
+/// Returns true if nothing waits in a pipe or a socket and nothing can come: its writers have gone.
+pub fn has_ended(fd: BorrowedFd<'_>) -> bool {
+    let mut watched = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one entry, as stated; the kernel writes only into it.
+    let is_told = unsafe { libc::poll(&mut watched, 1, 0) == 1 };
+    is_told
+        && watched.revents & (libc::POLLHUP | libc::POLLRDHUP) != 0
+        && waiting_bytes(fd).is_ok_and(|waiting| waiting == 0)
+}
+
 /// What is in a pipe, which stays there; `end` is the one to read from.
 ///
 /// # Errors
 /// What the system reports.
 pub fn peek_pipe(end: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     use std::io::Read;
-    let mut held = 0;
-    // SAFETY: held is writable.
-    check("ioctl", unsafe { libc::ioctl(end.as_raw_fd(), libc::FIONREAD, &mut held) })?;
-    if held <= 0 {
+    let held = waiting_bytes(end)?;
+    if held == 0 {
         return Ok(Vec::new());
     }
     let (mut reader, writer) = pipe()?;
     // SAFETY: plain system calls on open descriptors. A pipe that cannot be made as large holds less, which
     // is found.
     let copied = unsafe {
-        libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, held.max(4096));
+        libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, held.clamp(4096, i32::MAX as usize) as i32);
         let flags = libc::SPLICE_F_NONBLOCK;
-        libc::tee(end.as_raw_fd(), writer.as_raw_fd(), held as usize, flags)
+        libc::tee(end.as_raw_fd(), writer.as_raw_fd(), held, flags)
     };
     if copied != held as isize {
         return Err(io::Error::other(format!("a pipe with {held} bytes cannot be copied")));
@@ -208,6 +227,59 @@ pub fn counter(count: u64, is_semaphore: bool, flags: i32) -> io::Result<OwnedFd
         unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
     }
     Ok(fd)
+}
+
+/// Returns a timerfd. `value` is the time until its next expiration and `interval` that between expirations,
+/// in seconds and nanoseconds; `ticks` expirations were not read yet. Of `flags`, those of open files count.
+///
+/// # Errors
+/// What the system reports: no such clock.
+pub fn timer(
+    clock: i32,
+    ticks: u64,
+    value: (i64, i64),
+    interval: (i64, i64),
+    flags: i32,
+) -> io::Result<OwnedFd> {
+    /// TFD_IOC_SET_TICKS, which kernels have that are built with checkpoints in mind.
+    const SET_TICKS: libc::c_ulong = 0x4008_5400;
+    let flags = libc::TFD_CLOEXEC | flags & libc::O_NONBLOCK;
+    // SAFETY: a plain system call.
+    let fd = check("timerfd_create", unsafe { libc::timerfd_create(clock, flags) })?;
+    // SAFETY: fd was just created and is owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let time = |(seconds, nanoseconds)| libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let arm = |value| {
+        let times = libc::itimerspec { it_interval: time(interval), it_value: time(value) };
+        // SAFETY: the times are readable.
+        check("timerfd_settime", unsafe {
+            libc::timerfd_settime(fd.as_raw_fd(), 0, &times, std::ptr::null_mut())
+        })
+    };
+    // The kernel begins the next interval of a timer that has expired when it is read.
+    arm(if ticks > 0 && value == (0, 0) { interval } else { value })?;
+    if ticks > 0 {
+        // SAFETY: the count is readable.
+        let is_set = unsafe { libc::ioctl(fd.as_raw_fd(), SET_TICKS, &ticks) == 0 };
+        if !is_set {
+            // It expires at once: readable as it was, though the count may be another.
+            arm((0, 1))?;
+        }
+    }
+    Ok(fd)
+}
+
+/// Returns a signalfd of the signals of a kernel's bit mask; of `flags`, those of open files count.
+///
+/// # Errors
+/// What the system reports.
+pub fn signals(mask: u64, flags: i32) -> io::Result<OwnedFd> {
+    let flags = libc::SFD_CLOEXEC | flags & libc::O_NONBLOCK;
+    // SAFETY: the kernel reads the eight bytes of its own signal set.
+    let fd = unsafe { libc::syscall(libc::SYS_signalfd4, -1, &mask, size_of_val(&mask), flags) };
+    let fd = check("signalfd4", fd as i32)?;
+    // SAFETY: fd was just created and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// An epoll instance without anything in it, to be given away.

@@ -88,6 +88,42 @@ pub fn kind(fd: BorrowedFd<'_>) -> io::Result<KeptKind> {
     Ok(KeptKind::Connection { local: stream.local_addr()?, peer, is_narrow })
 }
 
+/// Describes a socket that is not marked, for the user: its kind, and the other end.
+pub fn describe(fd: BorrowedFd<'_>) -> String {
+    let kind = option(fd, libc::SO_TYPE, 0).unwrap_or(0);
+    match option(fd, libc::SO_DOMAIN, 0).unwrap_or(0) {
+        libc::AF_UNIX => match peer_name(fd) {
+            Some(name) => format!("Unix socket to {name}"),
+            None => "Unix socket".to_string(),
+        },
+        libc::AF_INET | libc::AF_INET6 if kind == libc::SOCK_STREAM => match self::kind(fd) {
+            Ok(KeptKind::Connection { peer, .. }) => format!("TCP to {peer}"),
+            Ok(KeptKind::Listener) => {
+                address(fd).map_or_else(|_| "TCP".to_string(), |at| format!("TCP, listens at {at}"))
+            }
+            _ => "TCP, not connected".to_string(),
+        },
+        libc::AF_INET | libc::AF_INET6 if kind == libc::SOCK_DGRAM => "UDP".to_string(),
+        libc::AF_INET | libc::AF_INET6 => "raw IP".to_string(),
+        libc::AF_NETLINK => "netlink".to_string(),
+        libc::AF_PACKET => "packets of an interface".to_string(),
+        libc::AF_VSOCK => "vsock".to_string(),
+        domain => format!("address family {domain}"),
+    }
+}
+
+/// Returns the name of the other end of a Unix socket, if it has one; `@` stands before an abstract name.
+pub fn peer_name(fd: BorrowedFd<'_>) -> Option<String> {
+    use std::os::linux::net::SocketAddrExt;
+    let stream = std::os::unix::net::UnixStream::from(fd.try_clone_to_owned().ok()?);
+    let peer = stream.peer_addr().ok()?;
+    match (peer.as_pathname(), peer.as_abstract_name()) {
+        (Some(path), _) => Some(path.display().to_string()),
+        (None, Some(name)) => Some(format!("@{}", String::from_utf8_lossy(name))),
+        (None, None) => None,
+    }
+}
+
 /// Where a socket is reached.
 ///
 /// # Errors
@@ -155,6 +191,22 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+
+    #[test]
+    fn sockets_are_described() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        assert_eq!(describe(listener.as_fd()), format!("TCP, listens at {at}"));
+        let stream = TcpStream::connect(at).unwrap();
+        assert_eq!(describe(stream.as_fd()), format!("TCP to {at}"));
+        assert_eq!(describe(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()), "UDP");
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(describe(one.as_fd()), "Unix socket");
+        let name = format!("tutti-kept-socket-{}", std::process::id());
+        let _listener = crate::local_socket::Listener::bind(name.as_bytes()).unwrap();
+        let connection = crate::local_socket::Connection::connect(name.as_bytes()).unwrap();
+        assert_eq!(describe(connection.as_fd()), format!("Unix socket to @{name}"));
+    }
 
     #[test]
     fn marks_are_in_the_socket_and_pass_to_who_is_accepted() {

@@ -144,6 +144,23 @@ pub enum OpenKind {
     Pipe(u64, bool),
     /// A socket between ranks of several hosts.
     Socket(Socket),
+    /// A timerfd.
+    Timer(Timer),
+    /// A signalfd, with the signals that it takes as the kernel's bit mask.
+    Signals(u64),
+}
+
+/// A timerfd. Times are seconds and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timer {
+    /// Number of its clock, as clock_gettime(2) has it.
+    pub clock: i32,
+    /// Expirations that were not read yet.
+    pub ticks: u64,
+    /// Time until the next expiration; zeros: there is none.
+    pub value: (i64, i64),
+    /// Time between expirations; zeros: there is one.
+    pub interval: (i64, i64),
 }
 
 /// A socket between ranks of several hosts. Connections are empty: what they held is in the memory of who

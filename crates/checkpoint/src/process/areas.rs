@@ -68,7 +68,11 @@ fn is_of_kernel(name: &str) -> bool {
 
 /// Whether this names an object without a path.
 pub fn is_object(name: &str) -> bool {
-    name.starts_with("/memfd:") || name == "/dev/zero (deleted)" || name.starts_with("/SYSV")
+    let is_shared_memory = name.starts_with("/dev/shm/") && name.ends_with(" (deleted)");
+    name.starts_with("/memfd:")
+        || name == "/dev/zero (deleted)"
+        || name.starts_with("/SYSV")
+        || is_shared_memory
 }
 
 fn advice(flags: &str, name: &str) -> Result<Advice, String> {

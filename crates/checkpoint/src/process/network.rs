@@ -10,10 +10,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use tutti_sys::cma::Pid;
+use tutti_sys::job::ENV_IO;
 use tutti_sys::kept::{self, at};
 use tutti_sys::kept_socket::{self, KeptKind};
 use tutti_sys::{remap, tracee};
@@ -26,6 +27,8 @@ const ROUND: Duration = Duration::from_millis(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_micros(50);
 const PAGE: u64 = 4096;
+/// Beginning of the name at which `tutti netd` listens, of any version.
+const NETD: &str = "@tutti-netd";
 
 /// A connection.
 #[derive(Debug)]
@@ -58,14 +61,18 @@ pub struct Round {
 }
 
 impl Network {
-    /// Takes descriptor `number` of process `pid`, open file `file`, if it is a socket between ranks: what it
-    /// is.
-    pub fn take(&mut self, pid: i32, number: i32, file: u32) -> Option<Socket> {
-        let socket = remap::object_of(Pid(pid), number).ok()?;
+    /// Takes descriptor `number` of process `pid`, open file `file`, if it is a socket between ranks; returns
+    /// what it is.
+    ///
+    /// # Errors
+    /// What another socket is, and whether it is Tutti's or the program's, for the user.
+    pub fn take(&mut self, pid: i32, number: i32, file: u32) -> Result<Socket, String> {
+        let text = |error: io::Error| format!("a socket that cannot be looked at: {error}");
+        let socket = remap::object_of(Pid(pid), number).map_err(text)?;
         if !kept_socket::is_marked(socket.as_fd()) {
-            return None;
+            return Err(owner_of(pid, socket.as_fd()));
         }
-        Some(match kept_socket::kind(socket.as_fd()).ok()? {
+        Ok(match kept_socket::kind(socket.as_fd()).map_err(text)? {
             KeptKind::Datagrams => Socket::Datagrams,
             KeptKind::Listener => Socket::Listener,
             KeptKind::Unconnected => Socket::Unconnected,
@@ -159,6 +166,27 @@ impl Network {
 }
 
 /// Both ends of a connection write the same address the same way.
+/// Describes a socket that is not kept. Those of Tutti are known by their other ends.
+fn owner_of(pid: i32, socket: BorrowedFd<'_>) -> String {
+    let what = kept_socket::describe(socket);
+    let is_netd = kept_socket::peer_name(socket).is_some_and(|name| name.starts_with(NETD));
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let servers = environment.split(|&byte| byte == 0).find(|line| line.starts_with(ENV_IO.as_bytes()));
+    let servers = String::from_utf8_lossy(servers.unwrap_or_default());
+    let is_server = what
+        .strip_prefix("TCP to ")
+        .is_some_and(|peer| servers.lines().any(|line| line.split(' ').any(|word| word == peer)));
+    if is_netd {
+        "a connection of Tutti's own with `tutti netd`; a job that is started with --checkpoint-dir or \
+         TUTTI_OFFLOAD=off has none"
+            .to_string()
+    } else if is_server {
+        format!("a connection of Tutti's own with an I/O server (--io-servers), {what}")
+    } else {
+        format!("a socket of its own, {what}")
+    }
+}
+
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -5,10 +5,11 @@
 //! has since given it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use tutti_sys::cma::Pid;
@@ -16,7 +17,14 @@ use tutti_sys::{remap, tracee};
 
 use super::areas;
 use super::network::Network;
-use crate::image::{Descriptor, OpenFile, OpenKind, Role};
+use crate::image::{Descriptor, OpenFile, OpenKind, Role, Timer};
+
+/// Longest deleted file that is kept, in bytes. It is memory after a restart.
+pub const MOST_DELETED: u64 = 256 << 20;
+/// What the kernel writes behind the name of a file that has none any more.
+const DELETED: &str = " (deleted)";
+/// Longest name of an object, in bytes; memfd_create(2) takes 249.
+const LONGEST_NAME: usize = 200;
 
 /// Device and inode.
 pub type Identity = (u64, u64);
@@ -47,7 +55,8 @@ impl Found {
         let number = *self.objects.entry(identity).or_insert(next);
         if number == next {
             let name = link.strip_prefix(b"/memfd:").unwrap_or(link);
-            let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+            let name = name.strip_suffix(DELETED.as_bytes()).unwrap_or(name);
+            let name = &name[name.len().saturating_sub(LONGEST_NAME)..];
             self.named.push((name.to_vec(), None));
         }
         let room = &mut self.named[number as usize].1;
@@ -73,6 +82,14 @@ impl Found {
             let flags = octal(&info, "flags:").unwrap_or(0);
             let file = self.file(pid, number, &link, &info, flags & !libc::O_CLOEXEC, roles)?;
             found.push(Descriptor { number, closed_on_exec: flags & libc::O_CLOEXEC != 0, file });
+        }
+        let is_watcher =
+            |it: &&Descriptor| matches!(self.files[it.file as usize].kind, OpenKind::Userfault(_));
+        let watchers: BTreeMap<u32, i32> =
+            found.iter().filter(is_watcher).map(|descriptor| (descriptor.file, descriptor.number)).collect();
+        if let Some(number) = watchers.values().nth(1) {
+            // The kernel does not say which of them watches which memory.
+            return Err(format!("a second userfaultfd (descriptor {number})"));
         }
         Ok(found)
     }
@@ -106,9 +123,12 @@ impl Found {
         let known = std::fs::metadata(&path).map_err(|error| format!("descriptor {number}: {error}"))?;
         let identity = (known.dev(), known.ino());
         let role = roles.iter().find(|(role, _)| *role == identity).map(|(_, role)| *role);
+        // A program may open the file by itself that is its standard input, too.
+        let is_input = |role: &Role| *role != Role::Input || !known.is_file() || is_shared(pid, number, link);
+        let role = role.filter(is_input);
         let kind = match role {
             Some(role) => OpenKind::Role(role),
-            None => self.kind(pid, number, link, info, flags, identity)?,
+            None => self.kind(pid, number, link, info, flags, &known)?,
         };
         let file = self.files.len() as u32;
         self.files.push(OpenFile { kind, flags });
@@ -124,14 +144,21 @@ impl Found {
         link: &[u8],
         info: &str,
         flags: i32,
-        identity: Identity,
+        known: &Metadata,
     ) -> Result<OpenKind, String> {
+        let identity = (known.dev(), known.ino());
         let text = String::from_utf8_lossy(link).into_owned();
         let offset = decimal(info, "pos:").unwrap_or(0);
         let refused = |what: &str| Err(format!("{what} (descriptor {number})"));
-        if areas::is_object(&text) {
+        let mut kept_bytes = || {
             let object = self.object(identity, link, Some((pid, number)));
-            return Ok(OpenKind::Object { object, offset });
+            match self.named[object as usize].1 {
+                Some(_) => Ok(OpenKind::Object { object, offset }),
+                None => refused(&format!("the open file {text}, which cannot be read")),
+            }
+        };
+        if areas::is_object(&text) {
+            return kept_bytes();
         }
         if let Some(kind) = text.strip_prefix("anon_inode:") {
             return match anonymous(kind.trim_matches(['[', ']']), info) {
@@ -155,24 +182,71 @@ impl Found {
         }
         if text.starts_with("socket:[") {
             let socket = self.network.take(pid, number, self.files.len() as u32);
-            return socket
-                .map_or_else(|| refused("a socket of its own"), |socket| Ok(OpenKind::Socket(socket)));
+            return socket.map(OpenKind::Socket).or_else(|what| refused(&what));
         }
-        let name = Path::new(std::ffi::OsStr::from_bytes(link));
+        if known.file_type().is_fifo() {
+            return refused(&format!("the open named pipe {text}"));
+        }
         if let Some(device) = text.strip_prefix("/dev/") {
             let is_harmless = ["null", "zero", "full", "random", "urandom"].contains(&device);
             if !is_harmless && !device.starts_with("shm/") {
                 return refused(&format!("the open device {text}"));
             }
         }
+        let name = Path::new(std::ffi::OsStr::from_bytes(link));
         match std::fs::metadata(name) {
             Ok(now) if (now.dev(), now.ino()) == identity => {
                 let bytes = now.is_file().then_some(now.len());
                 Ok(OpenKind::File { path: link.to_vec(), offset, bytes })
             }
-            _ => refused(&format!("the open file {text}, which has no name any more")),
+            _ if text.ends_with(DELETED) => match check_deleted(known, is_on_files(pid, info)) {
+                Ok(()) => kept_bytes(),
+                Err(why) => refused(&format!("the open file {text}, which {why}")),
+            },
+            _ => refused(&format!("the open file {text}, which is not found by that name")),
         }
     }
+}
+
+/// Checks that a file without a name can be kept by its bytes.
+///
+/// # Errors
+/// Why not, for the user.
+fn check_deleted(known: &Metadata, is_on_files: bool) -> Result<(), String> {
+    if !is_on_files {
+        Err("lies on no file system for files".to_string())
+    } else if !known.is_file() {
+        Err("is no regular file".to_string())
+    } else if known.nlink() > 0 {
+        Err("still has another name".to_string())
+    } else if known.len() > MOST_DELETED {
+        Err(format!("has {} MB, of at most {} that are kept", known.len() >> 20, MOST_DELETED >> 20))
+    } else {
+        Ok(())
+    }
+}
+
+/// Returns true if a descriptor is of a file system whose regular files are nothing but bytes. Those of the
+/// kernel's own (message queues, /proc) are more.
+fn is_on_files(pid: i32, info: &str) -> bool {
+    const NOT_BYTES: [&str; 11] = [
+        "mqueue",
+        "proc",
+        "sysfs",
+        "cgroup",
+        "cgroup2",
+        "debugfs",
+        "tracefs",
+        "bpf",
+        "configfs",
+        "securityfs",
+        "hugetlbfs",
+    ];
+    let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    let number = field(info, "mnt_id:").unwrap_or_default();
+    let mount = mounts.lines().find(|line| line.split(' ').next() == Some(number));
+    let kind = mount.and_then(|line| line.split_once(" - ")?.1.split(' ').next());
+    kind.is_some_and(|kind| !NOT_BYTES.contains(&kind))
 }
 
 /// An object with an offset of its own.
@@ -203,13 +277,18 @@ fn octal(info: &str, name: &str) -> Option<i32> {
 
 /// Whether this process has it open too: then it comes from whoever started it.
 fn is_from_outside(pid: i32, number: i32, link: &[u8]) -> bool {
+    let is_plain = link.starts_with(b"/") && !link.starts_with(b"/dev/");
+    !is_plain && is_shared(pid, number, link)
+}
+
+/// Returns true if this process has the same open file, with the same offset.
+fn is_shared(pid: i32, number: i32, link: &[u8]) -> bool {
     let own = std::process::id() as i32;
     let is_same = |&fd: &i32| {
         std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|it| it.as_os_str().as_bytes() == link)
             && tracee::same_open_file((own, fd), (pid, number))
     };
-    let is_plain = link.starts_with(b"/") && !link.starts_with(b"/dev/");
-    !is_plain && numbers(own).is_ok_and(|numbers| numbers.iter().any(is_same))
+    numbers(own).is_ok_and(|numbers| numbers.iter().any(is_same))
 }
 
 /// What has no inode of its own.
@@ -231,6 +310,20 @@ fn anonymous(kind: &str, info: &str) -> Option<OpenKind> {
             });
             watched.collect::<Option<Vec<_>>>().map(OpenKind::Poll)
         }
+        "timerfd" => {
+            let pair = |name: &str| {
+                let text = field(info, name)?.trim_matches(['(', ')']).to_string();
+                let (seconds, nanoseconds) = text.split_once(", ")?;
+                Some((seconds.parse().ok()?, nanoseconds.parse().ok()?))
+            };
+            Some(OpenKind::Timer(Timer {
+                clock: decimal(info, "clockid:")? as i32,
+                ticks: decimal(info, "ticks:")?,
+                value: pair("it_value:")?,
+                interval: pair("it_interval:")?,
+            }))
+        }
+        "signalfd" => u64::from_str_radix(field(info, "sigmask:")?, 16).ok().map(OpenKind::Signals),
         "userfaultfd" => {
             let features = field(info, "API:")?.split(':').nth(1)?;
             // The kernel notes there, too, that it has been asked for features.
@@ -267,6 +360,10 @@ mod tests {
             "pending:\t0\ntotal:\t0\nAPI:\taa:8000104e:7ffff\n",
             Some(OpenKind::Userfault(0x104e)),
         );
+        let timer = Timer { clock: 1, ticks: 3, value: (0, 49406829), interval: (1, 0) };
+        let text = "clockid: 1\nticks: 3\nsettime flags: 01\nit_value: (0, 49406829)\nit_interval: (1, 0)\n";
+        check("timerfd", text, Some(OpenKind::Timer(timer)));
+        check("signalfd", "sigmask:\t0000000000000200\n", Some(OpenKind::Signals(0x200)));
         check("inotify", "", None);
         assert_eq!(octal(event, "flags:"), Some(0o4002));
     }

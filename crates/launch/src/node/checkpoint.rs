@@ -5,7 +5,7 @@
 //! host goes on to be heard of.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::AsFd;
@@ -18,6 +18,8 @@ use tutti_checkpoint::coordination::{
     self, Coordinator, Next, Order, Phase, RESTART_PHASES, Report, Summary,
 };
 use tutti_checkpoint::image::blocks::{Block, Known};
+use tutti_checkpoint::input::InputRecord;
+use tutti_checkpoint::lock::DirectoryLock;
 use tutti_checkpoint::process::capture::{self, Captured};
 use tutti_checkpoint::process::freeze::{self, Frozen};
 use tutti_checkpoint::process::keeper::Keeper;
@@ -28,6 +30,7 @@ use tutti_checkpoint::sets::{self, Directory, Manifest};
 use tutti_checkpoint::write::KnownFiles;
 use tutti_sys::event::{self, Interest};
 use tutti_sys::interface;
+use tutti_sys::job;
 use tutti_sys::kept::{self, at};
 use tutti_sys::process;
 use tutti_sys::socket;
@@ -42,6 +45,7 @@ use crate::request;
 use crate::root::STATUS_LOST;
 use crate::sockets::{Meeting, Sockets};
 use crate::tree::daemon::Event;
+use crate::tree::message::ProgramPlan;
 
 /// What who asked for a checkpoint is told.
 const ENDED: &str = "no checkpoint: the job has ended before it was whole";
@@ -65,6 +69,9 @@ pub(super) struct Checkpoints {
     /// Where daemons of other hosts connect before the ranks are made.
     door: Option<TcpListener>,
     root: Option<RootPart>,
+    /// Of the standard input that is passed on to a rank of this host, when it stood still: bytes that it had
+    /// read, and whether nothing was left.
+    input_read: Option<(u64, bool)>,
     /// Users who ask for checkpoints.
     pub(super) calls: Calls,
 }
@@ -92,6 +99,13 @@ struct RootPart {
     wanted: Option<bool>,
     bytes: u64,
     last: Option<u64>,
+    /// The lock of the directory, if it was taken for the first checkpoint and not at the start.
+    lock: Option<DirectoryLock>,
+    /// The standard input before anything was read of it, and when the ranks of this host stood still.
+    input_before: InputRecord,
+    input_now: InputRecord,
+    /// Whether it is passed on to a rank of this host, too, so that mpirun can count what the rank reads.
+    counts_input: bool,
     /// Why there was no checkpoint the last time.
     told: Option<String>,
 }
@@ -100,6 +114,16 @@ impl RootPart {
     /// When the last phase was done.
     fn over_at(&self) -> Duration {
         self.done.last().map_or(self.begun, |&(_, at)| at)
+    }
+
+    /// Takes the lock of the directory, if this mpirun does not hold it yet.
+    fn lock(&mut self, directory: &Directory) -> io::Result<()> {
+        if self.said.is_locked || self.lock.is_some() {
+            return Ok(());
+        }
+        directory.prepare()?;
+        self.lock = Some(DirectoryLock::take(directory.path(), process::parent(), Duration::ZERO)?);
+        Ok(())
     }
 
     /// How long each phase took, for people.
@@ -115,10 +139,13 @@ impl RootPart {
 
 impl Checkpoints {
     /// At the root.
-    pub(super) fn at_root(said: request::Checkpoints) -> Checkpoints {
+    pub(super) fn at_root(said: request::Checkpoints, input: InputRecord) -> Checkpoints {
         let directory = said.directory.clone().or_else(|| said.restart.as_ref().map(|(dir, _)| dir.clone()));
         let directory = directory.map(PathBuf::from);
-        let last = said.restart.as_ref().and_then(|(_, set)| *set);
+        // Sets of another directory have other blocks, whatever their numbers are.
+        let is_same = |(from, _): &&(OsString, _)| directory.as_deref() == Some(Path::new(from));
+        let last = said.restart.as_ref().filter(is_same).and_then(|(_, set)| *set);
+        let counts_input = directory.is_some() && matches!(input, InputRecord::Stream { .. });
         let root = RootPart {
             due: said.every,
             said,
@@ -134,9 +161,19 @@ impl Checkpoints {
             wanted: None,
             bytes: 0,
             last,
+            lock: None,
+            counts_input,
+            input_before: input.clone(),
+            input_now: input,
             told: None,
         };
         Checkpoints { root: Some(root), ..Checkpoints::default() }
+    }
+
+    /// At the root: returns true if what ranks read of the standard input has to be counted. That is decided
+    /// at the start.
+    pub(super) fn counts_input(&self) -> bool {
+        self.root.as_ref().is_some_and(|root| root.counts_input)
     }
 
     /// When something is to be done by itself.
@@ -266,12 +303,25 @@ impl Node {
         self.checkpoints.frozen = frozen.map_err(|error| {
             format!("rank {} cannot be stopped: {}", list[error.which].rank, error.reason)
         })?;
+        self.note_input();
+        let Some(ranks) = &self.ranks else { return Ok(()) };
+        let object = ranks.object();
         let identity = crate::ranks::inode(object.fd()).map_err(|error| error.to_string())?;
         let bells: Vec<_> = (0..list.len() as u32).filter_map(|local| object.bell(local)).collect();
         let captured = capture::capture(ranks.host(), &list, &self.checkpoints.frozen, identity, &bells);
         self.checkpoints.captured =
             Some(captured.map_err(|refused| format!("rank {} has {}", refused.rank, refused.what))?);
         Ok(())
+    }
+
+    /// Notes how far the standard input has been read, while the ranks of this host stand still.
+    fn note_input(&mut self) {
+        let target = self.input_target.as_ref();
+        self.checkpoints.input_read = target.and_then(|target| target.read_by_rank().ok());
+        let observed = self.root.is_some().then(|| self.observe_input());
+        if let Some((root, observed)) = self.checkpoints.root.as_mut().zip(observed) {
+            root.input_now = observed;
+        }
     }
 
     /// Takes in what the network holds for the ranks of this host.
@@ -337,6 +387,8 @@ impl Node {
             true => "the ranks of a host have ended before it was whole".to_string(),
             false => error.to_string(),
         };
+        let input_read = self.checkpoints.input_read;
+        let result = result.map(|summary| Summary { input_read, ..summary });
         self.checkpoint_done(&order, result.map_err(why));
     }
 
@@ -519,6 +571,12 @@ impl Node {
             }
             return;
         }
+        let io = job::ENV_IO.as_bytes();
+        let has_servers = |program: &ProgramPlan| program.variables.iter().any(|(name, _)| name == io);
+        if self.daemon.job().is_some_and(|job| job.programs.iter().any(has_servers)) {
+            root.is_asked_for = is_asked_for;
+            return self.say_no_checkpoint(request::NO_CHECKPOINT_OF_SERVERS);
+        }
         (root.stops, root.is_asked_for, root.begun) = (stops, is_asked_for, now);
         root.done.clear();
         let Some(path) = &root.directory else {
@@ -527,7 +585,11 @@ impl Node {
         let is_alone = self.daemon.job().is_none_or(|job| job.daemon_of.len() == 1);
         let directory = Directory::new(path);
         let job_id = self.daemon.job().map(|job| job.job_id);
-        match directory.check_owner(job_id).and_then(|()| directory.begin()) {
+        let begun = directory
+            .check_owner(job_id)
+            .and_then(|()| root.lock(&directory))
+            .and_then(|()| directory.begin());
+        match begun {
             Err(error) => self.say_no_checkpoint(&error.to_string()),
             Ok(set) => {
                 let older = root.last.filter(|last| {
@@ -626,6 +688,10 @@ impl Node {
             job_id: job.job_id,
             files: summary.files,
             connections: summary.connections,
+            input: match summary.input_read {
+                Some((read, is_over)) => InputRecord::of_passed_on(&root.input_before, read, is_over),
+                None => root.input_now.clone(),
+            },
         };
         root.bytes = manifest.bytes();
         self.stop_at(set, coordination::COMMIT, "before");

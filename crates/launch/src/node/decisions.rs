@@ -25,11 +25,10 @@ impl Node {
             Up::Reached(phase) => {
                 root.reached(phase, now);
                 match phase {
-                    Phase::Joined => {
-                        self.open_input();
-                        self.begin_restart();
-                    }
+                    Phase::Joined => self.begin_restart(),
                     Phase::Started => {
+                        // Not before: a rank that is made again has no place for it until then.
+                        self.open_input();
                         self.has_started();
                         self.show_processes();
                     }

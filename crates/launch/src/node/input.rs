@@ -1,15 +1,18 @@
-//! Standard input of a rank on another host than mpirun's: read at the root as far as there is room at the
-//! other end, passed down the tree, written to a pipe that the rank reads. It is rank 0, unless `--stdin`
-//! says another.
+//! Standard input that mpirun passes on: read at the root as far as there is room at the other end, passed
+//! down the tree, written to a pipe that the rank reads. It is rank 0, unless `--stdin` says another.
+//!
+//! That is done if the rank runs on another host. It is also done for a pipe or a device where checkpoints
+//! can be written: only what is passed on is counted, and a restart has to know whether anything was read.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 
+use tutti_checkpoint::input::InputRecord;
 use tutti_sys::event::{self, Interest};
 
-use super::{Node, TOKEN_INPUT};
+use super::{Node, TOKEN_INPUT, TOKEN_INPUT_TARGET};
 use crate::tree::daemon::Event;
 
 /// Most bytes under way.
@@ -25,12 +28,18 @@ pub(super) struct Source {
     /// What cannot be watched is always ready.
     is_file: bool,
     has_ended: bool,
+    /// Whether bytes were read that cannot be read again.
+    has_taken: bool,
 }
 
 /// At the rank's daemon.
 #[derive(Debug)]
 pub(super) struct Target {
     pipe: Option<PipeWriter>,
+    /// The end that the rank reads: shows how much the rank has not read yet.
+    reader: PipeReader,
+    /// Bytes that were written to the pipe.
+    delivered: u64,
     held: VecDeque<u8>,
     has_ended: bool,
     is_watched: bool,
@@ -41,9 +50,22 @@ impl Target {
     pub(super) fn new() -> io::Result<(PipeReader, Target)> {
         let (reader, writer) = event::pipe()?;
         event::set_nonblocking(writer.as_fd())?;
-        let target =
-            Target { pipe: Some(writer), held: VecDeque::new(), has_ended: false, is_watched: false };
+        let target = Target {
+            pipe: Some(writer),
+            reader: reader.try_clone()?,
+            delivered: 0,
+            held: VecDeque::new(),
+            has_ended: false,
+            is_watched: false,
+        };
         Ok((reader, target))
+    }
+
+    /// Returns how many bytes the rank has read, and whether nothing is left for it.
+    pub(super) fn read_by_rank(&self) -> io::Result<(u64, bool)> {
+        let waiting = event::waiting_bytes(self.reader.as_fd())? as u64;
+        let is_over = self.has_ended && self.held.is_empty() && waiting == 0;
+        Ok((self.delivered.saturating_sub(waiting), is_over))
     }
 
     /// Writes what can be written; returns how much has been taken from us.
@@ -58,6 +80,7 @@ impl Target {
             match pipe.write(self.held.as_slices().0) {
                 Ok(count) => {
                     self.held.drain(..count);
+                    self.delivered += count as u64;
                     taken += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -73,14 +96,30 @@ impl Target {
 }
 
 impl Node {
-    /// Root: every daemon is there; begins to read if the rank that reads runs elsewhere.
+    /// Root: observes the standard input before anything is read of it.
+    pub(super) fn observe_input(&self) -> InputRecord {
+        InputRecord::observe(self.given.input.as_fd(), io::stdin().is_terminal())
+    }
+
+    /// Root: all ranks are started; begins to read if what is read is passed on.
     pub(super) fn open_input(&mut self) {
         let job = self.daemon.job();
         let reader = job.and_then(|job| job.daemon_of.get(job.input_host()? as usize).copied());
-        if reader.is_some_and(|daemon| daemon != 0) {
-            self.input_source =
-                Some(Source { under_way: 0, is_watched: false, is_file: false, has_ended: false });
+        if reader.is_some_and(|daemon| daemon != 0 || self.checkpoints.counts_input()) {
+            self.input_source = Some(Source {
+                under_way: 0,
+                is_watched: false,
+                is_file: false,
+                has_ended: false,
+                has_taken: false,
+            });
         }
+    }
+
+    /// Root: returns true if bytes of the input were taken that a restart cannot read again. What was typed
+    /// is no such input.
+    pub(super) fn has_taken_input(&self) -> bool {
+        self.checkpoints.counts_input() && self.input_source.as_ref().is_some_and(|source| source.has_taken)
     }
 
     /// Root: the rank's daemon has room again.
@@ -103,6 +142,7 @@ impl Node {
                 bytes.truncate(count);
                 source.under_way += count;
                 source.has_ended = count == 0;
+                source.has_taken |= count > 0;
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return;
@@ -152,7 +192,7 @@ impl Node {
         let wanted = !target.held.is_empty();
         if let Some(pipe) = target.pipe.as_ref().filter(|_| wanted != target.is_watched) {
             let result = match wanted {
-                true => self.poller.add(pipe.as_fd(), TOKEN_INPUT, Interest::Write),
+                true => self.poller.add(pipe.as_fd(), TOKEN_INPUT_TARGET, Interest::Write),
                 false => self.poller.remove(pipe.as_fd()),
             };
             target.is_watched = wanted && result.is_ok();

@@ -57,8 +57,9 @@ impl Node {
             status: STATUS_USAGE,
             reason: format!("cannot start the job: {}", refusal::explain(&error)),
         };
-        let is_away = reads && self.root.is_none();
-        let (remote_input, target) = is_away.then(input::Target::new).transpose().map_err(system)?.unzip();
+        let is_passed_on = reads && (self.root.is_none() || self.checkpoints.counts_input());
+        let (remote_input, target) =
+            is_passed_on.then(input::Target::new).transpose().map_err(system)?.unzip();
         self.input_target = target;
         let own_input = self.root.is_some().then(|| self.given.input.as_fd());
         let input = remote_input.as_ref().map(AsFd::as_fd).or(own_input);

@@ -22,6 +22,8 @@ pub(super) struct Reading {
     pub(super) request: Request,
     pub(super) program: Program,
     pub(super) stop: Option<Parsed>,
+    /// First option that a restart cannot honour.
+    pub(super) decided: Option<String>,
     /// What has not been read.
     pub(super) rest: VecDeque<OsString>,
 }

@@ -2,12 +2,14 @@
 //! command line.
 
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tutti_base::PortRange;
 use tutti_base::config::Config;
+use tutti_checkpoint::input::{self, Offered, Resumption};
 use tutti_checkpoint::process::capture;
 use tutti_checkpoint::sets::{Directory, Manifest};
 use tutti_sys::{job, process, refusal};
@@ -37,6 +39,7 @@ pub fn prepare(
         .map_err(|_| usage(format!("checkpoint {} does not say what the job is", manifest.set)))?;
     let variables = info.programs.first().map(|program| environment::from_bytes(&program.variables));
     let config = environment::config(&variables.unwrap_or_default()).map_err(usage)?;
+    let resumption = resume_input(&manifest, &info, request)?;
     let hosts = Hosts::of(request).map_err(usage)?;
     place(&mut info, &hosts, request)?;
     settle(&mut info, request, &config, hosts.agent, launcher);
@@ -52,7 +55,20 @@ pub fn prepare(
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
     let secret = job::Secret::random();
     let secret = secret.map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?;
-    Ok(JobPlan { info, here, secret, io_servers: None })
+    Ok(JobPlan { info, here, secret, io_servers: None, resumption })
+}
+
+/// Decides how the standard input of this mpirun is continued where the job had read its own to.
+fn resume_input(manifest: &Manifest, info: &JobInfo, request: &Request) -> Result<Resumption, Refusal> {
+    if info.manner.input.is_none() {
+        return Ok(Resumption::AsGiven);
+    }
+    let stdin = std::io::stdin();
+    let offered = Offered::observe(stdin.as_fd(), request.input_taken);
+    let resumption = offered
+        .map_err(|error| format!("the standard input: {}", refusal::explain(&error)))
+        .and_then(|offered| input::resume(&manifest.input, offered, request.checkpoints.input));
+    resumption.map_err(|why| usage(format!("checkpoint {} cannot go on: {why}", manifest.set)))
 }
 
 /// Kernel and processor have to be those that the set was written on.

@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tutti_checkpoint::image::blocks::{BLOCK, Block, FileRecord, Reader};
-use tutti_checkpoint::image::{Host, OpenFile, OpenKind, Process as Image, Role};
+use tutti_checkpoint::image::{Host, OpenFile, OpenKind, Process as Image, Role, Timer};
 use tutti_checkpoint::process::capture;
 use tutti_checkpoint::process::memory::Memory;
 use tutti_checkpoint::restore::perform::{self, Restored};
@@ -385,11 +385,17 @@ impl Opened {
             OpenKind::Object { object, offset } => {
                 let object = self.objects.get(object).ok_or(io::ErrorKind::InvalidData)?;
                 let path = PathBuf::from(format!("/proc/self/fd/{}", object.as_raw_fd()));
-                reopen(&path, file.flags, *offset, None, RestartFiles::Keep)?
+                // A file that has been deleted may have these, which an object cannot be opened with.
+                let flags = file.flags & !(libc::O_TMPFILE | libc::O_DIRECT | libc::O_NOFOLLOW);
+                reopen(&path, flags, *offset, None, RestartFiles::Keep)?
             }
             OpenKind::Outside => reopen(Path::new("/dev/null"), file.flags, 0, None, RestartFiles::Keep)?,
             OpenKind::Event(count, is_semaphore) => event::counter(*count, *is_semaphore, file.flags)?,
             OpenKind::Poll(_) => event::poll_instance()?,
+            OpenKind::Timer(Timer { clock, ticks, value, interval }) => {
+                event::timer(*clock, *ticks, *value, *interval, file.flags)?
+            }
+            OpenKind::Signals(mask) => event::signals(*mask, file.flags)?,
             OpenKind::Pipe(number, is_written) => {
                 let pipe = pipes.get(number).ok_or_else(|| {
                     io::Error::new(io::ErrorKind::Unsupported, "a pipe whose other end nobody has")

@@ -551,8 +551,8 @@ impl Daemon {
 
     fn input(&mut self, bytes: Bytes, actions: &mut Vec<Action>) {
         let Some(job) = &self.job else { return };
-        let first = job.runs.first().map_or(0, |&(host, _)| host);
-        let Some(&daemon) = job.daemon_of.get(first as usize) else { return };
+        let Some(reader) = job.input_host() else { return };
+        let Some(&daemon) = job.daemon_of.get(reader as usize) else { return };
         match self.shape.hop(self.number, daemon) {
             Hop::Here => actions.push(Action::TakeInput(bytes)),
             Hop::Child(child) => actions.push(Action::Down(child, Down::Input(bytes))),

@@ -1,5 +1,7 @@
 //! Checkpoints and restarts.
 
+use tutti_checkpoint::input::RestartInput;
+
 use crate::options::row::{Row, row};
 use crate::options::values::{absolute, signal, time};
 use crate::request::RestartFiles;
@@ -62,6 +64,19 @@ pub(super) const ROWS: &[Row] = &[
                 "keep" => RestartFiles::Keep,
                 "refuse" => RestartFiles::Refuse,
                 _ => return Err("truncate, keep or refuse is needed".to_string()),
+            };
+            Ok(())
+        },
+    ),
+    row(
+        &["restart-input"],
+        &["HOW"],
+        "standard input of a restart: continue (default: skip what was read), rest",
+        |r, v| {
+            r.request.checkpoints.input = match &v[0][..] {
+                "continue" => RestartInput::Continue,
+                "rest" => RestartInput::Rest,
+                _ => return Err("continue or rest is needed".to_string()),
             };
             Ok(())
         },
