@@ -25,7 +25,9 @@ def main():
     print(f"seed {options.seed}", flush=True)
     numbers = range(options.first, options.first + options.count) if options.only is None else [options.only]
     outcomes = collections.Counter()
-    for number in numbers:
+    for done, number in enumerate(numbers):
+        if done % 20 == 0:
+            print(f"{done} of {len(numbers)}: {dict(outcomes)}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             try:
                 outcomes[check(Mpi(options.mpi), folder, options.seed, number)] += 1
