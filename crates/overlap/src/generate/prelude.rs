@@ -45,7 +45,6 @@ const TEXT: &str = r##"#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Before innermost loops: how fast a short loop is would else depend on where its code lies. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -110,8 +109,11 @@ static void $overlap_pass(void *values, size_t bytes, int rank, int block)
     }
 }
 
+/* Of unistd.h, other names of which may be names of the program. */
+int getpid(void);
+
 /* The process that has started MPI, and not one that it has forked. */
-static pid_t $overlap_process;
+static int $overlap_process;
 
 /* Ends MPI; rank 0 ends the other ranks, which wait for a region. */
 static void $overlap_end(void)
