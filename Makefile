@@ -97,6 +97,8 @@ public: python
 	build/python/bin/python tests/suites/overlap_stencils.py --count 500
 	build/python/bin/python tests/suites/overlap_stencils.py --count 100 --mpi mpich
 	[ ! -d build/peers/impi ] || build/python/bin/python tests/suites/overlap_stencils.py --count 100 --mpi impi
+	build/python/bin/python tests/suites/overlap_loops.py --count 2000
+	OVERLAP_FUZZ=100000 $(CARGO) test --release --quiet -p tutti-overlap --test fuzz
 
 test-mpi4py: python
 	build/python/bin/python tests/suites/mpi4py_suite.py

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+import loop_programs
 from harness import SOURCES
 from stencils import build, one, settings, translate
 
@@ -42,6 +43,169 @@ def test_random_stencils_are_equal_bit_by_bit(mpi, tmp_path):
     count, seed = int(os.environ.get("OVERLAP_STENCILS", 20)), random.randrange(10**6)
     print(f"seed {seed}")
     assert sum(one(mpi, tmp_path, seed, number, runs=1) > 0 for number in range(count)) >= count * 3 / 4
+
+
+def test_random_loops_are_equal_bit_by_bit_or_refused(mpi, tmp_path):
+    """12 of them, under sanitizers; `make public` has 2000, and OVERLAP_LOOPS any number."""
+    count, seed = int(os.environ.get("OVERLAP_LOOPS", 12)), random.randrange(10**6)
+    print(f"seed {seed}")
+    outcomes = [loop_programs.check(mpi, tmp_path, seed, number) for number in range(count)]
+    assert outcomes.count("refused") <= count / 2, outcomes
+
+
+def parallel(mpi, folder, name, text, ranks, *arguments, stdin=None, flags=()):
+    """What a program prints sequentially and on ranks, and the standard error of those."""
+    source, target = folder / f"{name}.c", folder / f"{name}-mpi.c"
+    source.write_text(text)
+    build("cc", source, folder / name)
+    assert not translate(source, target)
+    build(mpi.mpicc, target, target.with_suffix(""), *flags)
+    (folder / "input").write_text(stdin or "")
+    expected = subprocess.run([folder / name, *map(str, arguments)], input=stdin or "", capture_output=True, text=True, timeout=60).stdout
+    with open(folder / "input", encoding="ascii") as file:
+        got = mpi.run(ranks, target.with_suffix(""), *arguments, stdin=file)
+    assert got.status == 0, got
+    return expected, got.out, got.err
+
+
+INPUT = """#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+void smooth(int steps, double weight, double *a, double *b);
+static double a[400], b[400];
+int main(void)
+{
+    double weight, sum = 0;
+    FILE *file = fopen("log", "a");
+    printf("before\\n");
+    if (!file || scanf("%lf", &weight) != 1)
+        return 1;
+    fprintf(file, "%ld\\n", (long)getpid());
+    fclose(file);
+    srand((unsigned)getpid());
+    for (int i = 0; i < 400; i++)
+        a[i] = b[i] = rand() % 100;
+    smooth(0, weight, a, b);
+    smooth(20, weight, a, b);
+    for (int i = 0; i < 400; i++)
+        sum += a[i] - b[i];
+    printf("%d\\n", sum == 0);
+    return 0;
+}
+"""
+SMOOTH = """void smooth(int steps, double weight, double *a, double *b)
+{
+#pragma tutti overlap
+    for (int t = 0; t < steps; t++) {
+        for (int i = 1; i < 399; i++)
+            b[i] = a[i] + weight * (a[i - 1] - 2 * a[i] + a[i + 1]);
+        for (int i = 1; i < 399; i++)
+            a[i] = b[i];
+    }
+}
+"""
+
+
+def test_all_but_regions_runs_once_also_in_several_files(tutti, tmp_path):
+    """Input, output, a log, the process number are those of rank 0; main is in a file without a region."""
+    (tmp_path / "input.c").write_text(INPUT)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "input.c").write_text(SMOOTH)
+    sources = [tmp_path / "input.c", tmp_path / "other" / "input.c"]
+    subprocess.run([tutti.mpicc, "--overlap", "-O1", *sources, "-o", tmp_path / "program"], check=True, timeout=120)
+    (tmp_path / "number").write_text("0.25\n")
+    for ranks in (1, 4):
+        (tmp_path / "log").unlink(missing_ok=True)
+        with open(tmp_path / "number", encoding="ascii") as stdin:
+            got = tutti.run(ranks, tmp_path / "program", stdin=stdin, cwd=tmp_path)
+        assert got.status == 0 and got.out == "before\n1\n" and not got.err, got
+        assert len((tmp_path / "log").read_text().split()) == 1
+
+
+def test_loop_variables_are_left_as_the_loops_leave_them(mpi, tmp_path):
+    text = """#include <stdio.h>
+#include <stdlib.h>
+double a[100], b[40][40];
+int main(int argc, char **argv)
+{
+    int i = 7, j = 8, t = 9, k = 10, n = atoi(argv[argc - 1]), steps = atoi(argv[argc - 2]);
+#pragma tutti overlap
+    for (t = 0; t < steps; t++) {
+        for (i = 1; i < n; i++)
+            a[i] = a[i] * 0.5 + 1;
+        for (j = 3; j < n; j++)
+            for (k = j; k < n - j; k++)
+                b[j][k] = b[j][k] + a[j];
+    }
+    printf("%d %d %d %d %a\\n", i, j, k, t, b[3][4]);
+    return 0;
+}
+"""
+    for steps, n in ((0, 30), (3, 30), (3, 2), (2, 0)):
+        expected, got, err = parallel(mpi, tmp_path, "counters", text, 2, steps, n)
+        assert got == expected and not err, (steps, n, got, expected)
+
+
+def test_memory_that_overlaps_is_computed_by_rank_0_alone(mpi, tmp_path):
+    text = """#include <stdio.h>
+static double a[200];
+static void smooth(double *p, double *q, int steps)
+{
+#pragma scop
+    for (int t = 0; t < steps; t++) {
+        for (int i = 1; i < 99; i++)
+            q[i] = (p[i - 1] + p[i] + p[i + 1]) / 3;
+        for (int i = 1; i < 99; i++)
+            p[i] = q[i] * 0.9;
+    }
+#pragma endscop
+}
+int main(void)
+{
+    double *w = a, sum = 0;
+    for (int i = 0; i < 200; i++)
+        a[i] = i * 5 % 31;
+    w += WHERE;
+    smooth(a, w, 3);
+    for (int i = 0; i < 200; i++)
+        sum += a[i] * i;
+    printf("%a\\n", sum);
+    return 0;
+}
+"""
+    for where in (0, 1, 98, 99, 100):
+        expected, got, err = parallel(mpi, tmp_path, "memory", text.replace("WHERE", str(where)), 3)
+        words = "overlap: memory.c:6: p and q overlap in memory: rank 0 computes the region alone\n"
+        assert got == expected and err == (words if where < 99 else ""), (where, err)
+
+
+def test_sizes_that_wrap_around_are_computed_by_rank_0_alone(mpi, tmp_path):
+    """The first loop begins at a great number, and is not entered."""
+    text = """#include <stdio.h>
+#include <stdlib.h>
+static double a[100], b[100];
+int main(int argc, char **argv)
+{
+    size_t n = (size_t)atoi(argv[argc - 1]);
+    for (size_t i = 0; i < 100; i++)
+        a[i] = b[i] = i * 5 % 31;
+#pragma scop
+    for (size_t t = 0; t < 4; t++) {
+        for (size_t i = n - 5; i < n; i++)
+            a[i] = a[i] + 1;
+        for (size_t i = 1; i < 99; i++)
+            b[i] = a[i - 1] + a[i + 1];
+    }
+#pragma endscop
+    for (size_t i = 0; i < 100; i++)
+        printf("%a %a\\n", a[i], b[i]);
+    return 0;
+}
+"""
+    for n in (3, 5, 50):
+        expected, got, err = parallel(mpi, tmp_path, "wraps", text, 2, n)
+        words = "overlap: wraps.c:10: with these sizes a number of a loop does not fit its type: rank 0 computes the region alone\n"
+        assert got == expected and err == (words if n < 5 else ""), (n, err)
 
 
 def test_threads_inside_of_ranks_compute_the_same(mpi, tmp_path):

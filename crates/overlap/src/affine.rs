@@ -6,6 +6,18 @@ use std::fmt;
 use crate::clang::{Kind, Node, Shape};
 use crate::refusal::Refusal;
 
+/// The largest number of an expression: sums and products of a few of them fit 64 bits.
+pub const LARGEST: i64 = 1 << 40;
+
+/// The meaning of the parts of an expression, for [`Affine::parse`].
+pub trait Terms {
+    /// Returns the value of a variable, or the reason why it must not be used.
+    fn variable(&mut self, node: &Node) -> Result<Affine, Refusal>;
+
+    /// Notes the value of `node`, which C computes in the type of `node`.
+    fn computed(&mut self, node: &Node, value: &Affine) -> Result<(), Refusal>;
+}
+
 /// A sum of variables with factors and a constant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affine {
@@ -29,11 +41,18 @@ impl Affine {
     /// This and `factor` times `other`.
     pub fn plus(mut self, factor: i64, other: &Affine) -> Affine {
         for (name, by) in &other.terms {
-            *self.terms.entry(name.clone()).or_default() += factor * by;
+            let sum = self.terms.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(factor.saturating_mul(*by));
         }
         self.terms.retain(|_, by| *by != 0);
-        self.constant += factor * other.constant;
+        self.constant = self.constant.saturating_add(factor.saturating_mul(other.constant));
         self
+    }
+
+    /// This sum with `value` in place of the variable `name`.
+    pub fn with(mut self, name: &str, value: &Affine) -> Affine {
+        let factor = self.terms.remove(name).unwrap_or(0);
+        self.plus(factor, value)
     }
 
     /// The factor of `name`.
@@ -41,14 +60,12 @@ impl Affine {
         self.terms.get(name).copied().unwrap_or(0)
     }
 
-    /// Reads an expression of whole numbers; `variable` says what a name stands for in it, or why it must not
-    /// be there.
-    pub fn parse(
-        node: &Node,
-        source: &str,
-        variable: &mut impl FnMut(&Node) -> Result<Affine, Refusal>,
-    ) -> Result<Affine, Refusal> {
-        let text = &source[node.span.clone()];
+    /// Reads an expression of whole numbers.
+    ///
+    /// # Errors
+    /// If it is no such sum, or has numbers beyond [`LARGEST`], or `terms` refuses a part of it.
+    pub fn parse(node: &Node, source: &str, terms: &mut dyn Terms) -> Result<Affine, Refusal> {
+        let text = source.get(node.span.clone()).unwrap_or_default();
         let refuse = |wrong: &str| {
             Err(Refusal::at(
                 node.place,
@@ -57,30 +74,37 @@ impl Affine {
                 "write it as a sum of loop variables and sizes with constant factors",
             ))
         };
-        let bare = node.bare();
-        if let Some(value) = bare.value {
-            return Ok(Affine::constant(value));
-        }
-        match (bare.kind, bare.operator) {
-            (Kind::Name, _) if matches!(bare.shape, Shape::Signed | Shape::Unsigned) => variable(bare),
-            (Kind::Unary, "-") => {
-                Ok(Affine::default().plus(-1, &Affine::parse(&bare.children[0], source, variable)?))
+        let sum = match (node.kind, node.operator) {
+            _ if node.value.is_some() => Affine::constant(node.value.unwrap_or_default()),
+            _ if !matches!(node.shape, Shape::Signed | Shape::Unsigned) => return refuse("is not affine"),
+            (Kind::Transparent, _) if !node.children.is_empty() => {
+                Affine::parse(&node.children[node.children.len() - 1], source, terms)?
             }
-            (Kind::Unary, "+") => Affine::parse(&bare.children[0], source, variable),
+            (Kind::Name, _) => terms.variable(node)?,
+            (Kind::Unary, "-") => {
+                Affine::default().plus(-1, &Affine::parse(&node.children[0], source, terms)?)
+            }
+            (Kind::Unary, "+") => Affine::parse(&node.children[0], source, terms)?,
             (Kind::Binary, "+" | "-" | "*") => {
-                let left = Affine::parse(&bare.children[0], source, variable)?;
-                let right = Affine::parse(&bare.children[1], source, variable)?;
-                match bare.operator {
-                    "+" => Ok(left.plus(1, &right)),
-                    "-" => Ok(left.plus(-1, &right)),
-                    _ if left.terms.is_empty() => Ok(Affine::default().plus(left.constant, &right)),
-                    _ if right.terms.is_empty() => Ok(Affine::default().plus(right.constant, &left)),
-                    _ => refuse("multiplies variables"),
+                let left = Affine::parse(&node.children[0], source, terms)?;
+                let right = Affine::parse(&node.children[1], source, terms)?;
+                match node.operator {
+                    "+" => left.plus(1, &right),
+                    "-" => left.plus(-1, &right),
+                    _ if left.terms.is_empty() => Affine::default().plus(left.constant, &right),
+                    _ if right.terms.is_empty() => Affine::default().plus(right.constant, &left),
+                    _ => return refuse("multiplies variables"),
                 }
             }
-            (Kind::Subscript, _) => refuse("takes a bound or a subscript from data"),
-            _ => refuse("is not affine"),
+            (Kind::Subscript, _) => return refuse("takes a bound or a subscript from data"),
+            _ => return refuse("is not affine"),
+        };
+        let is_small = |number: &i64| (-LARGEST..=LARGEST).contains(number);
+        if !is_small(&sum.constant) || !sum.terms.values().all(is_small) {
+            return refuse("has a number above 2^40");
         }
+        terms.computed(node, &sum)?;
+        Ok(sum)
     }
 }
 

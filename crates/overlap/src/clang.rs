@@ -10,6 +10,7 @@
 //! has been copied; every CXString is disposed of after it was read.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_uint, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -59,6 +60,8 @@ pub enum Kind {
     While,
     /// A declaration among statements.
     Declaration,
+    /// The declaration of a type.
+    Type,
     /// `;`.
     Empty,
     /// Anything else.
@@ -74,11 +77,24 @@ pub enum Shape {
     Unsigned,
     /// Floating numbers.
     Real,
-    /// Arrays and pointers.
-    Address,
+    /// Pointers.
+    Pointer,
+    /// Arrays.
+    Array,
     /// Anything else.
     Other,
 }
+
+impl Shape {
+    /// Whether it is an array or a pointer.
+    pub fn is_address(self) -> bool {
+        matches!(self, Shape::Pointer | Shape::Array)
+    }
+}
+
+/// What tells a variable from all others: the byte of the main file where it is declared, none for another
+/// file, and its name.
+pub type Variable = (Option<usize>, String);
 
 /// What a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +126,9 @@ pub struct Node {
     pub declaration: Option<Declaration>,
     /// Where it begins, after expansion of macros.
     pub place: Place,
-    /// Its bytes in the file.
+    /// Whether it stands in the main file, and not in one that this includes.
+    pub is_main: bool,
+    /// Its bytes in the main file; none of those of another file.
     pub span: Range<usize>,
     /// The byte where its name stands; uses of a variable tell this of its declaration.
     pub name_at: usize,
@@ -124,6 +142,15 @@ impl Node {
         match (self.kind, self.children.last()) {
             (Kind::Transparent, Some(inner)) => inner.bare(),
             _ => self,
+        }
+    }
+
+    /// The variable that this name or declaration is about.
+    pub fn variable(&self) -> Variable {
+        match (self.kind, &self.declaration) {
+            (Kind::Variable, _) => (self.is_main.then_some(self.name_at), self.name.clone()),
+            (_, Some(declared)) => (declared.offset, self.name.clone()),
+            _ => (None, self.name.clone()),
         }
     }
 
@@ -179,6 +206,8 @@ type Visitor = extern "C" fn(Cursor, Cursor, *mut c_void) -> c_int;
 pub struct Clang {
     library: Library,
     version: String,
+    /// The main file of the unit being read.
+    main: Cell<*mut c_void>,
 }
 
 /// Where libclang may be, the newest first.
@@ -201,7 +230,7 @@ impl Clang {
             let new_enough =
                 unsafe { library.get::<*const c_void>(b"clang_getCursorBinaryOperatorKind\0") }.is_ok();
             if new_enough {
-                let mut clang = Clang { library, version: String::new() };
+                let mut clang = Clang { library, version: String::new(), main: Cell::new(null_mut()) };
                 // SAFETY: clang_getClangVersion takes nothing.
                 clang.version = clang
                     .text(unsafe { clang.get::<unsafe extern "C" fn() -> Text>("clang_getClangVersion")() });
@@ -246,6 +275,9 @@ impl Clang {
             let result = if unit.is_null() {
                 Err(Refusal::general("libclang cannot read this file"))
             } else {
+                let main = self
+                    .get::<unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void>("clang_getFile");
+                self.main.set(main(unit, path.as_ptr()));
                 self.complaints(unit).map(|()| {
                     let root = self
                         .get::<unsafe extern "C" fn(*mut c_void) -> Cursor>("clang_getTranslationUnitCursor");
@@ -301,10 +333,12 @@ impl Clang {
                 self.get::<unsafe extern "C" fn(*mut c_void)>("clang_disposeDiagnostic")(one);
                 // Errors and what stops the compiler.
                 if severity >= 3 {
-                    let (place, _) = self.expansion(location);
+                    let (place, _, is_main) = self.expansion(location);
+                    let there = format!("in line {} of a file that this one includes: ", place.line);
+                    let there = if is_main { "" } else { &there };
                     return Err(Refusal {
-                        place: Some(place),
-                        message: format!("the compiler says: {words}; mend the program first"),
+                        place: is_main.then_some(place),
+                        message: format!("the compiler says: {there}{words}; mend the program first"),
                     });
                 }
             }
@@ -347,21 +381,24 @@ impl Clang {
         unsafe { self.get::<unsafe extern "C" fn(Cursor) -> Location>("clang_getCursorLocation")(cursor) }
     }
 
-    /// Place and byte of a location, where macros are used.
-    fn expansion(&self, location: Location) -> (Place, usize) {
+    /// Place and byte of a location, where macros are used, and whether that is in the main file.
+    fn expansion(&self, location: Location) -> (Place, usize, bool) {
         type Find = unsafe extern "C" fn(Location, *mut *mut c_void, *mut c_uint, *mut c_uint, *mut c_uint);
-        let (mut line, mut column, mut offset) = (0, 0, 0);
-        // SAFETY: the three outputs are written before the call returns; the file is not asked for.
-        unsafe {
+        type Equal = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+        let (mut file, mut line, mut column, mut offset) = (null_mut(), 0, 0, 0);
+        // SAFETY: the four outputs are written before the call returns; both files are of the unit being
+        // read, or null.
+        let is_main = unsafe {
             self.get::<Find>("clang_getExpansionLocation")(
                 location,
-                null_mut(),
+                &mut file,
                 &mut line,
                 &mut column,
                 &mut offset,
-            )
+            );
+            self.get::<Equal>("clang_File_isEqual")(file, self.main.get()) != 0
         };
-        (Place { line: line as usize, column: column as usize }, offset as usize)
+        (Place { line: line as usize, column: column as usize }, offset as usize, is_main)
     }
 
     fn node(&self, cursor: Cursor) -> Node {
@@ -379,7 +416,8 @@ impl Clang {
                 self.get::<unsafe extern "C" fn(Extent) -> Location>("clang_getRangeEnd")(extent),
             )
         };
-        let ((place, from), (_, to)) = (self.expansion(begin), self.expansion(end));
+        let ((place, from, is_main), (_, to, ends_there)) = (self.expansion(begin), self.expansion(end));
+        let span = if is_main && ends_there { from..to.max(from) } else { 0..0 };
         let name_at = self.expansion(self.location(cursor)).1;
         let kind = kind_of(cursor.kind);
         let declaration = if kind == Kind::Name { self.declaration(cursor) } else { None };
@@ -397,7 +435,8 @@ impl Clang {
             value,
             declaration,
             place,
-            span: from..to.max(from),
+            is_main: is_main && ends_there,
+            span,
             name_at,
             children,
         }
@@ -472,6 +511,7 @@ impl Clang {
 /// CXCursorKind.
 fn kind_of(number: c_int) -> Kind {
     match number {
+        2 | 3 | 5 | 20 => Kind::Type,
         8 => Kind::Function,
         9 | 10 => Kind::Variable,
         100 | 111 | 117 => Kind::Transparent,
@@ -502,7 +542,8 @@ fn shape_of(number: c_int) -> Shape {
         13..=20 | 106 => Shape::Signed,
         3..=12 => Shape::Unsigned,
         21..=23 => Shape::Real,
-        101 | 112 | 114 | 115 => Shape::Address,
+        101 => Shape::Pointer,
+        112 | 114 | 115 => Shape::Array,
         _ => Shape::Other,
     }
 }

@@ -8,11 +8,14 @@
 //! # Safety
 //! Functions of isl that take an object over (`__isl_take`) are given a copy (isl_*_copy adds to a count of
 //! uses); what they give is owned by one [`Object`], freed once by the function of its type. A null pointer
-//! (an error, which isl has printed) is turned into a panic at once, since the texts are ours. All objects
-//! hold the context, which so outlives them. Nothing is shared between threads (`Rc`).
+//! is an error: isl makes null of null, so it goes through all that follows, as NaN does, and
+//! [`Isl::failure`] keeps the reason of the first. Answers about null mean nothing (empty, no bound, no
+//! text). All objects hold the context, which so outlives them. Nothing is shared between threads (`Rc`).
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
+use std::ptr::null_mut;
 use std::rc::Rc;
 
 use libloading::Library;
@@ -21,9 +24,13 @@ use crate::refusal::Refusal;
 
 type Pointer = *mut c_void;
 
+/// Operations of isl for one region, after which the region is too much for it: some seconds.
+const MOST_OPERATIONS: c_ulong = 10_000_000;
+
 struct Context {
     library: Library,
     context: Pointer,
+    failure: RefCell<Option<String>>,
 }
 
 /// isl, loaded.
@@ -45,6 +52,9 @@ impl Clone for Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
+        if self.pointer.is_null() {
+            return;
+        }
         // SAFETY: this object owns one use of the pointer.
         unsafe {
             self.isl.get::<unsafe extern "C" fn(Pointer) -> Pointer>(&format!("{}_free", self.prefix))(
@@ -73,9 +83,52 @@ impl Isl {
                 library.get::<unsafe extern "C" fn() -> Pointer>(b"isl_ctx_alloc").map(|make| make())
             };
             let Ok(context) = context else { continue };
-            return Ok(Isl(Rc::new(Context { library, context })));
+            let isl = Isl(Rc::new(Context { library, context, failure: RefCell::new(None) }));
+            const CONTINUE: c_int = 1;
+            // SAFETY: both functions set numbers of the context, which is alive.
+            unsafe {
+                isl.get::<unsafe extern "C" fn(Pointer, c_int) -> c_int>("isl_options_set_on_error")(
+                    context, CONTINUE,
+                );
+                isl.get::<unsafe extern "C" fn(Pointer, c_ulong)>("isl_ctx_set_max_operations")(
+                    context,
+                    MOST_OPERATIONS,
+                );
+            }
+            return Ok(isl);
         }
         Err(Refusal::general("libisl was not found; install it (Debian, Ubuntu: apt-get install libisl23)"))
+    }
+
+    /// The reason of the first error since the last call of [`Isl::begin`].
+    pub fn failure(&self) -> Option<String> {
+        self.0.failure.borrow().clone()
+    }
+
+    /// Forgets errors and the operations that are counted.
+    pub fn begin(&self) {
+        self.0.failure.replace(None);
+        // SAFETY: the functions set fields of the context, which is alive.
+        unsafe {
+            self.get::<unsafe extern "C" fn(Pointer)>("isl_ctx_reset_operations")(self.0.context);
+            self.get::<unsafe extern "C" fn(Pointer)>("isl_ctx_reset_error")(self.0.context);
+        }
+    }
+
+    /// Notes that isl has failed.
+    fn fail(&self) {
+        // SAFETY: isl_ctx_last_error_msg gives null or a text of isl's own that stays until the next error.
+        let reason = unsafe {
+            let text = self.get::<unsafe extern "C" fn(Pointer) -> *const c_char>("isl_ctx_last_error_msg")(
+                self.0.context,
+            );
+            if text.is_null() {
+                "unknown error".to_string()
+            } else {
+                CStr::from_ptr(text).to_string_lossy().into_owned()
+            }
+        };
+        self.0.failure.borrow_mut().get_or_insert(reason);
     }
 
     /// The set that `text` says.
@@ -133,9 +186,80 @@ impl Isl {
             let node = self.get::<Two>("isl_ast_build_node_from_schedule_map")(build, order.0.share());
             // The builder is kept by that function.
             self.get::<One>("isl_ast_build_free")(build);
-            assert!(!node.is_null(), "isl makes loops of a bounded set");
+            if node.is_null() {
+                self.fail();
+                return String::new();
+            }
             let text = self.text(self.get::<One>("isl_ast_node_to_C_str")(node));
             self.get::<One>("isl_ast_node_free")(node);
+            text
+        }
+    }
+
+    /// An expression in C that holds where the parameters are in `set`, if they are in `context`; none if
+    /// they never are.
+    pub fn condition(&self, set: &str, context: &str) -> Option<String> {
+        let (set, context) = (self.parameters(set), self.parameters(context));
+        let both = set.two("isl_set_intersect", &context, ONE_SET);
+        if both.is_empty() {
+            None
+        } else {
+            Some(self.expression("isl_ast_build_expr_from_set", &set, &context))
+        }
+    }
+
+    /// The condition in C under which `set`, of points of one space, has a point, if the parameters are in
+    /// `context`, and the least and the greatest of each coordinate as expressions in C. None if there is no
+    /// point.
+    pub fn extent(&self, set: &Set, dimensions: usize, context: &str) -> Option<(String, Vec<[String; 2]>)> {
+        if set.is_empty() {
+            return None;
+        }
+        let context = self.parameters(context);
+        let set = set.0.one("isl_set_from_union_set", ONE_SET);
+        let set = set.two("isl_set_intersect_params", &context, ONE_SET).one("isl_set_coalesce", ONE_SET);
+        if set.is_empty() {
+            return None;
+        }
+        let given = set.one("isl_set_params", ONE_SET).one("isl_set_coalesce", ONE_SET);
+        let ends = (0..dimensions).map(|at| {
+            ["isl_set_dim_min", "isl_set_dim_max"].map(|name| {
+                // SAFETY: the function takes over the copy and gives a piecewise expression.
+                let end = unsafe {
+                    self.get::<unsafe extern "C" fn(Pointer, c_int) -> Pointer>(name)(
+                        set.share(),
+                        at as c_int,
+                    )
+                };
+                let end = self.own(PIECEWISE, end).one("isl_pw_aff_coalesce", PIECEWISE);
+                self.expression("isl_ast_build_expr_from_pw_aff", &end, &given)
+            })
+        });
+        let ends = ends.collect();
+        Some((self.expression("isl_ast_build_expr_from_set", &given, &context), ends))
+    }
+
+    /// A set of parameters.
+    fn parameters(&self, text: &str) -> Object {
+        self.read(ONE_SET, text)
+    }
+
+    /// What the function `name` of a builder under `context` makes of `what`, as C.
+    fn expression(&self, name: &str, what: &Object, context: &Object) -> String {
+        type One = unsafe extern "C" fn(Pointer) -> Pointer;
+        type Two = unsafe extern "C" fn(Pointer, Pointer) -> Pointer;
+        // SAFETY: the builder takes over a copy of the context, the function `name` a copy of `what` and
+        // keeps the builder, isl_ast_expr_to_C_str keeps the expression; both are freed once.
+        unsafe {
+            let build = self.get::<One>("isl_ast_build_from_context")(context.share());
+            let expression = self.get::<Two>(name)(build, what.share());
+            self.get::<One>("isl_ast_build_free")(build);
+            if expression.is_null() {
+                self.fail();
+                return String::new();
+            }
+            let text = self.text(self.get::<One>("isl_ast_expr_to_C_str")(expression));
+            self.get::<One>("isl_ast_expr_free")(expression);
             text
         }
     }
@@ -148,8 +272,7 @@ impl Isl {
                 "{prefix}_read_from_str"
             ))(self.0.context, words.as_ptr())
         };
-        assert!(!pointer.is_null(), "isl does not read {text}");
-        Object { isl: self.clone(), pointer, prefix }
+        self.own(prefix, pointer)
     }
 
     /// The function called `name`.
@@ -163,16 +286,21 @@ impl Isl {
     }
 
     fn own(&self, prefix: &'static str, pointer: Pointer) -> Object {
-        assert!(!pointer.is_null(), "isl failed, see above");
+        if pointer.is_null() {
+            self.fail();
+        }
         Object { isl: self.clone(), pointer, prefix }
     }
 
-    /// A text that isl has allocated.
+    /// A text that isl has allocated; empty if there is none.
     ///
     /// # Safety
-    /// `text` ends with a zero byte and is nobody else's.
+    /// `text` is null, or ends with a zero byte and is nobody else's.
     unsafe fn text(&self, text: Pointer) -> String {
-        assert!(!text.is_null(), "isl failed, see above");
+        if text.is_null() {
+            self.fail();
+            return String::new();
+        }
         // SAFETY: the caller's; isl allocates it by malloc.
         unsafe {
             let copy = CStr::from_ptr(text.cast()).to_string_lossy().into_owned();
@@ -189,6 +317,9 @@ unsafe extern "C" {
 impl Object {
     /// A further use of what this is, for a function that takes it over.
     fn share(&self) -> Pointer {
+        if self.pointer.is_null() {
+            return null_mut();
+        }
         // SAFETY: the pointer is alive.
         unsafe {
             self.isl.get::<unsafe extern "C" fn(Pointer) -> Pointer>(&format!("{}_copy", self.prefix))(
@@ -215,14 +346,19 @@ impl Object {
     }
 
     fn is_empty(&self) -> bool {
+        if self.pointer.is_null() {
+            return true;
+        }
         // SAFETY: isl_union_*_is_empty keeps what it is given.
         let answer = unsafe {
             self.isl.get::<unsafe extern "C" fn(Pointer) -> c_int>(&format!("{}_is_empty", self.prefix))(
                 self.pointer,
             )
         };
-        assert!(answer >= 0, "isl failed, see above");
-        answer == 1
+        if answer < 0 {
+            self.isl.fail();
+        }
+        answer != 0
     }
 
     fn show(&self) -> String {
@@ -239,6 +375,8 @@ impl Object {
 
 const SET: &str = "isl_union_set";
 const MAP: &str = "isl_union_map";
+const ONE_SET: &str = "isl_set";
+const PIECEWISE: &str = "isl_pw_aff";
 
 impl Set {
     /// What is in either.
@@ -272,34 +410,41 @@ impl Set {
     }
 
     /// The least and the greatest number of a set of single numbers, over all parameters; none where there is
-    /// no bound.
-    ///
-    /// # Panics
-    /// If the set is empty, or not one of single numbers.
+    /// no bound, and for the empty set.
     pub fn range(&self) -> (Option<i64>, Option<i64>) {
         const PARAMETERS: c_uint = 1;
+        if self.is_empty() {
+            return (None, None);
+        }
+        let set = self.0.one("isl_set_from_union_set", ONE_SET);
+        if set.pointer.is_null() {
+            return (None, None);
+        }
+        let isl = &self.0.isl;
+        // SAFETY: isl_set_dim keeps its argument, isl_set_project_out takes over a copy.
+        let set = unsafe {
+            let count = isl.get::<unsafe extern "C" fn(Pointer, c_uint) -> c_int>("isl_set_dim")(
+                set.pointer,
+                PARAMETERS,
+            );
+            isl.own(
+                ONE_SET,
+                isl.get::<unsafe extern "C" fn(Pointer, c_uint, c_uint, c_uint) -> Pointer>(
+                    "isl_set_project_out",
+                )(set.share(), PARAMETERS, 0, count.max(0) as c_uint),
+            )
+        };
+        if set.pointer.is_null() {
+            return (None, None);
+        }
         let bound = |name: &str| {
-            // SAFETY: isl_set_n_param keeps its argument; the others take over results that nobody else
-            // holds.
+            // SAFETY: the function `name` takes over a copy; isl_val_to_str keeps its argument, which is
+            // freed once.
             let text = unsafe {
-                let set =
-                    self.0.isl.get::<unsafe extern "C" fn(Pointer) -> Pointer>("isl_set_from_union_set")(
-                        self.0.share(),
-                    );
-                assert!(!set.is_null(), "a set of one space");
-                let count = self.0.isl.get::<unsafe extern "C" fn(Pointer, c_uint) -> c_int>("isl_set_dim")(
-                    set, PARAMETERS,
-                );
-                let project =
-                    self.0.isl.get::<unsafe extern "C" fn(Pointer, c_uint, c_uint, c_uint) -> Pointer>(
-                        "isl_set_project_out",
-                    );
-                let set = project(set, PARAMETERS, 0, count as c_uint);
-                let value = self.0.isl.get::<unsafe extern "C" fn(Pointer, c_int) -> Pointer>(name)(set, 0);
-                let text =
-                    self.0.isl.get::<unsafe extern "C" fn(Pointer) -> Pointer>("isl_val_to_str")(value);
-                self.0.isl.get::<unsafe extern "C" fn(Pointer) -> Pointer>("isl_val_free")(value);
-                self.0.isl.text(text)
+                let value = isl.get::<unsafe extern "C" fn(Pointer, c_int) -> Pointer>(name)(set.share(), 0);
+                let text = isl.get::<unsafe extern "C" fn(Pointer) -> Pointer>("isl_val_to_str")(value);
+                isl.get::<unsafe extern "C" fn(Pointer) -> Pointer>("isl_val_free")(value);
+                isl.text(text)
             };
             text.parse().ok()
         };

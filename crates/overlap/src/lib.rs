@@ -3,14 +3,15 @@
 //! A program in C marks a loop over time with `#pragma scop` ... `#pragma endscop`, or puts `#pragma tutti
 //! overlap` before it. What comes out is the same program, in which that region is computed by all ranks of
 //! an MPI job, each a block of one dimension of space, while the values that neighbours need of each other
-//! travel behind the computation. Everything else stays as it was, and is done by every rank: before the
-//! region each rank has computed the same arrays, after it they are gathered at each. Only rank 0 writes to
-//! standard output.
+//! travel behind the computation. Everything else stays as it was, and is done by rank 0 alone, so that
+//! input, output, clocks and process numbers are those of one process. The other ranks wait before `main`; at
+//! a region rank 0 broadcasts the memory that it uses, and after it has the results ([`generate`], `calls`).
 //!
 //! | module | what |
 //! |---|---|
 //! | [`clang`] | libclang, loaded when asked for: a file as a tree with types, places, constants |
 //! | [`affine`], [`region`] | one loop over time, nests of affine loops in it, assignments; else a refusal |
+//! | [`integers`] | types of whole numbers, which sizes and loop variables must fit |
 //! | [`isl`] | the integer set library, loaded when asked for: sets and relations, written and read as text |
 //! | [`polyhedra`] | the region as relations: what depends on what |
 //! | [`step`], [`tiles`] | the two distributions: proofs, and what is sent when |
@@ -18,12 +19,13 @@
 //! | [`handover`] | what changes hands when the way to go through the steps changes |
 //! | [`generate`] | C that a programmer would have written |
 //!
-//! **Copies, not shared memory.** Each rank has all arrays in full, so only *flow* between blocks becomes
-//! messages: `isl` finds, exactly, who reads the value that an instance of a statement has written. A value
-//! is sent when a block has computed it and another reads it, and unpacked before it is read; since a reader
-//! reads what was written last, nothing that comes by message can hide a newer value (argued in [`tiles`] and
-//! [`step`]). Both sides walk the same sets, with the border of the blocks and the time as parameters, so
-//! both know the lengths of messages, and heights, widths and borders of tiles are values of the run.
+//! **Copies, not shared memory.** Each rank has all that a region uses of its arrays, so only *flow* between
+//! blocks becomes messages: `isl` finds, exactly, who reads the value that an instance of a statement has
+//! written. A value is sent when a block has computed it and another reads it, and unpacked before it is
+//! read; since a reader reads what was written last, nothing that comes by message can hide a newer value
+//! (argued in [`tiles`] and [`step`]). Both sides walk the same sets, with the border of the blocks and the
+//! time as parameters, so both know the lengths of messages, and heights, widths and borders of tiles are
+//! values of the run.
 //!
 //! **Two distributions.** *Step*: a nest of each step ends in messages, the inner part of the next nest that
 //! needs them is computed while they travel; for nests without dependences along the distributed loop.
@@ -40,6 +42,7 @@ pub mod clang;
 pub mod diagonals;
 pub mod generate;
 pub mod handover;
+pub mod integers;
 pub mod isl;
 pub mod polyhedra;
 pub mod refusal;
@@ -56,13 +59,35 @@ use refusal::Refusal;
 /// # Errors
 /// What cannot be translated, with its place.
 pub fn translate(path: &str, flags: &[String], options: generate::Options) -> Result<String, Refusal> {
-    let source = std::fs::read_to_string(path).map_err(|error| Refusal::general(error.to_string()))?;
-    let (clang, isl) = (clang::Clang::load()?, isl::Isl::load()?);
     let flags: Vec<String> = flags.iter().cloned().chain(system_headers()).collect();
-    let nodes = clang.parse(path, &flags)?;
-    let file = region::File { source: &source, nodes: &nodes };
-    let regions = region::read(&file)?;
-    generate::program(&isl, path, &file, &regions, options)
+    Translator::load()?.translate(path, &flags, options)
+}
+
+/// The libraries that translate programs, loaded.
+pub struct Translator {
+    clang: clang::Clang,
+    isl: isl::Isl,
+}
+
+impl Translator {
+    /// Loads libclang and libisl.
+    pub fn load() -> Result<Translator, Refusal> {
+        Ok(Translator { clang: clang::Clang::load()?, isl: isl::Isl::load()? })
+    }
+
+    /// As [`translate`], with no other `flags`.
+    pub fn translate(
+        &self,
+        path: &str,
+        flags: &[String],
+        options: generate::Options,
+    ) -> Result<String, Refusal> {
+        let source = std::fs::read_to_string(path).map_err(|error| Refusal::general(error.to_string()))?;
+        let nodes = self.clang.parse(path, flags)?;
+        let file = region::File { source: &source, nodes: &nodes };
+        let regions = region::read(&file)?;
+        generate::program(&self.isl, path, &file, &regions, options)
+    }
 }
 
 /// Where the compiler's own headers (stddef.h) are: libclang is often installed without any.

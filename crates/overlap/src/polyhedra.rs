@@ -7,7 +7,7 @@
 
 use crate::affine::Affine;
 use crate::isl::{Isl, Map, Set};
-use crate::region::{Access, Coordinate, Region, Statement};
+use crate::region::{Access, Coordinate, Fit, Loop, Region, Statement};
 
 /// A region in isl.
 pub struct Model<'r> {
@@ -119,6 +119,54 @@ impl<'r> Model<'r> {
         self.writes.reverse().then(&self.schedule).lexmax().then(&self.schedule.reverse())
     }
 
+    /// The condition in C, with names of isl, under which a number of the region does not fit its type; none
+    /// if all do, whatever the sizes are.
+    pub fn misfit(&self) -> Option<String> {
+        let bad: Vec<String> = self.region.fits.iter().map(misfit).collect();
+        if bad.is_empty() {
+            return None;
+        }
+        let set = format!("{} -> {{ : {} }}", parameters(self.region, &[]), bad.join(" or "));
+        self.isl.condition(&set, &self.sizes())
+    }
+
+    /// The elements of each array that the region reads or writes, statement by statement: the array, the
+    /// condition under which there are any, and the first and the last subscript of each dimension. In C,
+    /// with names of isl.
+    pub fn touched(&self) -> Vec<(&'r str, String, Vec<[String; 2]>)> {
+        let (region, sizes) = (self.region, self.sizes());
+        let mut found: Vec<(&str, String, Vec<[String; 2]>)> = Vec::new();
+        for (at, statement) in region.statements.iter().enumerate() {
+            let own = |name: &str| {
+                let all = statement.write.iter().chain(&statement.reads).filter(|one| one.array == name);
+                all.map(|one| format!("{} -> {}", tuple(region, at), cell(one))).collect::<Vec<String>>()
+            };
+            for (name, array) in &region.arrays {
+                let lines = own(name);
+                if lines.is_empty() {
+                    continue;
+                }
+                let text = format!("{} -> {{ {} }}", parameters(region, &[]), lines.join("; "));
+                let cells = self.isl.map(&text).from(&self.domain).range().coalesce();
+                let extent = self.isl.extent(&cells, array.dimensions, &sizes);
+                found.extend(extent.map(|(when, ends)| (name.as_str(), when, ends)));
+            }
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// What holds for all sizes where the region has steps.
+    fn sizes(&self) -> String {
+        let region = self.region;
+        let mut all = vec![format!("{} < {}", region.time.low, region.time.high)];
+        for (name, parameter) in &region.parameters {
+            all.push(format!("{} <= {name} <= {}", parameter.range.0, parameter.range.1));
+        }
+        format!("{} -> {{ : {} }}", parameters(region, &[]), all.join(" and "))
+    }
+
     /// A set of parameters, as text for [`Isl::loops`].
     pub fn context(&self, extra: &[&str], conditions: &[String]) -> String {
         format!("{} -> {{ : {} }}", parameters(self.region, extra), conditions.join(" and "))
@@ -148,15 +196,52 @@ pub fn least(from: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     (from..from + 64).find(|number| holds(*number))
 }
 
-/// The lists of the first and past-the-last coordinates of nests that are loops; of the others, their place
-/// and the one after it.
+/// The first and past-the-last coordinates of nests that are loops, over all iterations of the loops around;
+/// of the others, their place and the one after it.
 pub fn extents(region: &Region) -> Vec<(Affine, Affine)> {
     let one = Affine::constant(1);
-    let extent = |coordinate: &Coordinate| match coordinate {
-        Coordinate::Loop(own) => (own.low.clone(), own.high.clone()),
+    let extent = |(at, coordinate): (usize, &Coordinate)| match coordinate {
+        Coordinate::Loop(own) => {
+            let around = loops_around(region, at, own);
+            (extreme(&own.low, &around, false), extreme(&own.high, &around, true))
+        }
         Coordinate::Fixed(place) => (place.clone(), place.clone().plus(1, &one)),
     };
-    region.nests.iter().map(|nest| extent(&nest.coordinate)).collect()
+    region.nests.iter().map(|nest| &nest.coordinate).enumerate().map(extent).collect()
+}
+
+/// The loops around the loop `own` of the nest `at`, from outside, that over time first.
+fn loops_around<'r>(region: &'r Region, at: usize, own: &Loop) -> Vec<&'r Loop> {
+    let all = region.statements.iter().filter(|one| one.nest == at).map(|one| &one.loops);
+    let inside = all.into_iter().find(|loops| loops.iter().any(|one| one.header == own.header));
+    let before = inside.into_iter().flatten().take_while(|one| one.header != own.header);
+    std::iter::once(&region.time).chain(before).collect()
+}
+
+/// The least or, if `is_greatest`, the greatest value of `end` in all iterations of the loops `around`.
+fn extreme(end: &Affine, around: &[&Loop], is_greatest: bool) -> Affine {
+    around.iter().rev().fold(end.clone(), |end, one| {
+        let last = one.high.clone().plus(-1, &Affine::constant(1));
+        let is_rising = end.factor(&one.variable) > 0;
+        end.with(&one.variable, if is_rising == is_greatest { &last } else { &one.low })
+    })
+}
+
+/// In isl's language: that a number does not fit its type.
+fn misfit(fit: &Fit) -> String {
+    let names: Vec<&str> = fit.loops.iter().map(|one| one.variable.as_str()).collect();
+    let mut all: Vec<String> =
+        fit.loops.iter().map(|one| format!("{} <= {} < {}", one.low, one.variable, one.high)).collect();
+    if !fit.and.is_empty() {
+        all.push(fit.and.clone());
+    }
+    let (value, (least, most)) = (&fit.value, fit.held);
+    all.push(format!("({value} < {least} or {value} > {most})"));
+    all.push(format!("{} <= {value} <= {}", fit.possible.0, fit.possible.1));
+    match names.is_empty() {
+        true => format!("({})", all.join(" and ")),
+        false => format!("(exists {} : {})", names.join(", "), all.join(" and ")),
+    }
 }
 
 fn parameters(region: &Region, extra: &[&str]) -> String {

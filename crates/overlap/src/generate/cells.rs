@@ -1,6 +1,6 @@
 //! Loops over cells of arrays: to count them, to pack them, to unpack them.
 
-use super::text::{Text, replace_words, words};
+use super::text::{Text, replace_words_at, words};
 use super::writer::Writer;
 use crate::isl::Set;
 
@@ -46,10 +46,10 @@ impl Writer<'_> {
         let mut written =
             self.region().arrays.values().filter(|array| array.is_written).map(|array| &array.element);
         let first = written.next().expect("a region writes something").clone();
-        let known = TYPES.iter().find(|(c, _)| *c == first[1]);
+        let known = TYPES.iter().find(|(c, _)| *c == first);
         match known {
-            Some((_, mpi)) if written.all(|other| other[1] == first[1]) => {
-                Element { c: first[0].clone(), mpi: mpi.to_string(), is_mixed: false }
+            Some((_, mpi)) if written.all(|other| *other == first) => {
+                Element { c: first, mpi: mpi.to_string(), is_mixed: false }
             }
             _ => Element { c: "char".into(), mpi: "MPI_BYTE".into(), is_mixed: true },
         }
@@ -101,6 +101,8 @@ impl Writer<'_> {
         let loops = self.model.loops(cells, context, &iterators);
         let is_mixed = self.element().is_mixed;
         let (count, next) = (self.names.get("count"), self.names.get("next"));
+        let arrays: Vec<(String, String)> =
+            self.region().arrays.iter().map(|(own, array)| (own.clone(), array.name.clone())).collect();
         let done = |array: &str, subscripts: &str| {
             let cell = format!("{array}[{}]", subscripts.replace(", ", "]["));
             match action {
@@ -121,10 +123,12 @@ impl Writer<'_> {
             let bare = line.trim_start();
             let blanks = 2 * (line.len() - bare.len());
             let call = bare.strip_suffix(");").and_then(|call| call.split_once('('));
-            let new = match call {
-                Some((array, subscripts)) if self.region().arrays.contains_key(array) => {
-                    done(array, &self.c(subscripts, renamed))
-                }
+            let visited = call.and_then(|(array, subscripts)| {
+                let (_, name) = arrays.iter().find(|(own, _)| own == array)?;
+                Some((name, subscripts))
+            });
+            let new = match visited {
+                Some((name, subscripts)) => done(name, &self.c(subscripts, renamed)),
                 _ => self.c(bare, renamed).replacen("for (int ", "for (long ", 1),
             };
             lines.push_str(&format!("{}{new}\n", " ".repeat(blanks)));
@@ -132,12 +136,14 @@ impl Writer<'_> {
         lines
     }
 
-    /// An expression of isl's as one of the program's.
+    /// An expression with names of isl as one of the program's: variables without sign as numbers with one.
     pub fn c(&mut self, text: &str, renamed: &[(&str, &str)]) -> String {
         let [min, max, floor] =
             ["overlap_min", "overlap_max", "overlap_floor"].map(|name| self.names.get(name));
-        let parameters = &self.region().parameters;
-        replace_words(text, |word| {
+        let region = self.region();
+        replace_words_at(text, |start, word| {
+            // Products are computed in 64 bits.
+            let long = if text[..start].ends_with("* ") { "(long)" } else { "" };
             if let Some((_, new)) = renamed.iter().find(|(old, _)| *old == word) {
                 return Some(new.to_string());
             }
@@ -145,7 +151,11 @@ impl Writer<'_> {
                 "min" => Some(min.clone()),
                 "max" => Some(max.clone()),
                 "floord" => Some(floor.clone()),
-                _ => parameters.get(word).filter(|known| known.is_unsigned).map(|_| format!("(long){word}")),
+                _ => match region.parameters.get(word) {
+                    Some(known) if known.is_unsigned => Some(format!("(long){}", known.name)),
+                    Some(known) => Some(format!("{long}{}", known.name)),
+                    None => region.counters.get(word).map(|text| format!("{long}{text}")),
+                },
             }
         })
     }

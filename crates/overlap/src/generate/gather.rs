@@ -1,6 +1,4 @@
-//! Blocks, and how what they have computed comes to all ranks in the end.
-
-use std::collections::BTreeMap;
+//! Blocks, and how what they have computed comes to rank 0 in the end.
 
 use super::cells::Action;
 use super::text::Text;
@@ -8,7 +6,7 @@ use super::writer::Writer;
 use crate::affine::Affine;
 use crate::isl::Set;
 use crate::polyhedra::extents;
-use crate::region::{Coordinate, Loop};
+use crate::region::Coordinate;
 
 impl Writer<'_> {
     /// Who has which block; `$blocks` and what bounds them are there already.
@@ -53,7 +51,7 @@ impl Writer<'_> {
         let (head, tail) = (self.extreme("overlap_min", lows), self.extreme("overlap_max", highs));
         let [lows, highs] = inner;
         let (first, past) = (self.extreme("overlap_max", lows), self.extreme("overlap_min", highs));
-        self.add(out, "int $rank, $ranks;\n$overlap_start();\nMPI_Comm_rank(MPI_COMM_WORLD, &$rank);\nMPI_Comm_size(MPI_COMM_WORLD, &$ranks);\n\n");
+        self.add(out, "int $rank, $ranks;\nMPI_Comm_rank(MPI_COMM_WORLD, &$rank);\nMPI_Comm_size(MPI_COMM_WORLD, &$ranks);\n\n");
         self.add(
             out,
             &format!(
@@ -69,78 +67,40 @@ impl Writer<'_> {
         );
     }
 
-    /// Gathers `owned`, the cells of the block [begin, end), on all ranks, if there are several and steps.
+    /// Sends `owned`, the cells of the block [begin, end), to rank 0.
     pub fn gather(&mut self, out: &mut Text, owned: &Set, context: &str) {
         let (begin, end) = (self.names.get("begin"), self.names.get("end"));
         let (low, high) = (self.names.get("low"), self.names.get("high"));
-        let element = self.element();
+        let c = self.element().c;
         let other = [(begin.as_str(), low.as_str()), (end.as_str(), high.as_str())];
-        let [low_text, high_text] = &self.region().time.texts;
-        let measured = if self.options.measure { " && $communicate" } else { "" };
-        let when = format!("$ranks > 1 && {low_text} < {high_text}{measured}");
-        let block = "const long $low = $overlap_border($head, $first, $past, $tail, $block, $blocks);
-            const long $high = $overlap_border($head, $first, $past, $tail, $block + 1, $blocks);";
+        let when = if self.options.measure { "$ranks > 1 && $communicate" } else { "$ranks > 1" };
         self.add(
             out,
             &format!(
-                "\n/* What each block has computed, to all ranks. */
+                "\n/* What each block has computed, to rank 0. */
                 if ({when}) {{
-                int *$counts = $overlap_room(2 * $ranks * (long)sizeof(int)), *$places = $counts + $ranks;
-                long $total = 0;
-                for (int $block = 0; $block < $ranks; $block++) {{
-                {block}
+                for (int $block = $rank == 0 ? 1 : $rank; $block < ($rank == 0 ? $ranks : $rank + 1); $block++) {{
+                const long $low = $overlap_border($head, $first, $past, $tail, $block, $blocks);
+                const long $high = $overlap_border($head, $first, $past, $tail, $block + 1, $blocks);
                 long $count = 0;"
             ),
         );
         self.cells(out, owned, context, &other, Action::Count);
-        let c = &element.c;
         self.add(
             out,
             &format!(
-                "$counts[$block] = (int)$count;
-                $places[$block] = (int)$total;
-                $total += $count;
-                }}
-                if ($total > INT_MAX) {{
-                fprintf(stderr, \"overlap: %ld elements are too many to gather\\n\", $total);
-                MPI_Abort(MPI_COMM_WORLD, 1);
-                }}
-                {c} *$all = $overlap_room($total * (long)sizeof *$all), *$next = $all + $places[$rank];"
+                "{c} *$values = $overlap_room($count * (long)sizeof *$values), *$next = $values;
+                if ($rank > 0) {{"
             ),
         );
-        self.cells(out, owned, context, &[], Action::Pack);
-        let mpi = &element.mpi;
+        self.cells(out, owned, context, &other, Action::Pack);
         self.add(
             out,
-            &format!(
-                "MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, $all, $counts, $places, {mpi}, MPI_COMM_WORLD);
-                for (int $block = 0; $block < $ranks; $block++) {{
-                if ($block == $rank)
-                continue;"
-            ),
+            "$overlap_pass($values, (size_t)$count * sizeof *$values, $rank, $block);
+            } else {
+            $overlap_pass($values, (size_t)$count * sizeof *$values, $rank, $block);",
         );
-        self.add(out, block);
-        self.add(out, "$next = $all + $places[$block];");
         self.cells(out, owned, context, &other, Action::Unpack);
-        self.add(out, "}\nfree($all);\nfree($counts);\n}");
-    }
-
-    /// Loop variables of the program that live on, as the sequential loops leave them.
-    pub fn counters(&mut self, out: &mut Text) {
-        let region = self.region();
-        let time = std::iter::once(&region.time);
-        let all = time.chain(region.statements.iter().flat_map(|statement| &statement.loops));
-        let is_known = |one: &&Loop| {
-            let sizes = one.low.terms.keys().chain(one.high.terms.keys());
-            one.declared.is_none() && sizes.into_iter().all(|name| region.parameters.contains_key(name))
-        };
-        let last: BTreeMap<String, [String; 2]> =
-            all.filter(is_known).map(|one| (one.variable.clone(), one.texts.clone())).collect();
-        for (at, (variable, [low, high])) in last.iter().enumerate() {
-            if at == 0 {
-                self.add(out, "\n/* The loop variables, as the sequential loops leave them. */");
-            }
-            self.add(out, &format!("{variable} = $overlap_max({low}, {high});"));
-        }
+        self.add(out, "}\nfree($values);\n}\n}");
     }
 }

@@ -73,13 +73,13 @@ impl Writer<'_> {
         let (to, from) = (to.trim(), from.trim());
         let ([read], Some(written)) = (statement.reads.as_slice(), &statement.write) else { return None };
         let arrays = &self.region().arrays;
-        let is_one_type = arrays[&read.array].element[1] == arrays[&written.array].element[1];
+        let is_one_type = arrays[&read.array].element == arrays[&written.array].element;
         let is_row = |access: &Access, text: &str| {
             let (last, others) = access.subscripts.split_last().expect("an element of an array");
             last.factor(&one.variable) == 1
                 && others.iter().all(|subscript| subscript.factor(&one.variable) == 0)
-                && words(text).next().is_some_and(|(at, word)| at == 0 && word == access.array)
-                && words(text).any(|(_, word)| word == one.variable)
+                && words(text).next().is_some_and(|(at, word)| at == 0 && word == arrays[&access.array].name)
+                && words(text).any(|(_, word)| word == one.name)
                 && text.ends_with(']')
         };
         if read.array == written.array || !is_one_type || !is_row(written, to) || !is_row(read, from) {
@@ -87,7 +87,7 @@ impl Writer<'_> {
         }
         let (piece, min) = (self.names.get("piece"), self.names.get("overlap_min"));
         let [to, from] =
-            [to, from].map(|text| replace_words(text, |word| (word == one.variable).then(|| piece.clone())));
+            [to, from].map(|text| replace_words(text, |word| (word == one.name).then(|| piece.clone())));
         let [low, high] = bounds;
         let left = if words(high).count() > 1 && !high.ends_with(')') {
             format!("({high}) - {piece}")

@@ -5,6 +5,7 @@
 //! is walked by loops that isl has made. Names that are ours come from [`text::Names`] (in templates they
 //! stand as `$name`), so that they never hide the user's.
 
+mod calls;
 mod cells;
 mod gather;
 mod handover;
@@ -18,7 +19,8 @@ pub mod text;
 mod tiles;
 mod writer;
 
-use crate::clang::{Kind, Node};
+use std::collections::BTreeMap;
+
 use crate::isl::Isl;
 use crate::polyhedra::Model;
 use crate::refusal::Refusal;
@@ -36,21 +38,30 @@ pub fn program(
     options: Options,
 ) -> Result<String, Refusal> {
     let mut names = Names::beside(file.source);
-    let mut edits: Vec<(std::ops::Range<usize>, String)> = Vec::new();
+    let name = prelude::file_name(path);
+    let mut edits = Edits::new();
+    let mut prototypes: BTreeMap<usize, String> = BTreeMap::new();
+    let mut functions: BTreeMap<usize, String> = BTreeMap::new();
     for region in regions {
-        let model = Model::new(isl.clone(), region);
-        edits.push((region.span.clone(), one_region(&model, file.source, &mut names, options)?));
+        isl.begin();
+        let parts = one_region(isl, region, file.source, &name, &mut names, options)?;
+        edits.push((region.span.clone(), parts.call));
+        *prototypes.entry(region.function.start).or_default() += &parts.prototype;
+        *functions.entry(region.function.end).or_default() += &parts.functions;
     }
-    let main = file.nodes.iter().find(|node| node.kind == Kind::Function && node.name == "main");
-    if let Some(body) = main.and_then(|main| main.children.last()).filter(|body| body.kind == Kind::Compound)
-    {
-        let at = body.span.start + 1;
-        edits.push((at..at, names.fill("\n    $overlap_start();")));
+    if let Some(last) = functions.values_mut().next_back() {
+        *last += &names.fill(calls::START);
     }
-    let at = first_use(file, regions);
+    edits.extend(functions.into_iter().map(|(at, text)| (at..at, format!("\n{text}"))));
     let used: Vec<&str> = edits.iter().map(|(_, text)| text.as_str()).collect();
-    let prelude = prelude::text(&mut names, path, options, &used.join("\n"));
-    edits.push((at..at, prelude));
+    let prelude = prelude::text(&mut names, &name, options, &used.join("\n"));
+    if let Some(mut first) = prototypes.first_entry() {
+        first.insert(format!("{prelude}{}", first.get()));
+    }
+    edits.extend(prototypes.into_iter().map(|(at, text)| {
+        let at = before_function(file.source, at);
+        (at..at, text)
+    }));
     edits.sort_by_key(|(range, _)| std::cmp::Reverse((range.start, range.end)));
     let mut text = file.source.to_string();
     for (range, new) in edits {
@@ -59,20 +70,16 @@ pub fn program(
     Ok(text)
 }
 
-/// The beginning of the first function that needs what is ours.
-fn first_use(file: &File, regions: &[Region]) -> usize {
-    let needs = |node: &&Node| {
-        node.kind == Kind::Function
-            && node.children.last().is_some_and(|body| body.kind == Kind::Compound)
-            && (node.name == "main" || regions.iter().any(|region| node.span.contains(&region.span.start)))
-    };
-    let start = file.nodes.iter().find(needs).map_or(0, |node| node.span.start);
-    // Comments that belong to the function stay with it.
-    let before = &file.source[..start];
-    before.trim_end().rfind(['}', ';', '\n']).map_or(0, |_| {
-        let line = before.rfind('\n').map_or(0, |at| at + 1);
-        comment_start(file.source, line)
-    })
+/// Parts of the source and what they become.
+type Edits = Vec<(std::ops::Range<usize>, String)>;
+
+/// Where text before the function at `start` goes: before the comments that belong to it.
+fn before_function(source: &str, start: usize) -> usize {
+    let line = source[..start].rfind('\n').map_or(0, |at| at + 1);
+    match source[line..start].trim().is_empty() {
+        true => comment_start(source, line),
+        false => start,
+    }
 }
 
 /// The first line of the comment that ends directly before the line at `line`.
@@ -113,11 +120,25 @@ fn by_any(writer: &mut Writer) -> Result<Form, String> {
     }
 }
 
-fn one_region(model: &Model, source: &str, names: &mut Names, options: Options) -> Result<String, Refusal> {
-    let region = model.region;
-    let indent = source[..region.time.header.start].rsplit('\n').next().unwrap_or("").len() / 4;
-    let mut out = Text::at(indent);
-    let mut writer = Writer { model, source, names, options };
+/// The parts that a region becomes.
+fn one_region(
+    isl: &Isl,
+    region: &Region,
+    source: &str,
+    file: &str,
+    names: &mut Names,
+    options: Options,
+) -> Result<calls::Parts, Refusal> {
+    let model = Model::new(isl.clone(), region);
+    let refuse = |why: &str, remedy: &str| {
+        let text = &source[region.time.header.clone()];
+        Refusal::at(region.time.place, text, &format!("cannot be distributed: {why}"), remedy)
+    };
+    let failed = || {
+        let failure = isl.failure();
+        failure.map(|why| refuse(&format!("isl says: {why}"), "make the loops of the region simpler"))
+    };
+    let mut writer = Writer { model: &model, source, names, options };
     let form = match options.scheme {
         Scheme::Step => steps::plan(&mut writer).map(Form::Steps).map_err(|why| (why, "try --scheme tiles")),
         Scheme::Tiles => by_tiles(&mut writer, None).map_err(|why| (why, "try --scheme step")),
@@ -125,17 +146,23 @@ fn one_region(model: &Model, source: &str, names: &mut Names, options: Options) 
             by_any(&mut writer).map_err(|why| (why, "the region cannot be distributed along this dimension"))
         }
     };
-    let form = form.map_err(|(why, remedy)| {
-        Refusal::at(
-            region.time.place,
-            &source[region.time.header.clone()],
-            &format!("cannot be distributed: {why}"),
-            remedy,
-        )
-    })?;
-    match form {
-        Form::Steps(plan) => steps::write(&mut writer, &plan, &mut out),
-        Form::Tiles(plan) => tiles::write(&mut writer, &plan, &mut out),
+    if let Some(refusal) = failed() {
+        return Err(refusal);
     }
-    Ok(out.finish())
+    let form = form.map_err(|(why, remedy)| refuse(&why, remedy))?;
+    let mut body = Text::at(0);
+    match form {
+        Form::Steps(plan) => steps::write(&mut writer, &plan, &mut body),
+        Form::Tiles(plan) => tiles::write(&mut writer, &plan, &mut body),
+    }
+    let misfit = model.misfit();
+    if misfit.as_deref() == Some("1") {
+        let remedy = "use types with a sign, or larger ones, for loop variables and sizes";
+        return Err(refuse("a number of its loops or subscripts never fits its type", remedy));
+    }
+    let parts = calls::parts(&mut writer, file, misfit.as_deref(), &body.finish());
+    match failed() {
+        Some(refusal) => Err(refusal),
+        None => Ok(parts),
+    }
 }

@@ -43,11 +43,12 @@ impl Writer<'_> {
     fn distributed(&mut self, at: usize, distributed: &Loop, from: &str, past: &str) -> String {
         let nest = self.region().nests[at].clone();
         let [low, high] = &distributed.texts;
-        let variable = &distributed.variable;
+        let variable = &distributed.name;
         let type_name = distributed.declared.as_ref().map_or(String::new(), |name| format!("{name} "));
         let (min, max) = (self.names.get("overlap_min"), self.names.get("overlap_max"));
         let [low, high] = [format!("{max}({low}, {from})"), format!("{min}({high}, {past})")];
-        let header = format!("for ({type_name}{variable} = {low}; {variable} < {high}; {variable}++) ");
+        let header =
+            format!("for ({type_name}{variable} = {low}; {} < {high}; {variable}++) ", distributed.value());
         let strips = self.strips(at, distributed, [&low, &high], &header);
         let counts_rows = strips.as_ref().is_some_and(|text| !text.starts_with(header.trim_end()));
         let text = strips.unwrap_or_else(|| self.own_text(at, Some((distributed, [&low, &high], &header))));
@@ -57,8 +58,9 @@ impl Writer<'_> {
         {
             return text;
         }
-        let private: Vec<String> =
-            nest.shared_variables.iter().filter(|name| counts_rows || *name != variable).cloned().collect();
+        let is_used = |name: &str| words(&text).any(|(_, word)| word == name);
+        let shared = nest.shared_variables.iter().filter(|name| is_used(name));
+        let private: Vec<String> = shared.filter(|name| counts_rows || *name != variable).cloned().collect();
         let clause =
             if private.is_empty() { String::new() } else { format!(" private({})", private.join(", ")) };
         // A loop has one of the two: threads, or what stands before one that is unrolled.

@@ -3,9 +3,15 @@
 use super::text::{Names, words};
 use super::writer::Options;
 
-/// What `program` needs, which ends with an empty line.
-pub fn text(names: &mut Names, path: &str, options: Options, program: &str) -> String {
+/// The name of the file at `path`, as it may stand in strings and comments.
+pub fn file_name(path: &str) -> String {
+    let is_plain = |letter: &char| letter.is_alphanumeric() || "._-+".contains(*letter);
     let name = path.rsplit('/').next().unwrap_or(path);
+    name.chars().map(|letter| if is_plain(&letter) { letter } else { '_' }).collect()
+}
+
+/// What `program` needs, which ends with an empty line.
+pub fn text(names: &mut Names, name: &str, options: Options, program: &str) -> String {
     let mode = if options.overlap { "" } else { " --no-overlap" };
     let filled = names.fill(TEXT);
     let mut parts: Vec<&str> = filled.split("\n\n").collect();
@@ -30,7 +36,7 @@ fn defined_name(part: &str) -> &str {
     let code = part.split("*/\n").last().unwrap_or(part);
     let head = code.lines().next().unwrap_or("");
     let before = head.split(['(', '{']).next().unwrap_or("").trim_end();
-    before.rsplit([' ', '*']).next().unwrap_or("")
+    before.trim_end_matches(';').rsplit([' ', '*']).next().unwrap_or("")
 }
 
 const TEXT: &str = r##"#include <mpi.h>
@@ -63,26 +69,135 @@ static inline long $overlap_floor(long a, long b)
     return a / b - (a % b < 0);
 }
 
-static void $overlap_end(void)
+/* A region of the program, in a list of those of all its files, which is the same on all ranks. */
+struct $overlap_region {
+    void (*serve)(void);
+    struct $overlap_region *next;
+};
+__attribute__((weak)) struct $overlap_region *$overlap_regions;
+
+static void $overlap_add(struct $overlap_region *region)
 {
-    int ended;
-    MPI_Finalized(&ended);
-    if (!ended)
-        MPI_Finalize();
+    region->next = $overlap_regions;
+    $overlap_regions = region;
 }
 
-/* Starts MPI once. Every rank runs the whole program, and only the first one writes to standard output. */
+/* Broadcasts memory of rank 0. */
+static void $overlap_spread(void *values, size_t bytes)
+{
+    const size_t most = 1 << 30;
+    for (char *at = values; bytes > 0;) {
+        const size_t part = bytes < most ? bytes : most;
+        MPI_Bcast(at, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
+        at += part;
+        bytes -= part;
+    }
+}
+
+/* Sends the values of a block to rank 0, or, on rank 0, receives them. */
+static void $overlap_pass(void *values, size_t bytes, int rank, int block)
+{
+    const size_t most = 1 << 30;
+    for (char *at = values; bytes > 0;) {
+        const size_t part = bytes < most ? bytes : most;
+        if (rank > 0)
+            MPI_Send(at, (int)part, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+        else
+            MPI_Recv(at, (int)part, MPI_BYTE, block, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        at += part;
+        bytes -= part;
+    }
+}
+
+/* Of unistd.h, other names of which may be names of the program. */
+int getpid(void);
+
+/* The process that has started MPI, and not one that it has forked. */
+static int $overlap_process;
+
+/* Ends MPI; rank 0 ends the other ranks, which wait for a region. */
+static void $overlap_end(void)
+{
+    int rank, ended, none = -1;
+    MPI_Finalized(&ended);
+    if (ended || getpid() != $overlap_process)
+        return;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        $overlap_spread(&none, sizeof none);
+    MPI_Finalize();
+}
+
+/* Starts MPI once. Rank 0 goes on with the program; the others compute its regions until it ends. */
 static void $overlap_start(void)
 {
-    int started, rank, provided;
+    int started, rank, provided, number;
     MPI_Initialized(&started);
     if (started)
         return;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    $overlap_process = getpid();
     atexit($overlap_end);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank > 0 && !freopen("/dev/null", "w", stdout))
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    if (rank == 0)
+        return;
+    for ($overlap_spread(&number, sizeof number); number >= 0; $overlap_spread(&number, sizeof number)) {
+        const struct $overlap_region *region = $overlap_regions;
+        while (number-- > 0)
+            region = region->next;
+        region->serve();
+    }
+    exit(0);
+}
+
+/* Has all ranks compute a region; rank 0 broadcasts what it needs, and computes too. */
+static void $overlap_call(const struct $overlap_region *region)
+{
+    int number = 0;
+    for (const struct $overlap_region *one = $overlap_regions; one != region; one = one->next)
+        number++;
+    $overlap_spread(&number, sizeof number);
+}
+
+/* The memory of an array that a region uses: from `begin` to `end`, of the array at `base`. */
+struct $overlap_range {
+    const char *name, *base, *begin, *end;
+    int is_written;
+};
+
+/* Makes a range larger, so that it has what lies from `begin` to `end`. */
+static void $overlap_widen(struct $overlap_range *range, const void *begin, const void *end)
+{
+    if (!range->begin || (const char *)begin < range->begin)
+        range->begin = begin;
+    if (!range->end || (const char *)end > range->end)
+        range->end = end;
+}
+
+/* Prints why rank 0 computes a region alone, the first time. */
+static int $overlap_alone(const char *where, const char *why)
+{
+    static const char *last;
+    if (!last || strcmp(last, where) != 0)
+        fprintf(stderr, "overlap: %s: %s: rank 0 computes the region alone\n", where, why);
+    last = where;
+    return 0;
+}
+
+/* Whether no array overlaps another in memory, where one of both is written. */
+static int $overlap_are_apart(const struct $overlap_range *ranges, int count, const char *where)
+{
+    char why[400];
+    for (int at = 0; at < count; at++) {
+        for (int other = 0; other < at; other++) {
+            const struct $overlap_range *a = &ranges[other], *b = &ranges[at];
+            if ((a->is_written || b->is_written) && a->begin < b->end && b->begin < a->end) {
+                snprintf(why, sizeof why, "%s and %s overlap in memory", a->name, b->name);
+                return $overlap_alone(where, why);
+            }
+        }
+    }
+    return 1;
 }
 
 /* A number from the environment, at least `least`. */

@@ -26,7 +26,7 @@ pub fn write(writer: &mut Writer, plan: &Steps, out: &mut Text) {
     let [low, high] = &time.texts;
     writer.add(
         out,
-        &format!("{{\n/* Lines {first} to {last}: each rank computes its block of positions. */\n/* What neighbours need of each other travels in every step, {how}. */"),
+        &format!("/* Lines {first} to {last}: each rank computes its block of positions. */\n/* What neighbours need of each other travels in every step, {how}. */"),
     );
     let none = vec![0; writer.region().nests.len()];
     writer.who_and_where(out, &[&none], ["$first", "$past", "$tail"]);
@@ -53,8 +53,6 @@ pub fn write(writer: &mut Writer, plan: &Steps, out: &mut Text) {
     if is_tuned {
         writer.add(out, "MPI_Waitall(8, $tuning.requests, MPI_STATUSES_IGNORE);");
     }
-    writer.counters(out);
-    writer.add(out, "}");
 }
 
 /// What holds where the results of [begin, end) are gathered.
@@ -86,10 +84,10 @@ pub fn row(writer: &mut Writer, row: &Row, out: &mut Text) {
     open(writer, row, out);
     let time = writer.region().time.clone();
     let declared = time.declared.as_ref().map_or(String::new(), |name| format!("{name} "));
-    let variable = &time.variable;
-    writer.add(out, &format!("\nfor ({declared}{variable} = {low}; {variable} < {high}; {variable}++) {{"));
+    let (variable, now) = (&time.name, time.value());
+    writer.add(out, &format!("\nfor ({declared}{variable} = {low}; {now} < {high}; {variable}++) {{"));
     if sends {
-        writer.add(out, &format!("const long $step = {};", length(low, variable)));
+        writer.add(out, &format!("const long $step = {};", length(low, &now)));
     }
     if sends && overlap {
         let parts = match is_whole {
@@ -320,7 +318,7 @@ fn receive(writer: &mut Writer, row: &Row, out: &mut Text, nest: usize) {
 fn send(writer: &mut Writer, plan: &Steps, out: &mut Text, nest: usize) {
     let c = writer.element().c;
     let step = writer.names.get("step");
-    let time = writer.region().time.variable.clone();
+    let time = writer.region().time.value();
     for (at, message) in plan.messages.iter().enumerate().filter(|(_, message)| message.from == nest) {
         let context = context(writer, message);
         let (to, _, border, _) = sides(message);

@@ -71,7 +71,7 @@ impl Writer<'_> {
 
     /// Loops over diagonals of the rows [strip, beyond), and over the rows of each.
     fn diagonals(&mut self, parts: &Parts, factor: i64, strip: &str, beyond: &str) -> Vec<String> {
-        let Loop { variable: column, declared, low, high, .. } = &parts.chain;
+        let Loop { name: column, declared, low, high, .. } = &parts.chain;
         let [first, past] = [low, high].map(|end| self.c(&end.to_string(), &[]));
         let [min, max, floor, diagonal] =
             ["overlap_min", "overlap_max", "overlap_floor", "diagonal"].map(|name| self.names.get(name));
@@ -92,7 +92,7 @@ impl Writer<'_> {
         vec![
             format!("for (long {diagonal} = {from} + {first}; {diagonal} < {to} + {past}; {diagonal}++)"),
             format!("    {rows} {{"),
-            format!("        {constant}{column} = {diagonal} - {};", product(&parts.rows.variable)),
+            format!("        {constant}{column} = {diagonal} - {};", product(&parts.rows.value())),
         ]
     }
 
@@ -145,9 +145,9 @@ impl Writer<'_> {
 
 /// The loop over rows, from `low` up to `high`.
 fn over_rows(rows: &Loop, low: &str, high: &str) -> String {
-    let Loop { variable, declared, .. } = rows;
+    let Loop { name: variable, declared, .. } = rows;
     let type_name = declared.as_ref().map_or(String::new(), |name| format!("{name} "));
-    format!("for ({type_name}{variable} = {low}; {variable} < {high}; {variable}++)")
+    format!("for ({type_name}{variable} = {low}; {} < {high}; {variable}++)", rows.value())
 }
 
 /// The loops over strips, in the loops that are outside of them.

@@ -117,7 +117,7 @@ fn without_comments(source: &str) -> String {
 
 /// The identifiers and numbers of a text, with their places.
 pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || !letter.is_ascii();
     let mut at = 0;
     std::iter::from_fn(move || {
         let start = at + text[at..].find(is_letter)?;
@@ -129,10 +129,15 @@ pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// `text` with each word replaced by what `other` says, if it says anything.
 pub fn replace_words(text: &str, other: impl Fn(&str) -> Option<String>) -> String {
+    replace_words_at(text, |_, word| other(word))
+}
+
+/// The same, where `other` is also told where the word begins.
+pub fn replace_words_at(text: &str, other: impl Fn(usize, &str) -> Option<String>) -> String {
     let mut replaced = String::new();
     let mut done = 0;
     for (start, word) in words(text) {
-        if let Some(new) = other(word) {
+        if let Some(new) = other(start, word) {
             replaced.push_str(&text[done..start]);
             replaced.push_str(&new);
             done = start + word.len();
@@ -144,7 +149,7 @@ pub fn replace_words(text: &str, other: impl Fn(&str) -> Option<String>) -> Stri
 /// Lines with up to `column` blanks less before each.
 pub fn dedented(text: &str, column: usize) -> String {
     let cut = |line: &str| {
-        let blanks = line.len() - line.trim_start().len();
+        let blanks = line.len() - line.trim_start_matches([' ', '\t']).len();
         line[blanks.min(column)..].to_string()
     };
     text.lines().map(cut).collect::<Vec<String>>().join("\n")

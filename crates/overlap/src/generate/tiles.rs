@@ -41,7 +41,7 @@ pub fn write(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     } else {
         "in tiles of several steps"
     };
-    writer.add(out, &format!("{{\n/* Lines {first} to {last}, each rank its block of positions, {how}. */"));
+    writer.add(out, &format!("/* Lines {first} to {last}, each rank its block of positions, {how}. */"));
     if slope > 0 {
         let how = format!(
             "/* Tiles move left by {slope} a step: what is right of one was computed in the tile before. */"
@@ -63,8 +63,6 @@ pub fn write(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     results(writer, plan, out);
     writer.passed(out, true);
     writer.add(out, "MPI_Waitall(8, $tuning.requests, MPI_STATUSES_IGNORE);");
-    writer.counters(out);
-    writer.add(out, "}");
 }
 
 /// The ways to go through the steps.
@@ -431,13 +429,13 @@ fn overlapped(writer: &mut Writer, plan: &Tiles, out: &mut Text, all: &Exchanges
 /// One part of a tile, through all its steps.
 fn part(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
     let time = writer.region().time.clone();
-    let variable = &time.variable;
+    let (variable, now) = (&time.name, time.value());
     let declared = time.declared.as_ref().map_or(String::new(), |name| format!("{name} "));
-    writer.add(out, &format!("for ({declared}{variable} = $t0; {variable} < $t1; {variable}++) {{"));
+    writer.add(out, &format!("for ({declared}{variable} = $t0; {now} < $t1; {variable}++) {{"));
     let moved = match plan.slope {
         0 => String::new(),
-        1 => format!(" - ({variable} - $t0)"),
-        slope => format!(" - {slope} * ({variable} - $t0)"),
+        1 => format!(" - ({now} - $t0)"),
+        slope => format!(" - {slope} * ({now} - $t0)"),
     };
     writer.add(out, &format!("const long $from = $low{moved}, $to = $high{moved};"));
     for at in 0..writer.region().nests.len() {

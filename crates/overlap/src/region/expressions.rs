@@ -1,6 +1,6 @@
 //! What expressions of a region read.
 
-use super::loops::Reader;
+use super::loops::{Reader, unqualified};
 use super::types::{Access, Array};
 use crate::clang::{Kind, Node, Shape};
 use crate::refusal::Refusal;
@@ -57,11 +57,23 @@ impl Reader<'_, '_> {
     }
 
     fn scalar(&mut self, node: &Node) -> Result<(), Refusal> {
-        if node.shape == Shape::Address {
+        if node.shape.is_address() {
             return self.file.refuse(node, "is a whole array in an expression", "name the element: a[i]");
         }
         if node.declaration.as_ref().is_some_and(|d| d.is_volatile) {
             return self.file.refuse(node, "is volatile", "copy it to a variable before the region");
+        }
+        let key = node.variable();
+        let is_around = self.loops.iter().any(|one| one.key == key);
+        if self.shared.contains(&key) && !is_around {
+            return self.file.refuse(
+                node,
+                "counts a loop of the region and is read outside of that loop",
+                "give the loop a variable of its own",
+            );
+        }
+        if node.types[1].contains("_Atomic") {
+            return self.file.refuse(node, "is atomic", "copy it to a variable before the region");
         }
         Ok(())
     }
@@ -95,17 +107,57 @@ impl Reader<'_, '_> {
         if base.declaration.as_ref().is_some_and(|d| d.is_volatile) || base.types[1].contains("volatile") {
             return file.refuse(base, "is volatile", "take the word away: other ranks have copies");
         }
-        if node.shape == Shape::Address {
+        if node.shape.is_address() {
             return file.refuse(node, "is a part of an array", "give all subscripts");
         }
+        let element = unqualified(&node.types[1]);
+        if element.contains("_Atomic") || element.contains('(') {
+            return file.refuse(node, "has no type with a name", "use arrays of numbers");
+        }
+        let Some(rows) = rows(base, subscripts.len()) else {
+            return file.refuse(
+                base,
+                "has its rows wherever pointers lead",
+                "make it one block of memory, as in `double (*a)[n] = malloc(sizeof(double[n][n]))`",
+            );
+        };
         let subscripts = subscripts.into_iter().map(|one| self.affine(one)).collect::<Result<Vec<_>, _>>()?;
-        let entry = self.arrays.entry(base.name.clone()).or_insert_with(|| Array {
-            element: node.types.clone().map(|name| name.trim_start_matches("const ").to_string()),
+        let own = self.own_name('A', &base.variable());
+        let entry = self.arrays.entry(own.clone()).or_insert_with(|| Array {
+            name: base.name.clone(),
+            key: base.variable(),
+            is_array: base.shape == Shape::Array,
+            element,
+            is_constant: node.types[1].split_whitespace().any(|word| word == "const"),
             dimensions: subscripts.len(),
+            rows,
             is_written: false,
             distributed: 0,
         });
         entry.is_written |= is_written;
-        Ok(Access { array: base.name.clone(), subscripts })
+        Ok(Access { array: own, subscripts })
     }
+}
+
+/// The extents of all dimensions of an array but the first, from its type: `double[3][4]`, `double (*)[n]`.
+/// None if it is not one block of memory of so many `dimensions`.
+fn rows(base: &Node, dimensions: usize) -> Option<Vec<Option<u64>>> {
+    let (mut depth, mut stars, mut extents) = (0, 0, Vec::<String>::new());
+    for letter in base.types[1].chars() {
+        match letter {
+            '[' if depth == 0 => {
+                depth = 1;
+                extents.push(String::new());
+            }
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            '*' if depth == 0 => stars += 1,
+            _ if depth > 0 => extents.last_mut()?.push(letter),
+            _ => {}
+        }
+    }
+    let is_array = base.shape == Shape::Array;
+    let rows = if is_array { extents.get(1..)? } else { &extents };
+    let is_block = stars == usize::from(!is_array) && rows.len() + 1 == dimensions;
+    is_block.then(|| rows.iter().map(|extent| extent.trim().parse().ok()).collect())
 }

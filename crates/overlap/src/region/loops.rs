@@ -1,10 +1,11 @@
 //! Loops, blocks and statements of a region.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::types::{Access, Array, File, Loop, Parameter, Statement};
-use crate::affine::Affine;
-use crate::clang::{Kind, Node, Shape};
+use super::types::{Access, Array, File, Fit, Loop, Parameter, Statement};
+use crate::affine::{Affine, Terms};
+use crate::clang::{Kind, Node, Shape, Variable};
+use crate::integers;
 use crate::refusal::Refusal;
 
 /// Reads one region.
@@ -18,6 +19,11 @@ pub struct Reader<'f, 's> {
     pub(super) locals: BTreeMap<usize, usize>,
     pub(super) arrays: BTreeMap<String, Array>,
     pub(super) parameters: BTreeMap<String, Parameter>,
+    pub(super) fits: Vec<Fit>,
+    /// Variables of loops of the region that are declared outside of it.
+    pub(super) shared: BTreeSet<Variable>,
+    /// Names for isl, which must not be words of its language.
+    own_names: BTreeMap<Variable, String>,
     position: Vec<String>,
     nest: usize,
     statements: Vec<Statement>,
@@ -32,15 +38,24 @@ impl<'f, 's> Reader<'f, 's> {
             locals: BTreeMap::new(),
             arrays: BTreeMap::new(),
             parameters: BTreeMap::new(),
+            fits: Vec::new(),
+            shared: shared_counters(region),
+            own_names: BTreeMap::new(),
             position: Vec::new(),
             nest: 0,
             statements: Vec::new(),
         }
     }
 
-    /// What was found.
-    pub fn finish(self) -> (BTreeMap<String, Array>, BTreeMap<String, Parameter>, Vec<Statement>) {
-        (self.arrays, self.parameters, self.statements)
+    /// Returns all statements, in order.
+    pub fn take_statements(&mut self) -> Vec<Statement> {
+        std::mem::take(&mut self.statements)
+    }
+
+    /// Returns the name of a variable in isl: `prefix` and a number.
+    pub(super) fn own_name(&mut self, prefix: char, key: &Variable) -> String {
+        let count = self.own_names.len();
+        self.own_names.entry(key.clone()).or_insert_with(|| format!("{prefix}{count}")).clone()
     }
 
     /// The loop over time.
@@ -92,7 +107,17 @@ impl<'f, 's> Reader<'f, 's> {
                 self.position.pop();
                 Ok(())
             }
-            Kind::Declaration => node.children.iter().try_for_each(|variable| self.declaration(variable)),
+            Kind::Declaration => {
+                let first = file.text(node).split_whitespace().next().unwrap_or_default();
+                if ["static", "extern", "_Thread_local", "thread_local"].contains(&first) {
+                    return file.refuse(
+                        node,
+                        "is declared in the region and lives on after it",
+                        "declare it without that word, or make it an array before the region",
+                    );
+                }
+                node.children.iter().try_for_each(|variable| self.declaration(variable))
+            }
             Kind::If => file.refuse(node, "is a condition", "split the loop where the condition changes"),
             Kind::While => {
                 file.refuse(node, "is not a counted loop", "write it as `for (i = ...; i < ...; i++)`")
@@ -112,7 +137,7 @@ impl<'f, 's> Reader<'f, 's> {
     }
 
     fn declaration(&mut self, variable: &Node) -> Result<(), Refusal> {
-        if variable.kind != Kind::Variable || matches!(variable.shape, Shape::Address | Shape::Other) {
+        if variable.kind != Kind::Variable || variable.shape.is_address() || variable.shape == Shape::Other {
             return self.file.refuse(
                 variable,
                 "is declared in the region and is no number",
@@ -221,31 +246,91 @@ impl<'f, 's> Reader<'f, 's> {
         if node.children.len() != 4 {
             return file.refuse(node, "leaves out a part of its header", FORM);
         }
-        let (variable, declared, low) = self.first_value(&node.children[0])?;
-        self.counts_by_one(&node.children[2], &variable)?;
+        let (target, declared, low) = self.first_value(&node.children[0])?;
+        let key = target.variable();
+        if self.loops.iter().any(|around| around.name == target.name) {
+            return file.refuse(
+                &node.children[0],
+                "counts with the name of a loop around it",
+                "give each of the loops a variable of its own",
+            );
+        }
+        if target.types[1].contains("volatile") || target.declaration.as_ref().is_some_and(|d| d.is_volatile)
+        {
+            return file.refuse(&node.children[0], "counts with a volatile variable", "take the word away");
+        }
+        let own = integers::range(&target.types[1], target.shape);
+        let Some(own) = own else {
+            return file.refuse(
+                &node.children[0],
+                "counts in a type above 64 bits",
+                "let an int or a long count",
+            );
+        };
+        self.counts_by_one(&node.children[2], &key)?;
         let condition = node.children[1].bare();
-        let is_bound = condition.kind == Kind::Binary && condition.children[0].bare().name == variable;
+        let is_bound = condition.kind == Kind::Binary && condition.children[0].bare().variable() == key;
         if !is_bound || !["<", "<="].contains(&condition.operator) {
             return file.refuse(&node.children[1], "is no upper bound of the loop", FORM);
         }
         let limit = &condition.children[1];
         let (low_value, high_value) = (self.affine(low)?, self.affine(limit)?);
         let inclusive = condition.operator == "<=";
-        let high_text =
-            if inclusive { format!("({}) + 1", file.text(limit)) } else { file.text(limit).to_string() };
+        let high_text = match (self.signed_text(limit), inclusive) {
+            (text, false) => text,
+            (text, true) if text.starts_with("(long)") => format!("{text} + 1"),
+            (text, true) => format!("({text}) + 1"),
+        };
+        let high = high_value.clone().plus(i64::from(inclusive), &Affine::constant(1));
+        let natural = [natural_range(low), natural_range(limit)];
+        self.fit(&low_value, natural[0], own, "");
+        // Beyond the greatest int there is no defined behaviour.
+        let more = i64::from(inclusive && (own.0 == 0 || own.1 < i64::from(i32::MAX)));
+        let past = (natural[1].0, natural[1].1.saturating_add(more));
+        self.fit(&high, past, own, &format!("{low_value} < {high}"));
+        self.fit(&high_value, natural[1], held_by(limit), "");
+        for held in conversions(&condition.children[0]).chain(conversions(&node.children[2])) {
+            self.fit(&low_value, own, held, "");
+            self.fit(&high, own, held, &format!("{low_value} < {high}"));
+        }
         let body = node.children.last().expect("four children");
         Ok(Loop {
-            variable,
-            declared,
+            variable: self.own_name('L', &key),
+            name: target.name.clone(),
+            key,
+            type_name: unqualified(&target.types[1]),
+            is_unsigned: own.0 == 0,
+            declared: declared.then(|| target.types[0].clone()),
             low: low_value,
-            high: high_value.plus(i64::from(inclusive), &Affine::constant(1)),
-            texts: [file.text(low).to_string(), high_text],
+            high,
+            texts: [self.signed_text(low), high_text],
             header: node.span.start..body.span.start,
             place: node.place,
         })
     }
 
-    fn first_value<'n>(&self, node: &'n Node) -> Result<(String, Option<String>, &'n Node), Refusal> {
+    /// Notes that C computes `value` in a type that holds `held`, where `possible` are the values that are no
+    /// undefined behaviour before; `and` is a further condition.
+    fn fit(&mut self, value: &Affine, possible: (i64, i64), held: (i64, i64), and: &str) {
+        let is_constant = value.terms.is_empty() && (held.0..=held.1).contains(&value.constant);
+        if !is_constant && (possible.0 < held.0 || possible.1 > held.1) {
+            let (value, and, loops) = (value.clone(), and.to_string(), self.loops.clone());
+            self.fits.push(Fit { value, loops, and, possible, held });
+        }
+    }
+
+    /// The text of an expression, as a number with a sign.
+    fn signed_text(&self, node: &Node) -> String {
+        let text = self.file.text(node);
+        let is_converted = text.contains('(') && node.shape == Shape::Unsigned;
+        match node.bare().shape == Shape::Unsigned || is_converted {
+            true if words(text).nth(1).is_none() => format!("(long){text}"),
+            true => format!("(long)({text})"),
+            false => text.to_string(),
+        }
+    }
+
+    fn first_value<'n>(&self, node: &'n Node) -> Result<(&'n Node, bool, &'n Node), Refusal> {
         let (target, declared) = match (node.kind, node.operator) {
             (Kind::Declaration, _) if node.children.len() == 1 => (&node.children[0], true),
             (Kind::Binary, "=") => (node.children[0].bare(), false),
@@ -258,17 +343,18 @@ impl<'f, 's> Reader<'f, 's> {
             }
         };
         let value = if declared { target.children.last() } else { node.children.get(1) };
+        let is_variable = matches!(target.kind, Kind::Variable | Kind::Name);
         match value {
-            Some(value) if matches!(target.shape, Shape::Signed | Shape::Unsigned) => {
-                Ok((target.name.clone(), declared.then(|| target.types[0].clone()), value))
+            Some(value) if is_variable && matches!(target.shape, Shape::Signed | Shape::Unsigned) => {
+                Ok((target, declared, value))
             }
             _ => self.file.refuse(node, "does not count by a whole number", "let an int or a long count"),
         }
     }
 
-    fn counts_by_one(&self, node: &Node, variable: &str) -> Result<(), Refusal> {
+    fn counts_by_one(&self, node: &Node, variable: &Variable) -> Result<(), Refusal> {
         let bare = node.bare();
-        let is_variable = |node: &Node| node.bare().name == variable;
+        let is_variable = |node: &Node| node.bare().kind == Kind::Name && node.bare().variable() == *variable;
         let is_one = |node: &Node| node.bare().value == Some(1);
         let upwards = match (bare.kind, bare.operator) {
             (Kind::Unary, "++") => is_variable(&bare.children[0]),
@@ -296,22 +382,104 @@ impl<'f, 's> Reader<'f, 's> {
 
     /// An affine expression of loop variables and sizes.
     pub(super) fn affine(&mut self, node: &Node) -> Result<Affine, Refusal> {
-        let (file, source) = (self.file, self.file.source);
-        Affine::parse(node, source, &mut |name| {
-            if self.loops.iter().any(|one| one.variable == name.name) {
-                return Ok(Affine::variable(&name.name));
-            }
-            let declared = name.declaration.as_ref();
-            if declared.and_then(|d| d.offset).is_some_and(|offset| self.region.span.contains(&offset)) {
-                return file.refuse(
-                    name,
-                    "changes in the region",
-                    "write bounds and subscripts with loop variables and sizes",
-                );
-            }
-            let is_unsigned = name.shape == Shape::Unsigned;
-            self.parameters.insert(name.name.clone(), Parameter { is_unsigned });
-            Ok(Affine::variable(&name.name))
-        })
+        let source = self.file.source;
+        Affine::parse(node, source, self)
     }
+}
+
+impl Terms for Reader<'_, '_> {
+    fn variable(&mut self, node: &Node) -> Result<Affine, Refusal> {
+        let (file, key) = (self.file, node.variable());
+        if let Some(around) = self.loops.iter().find(|one| one.key == key) {
+            return Ok(Affine::variable(&around.variable));
+        }
+        let declared = node.declaration.as_ref();
+        let is_inside = key.0.is_some_and(|offset| self.region.span.contains(&offset));
+        if is_inside || self.shared.contains(&key) {
+            return file.refuse(
+                node,
+                "changes in the region",
+                "write bounds and subscripts with loop variables and sizes",
+            );
+        }
+        if declared.is_some_and(|d| d.is_volatile) {
+            return file.refuse(node, "is volatile", "copy it to a variable before the region");
+        }
+        let Some(range) = integers::range(&node.types[1], node.shape) else {
+            return file.refuse(node, "has more than 64 bits", "copy it to a long before the region");
+        };
+        let own = self.own_name('N', &key);
+        let parameter = Parameter { name: node.name.clone(), range, is_unsigned: range.0 == 0 };
+        self.parameters.insert(own.clone(), parameter);
+        Ok(Affine::variable(&own))
+    }
+
+    /// Types of 64 bits compute sums modulo 2^64: what is added to the sum later may be negative. What must
+    /// not wrap around there is the end of a loop ([`Reader::header`]).
+    fn computed(&mut self, node: &Node, value: &Affine) -> Result<(), Refusal> {
+        let Some(held) = integers::range(&node.types[1], node.shape) else {
+            return self.file.refuse(node, "has more than 64 bits", "compute it in a long");
+        };
+        let possible = match node.kind {
+            Kind::Transparent => node.children.last().map_or(held, held_by),
+            Kind::Unary | Kind::Binary => natural_range(node),
+            _ => held,
+        };
+        if !integers::is_wide(held) {
+            self.fit(value, possible, held, "");
+        }
+        Ok(())
+    }
+}
+
+/// Variables that count loops below `region` and are declared elsewhere.
+fn shared_counters(region: &Node) -> BTreeSet<Variable> {
+    let mut found = BTreeSet::new();
+    region.walk(&mut |node| {
+        let first = node.children.first().filter(|first| node.kind == Kind::For && first.operator == "=");
+        if let Some(first) = first {
+            found.insert(first.children[0].bare().variable());
+        }
+        true
+    });
+    found
+}
+
+/// The values of the type of an expression.
+fn held_by(node: &Node) -> (i64, i64) {
+    integers::range(&node.types[1], node.shape).unwrap_or((i64::MIN, i64::MAX))
+}
+
+/// The values that an expression can have before it is converted: a sum with a sign does not leave its type,
+/// which would be undefined behaviour, one without wraps around.
+fn natural_range(node: &Node) -> (i64, i64) {
+    let bare = node.bare();
+    match bare.shape {
+        Shape::Signed => held_by(bare),
+        _ if matches!(bare.kind, Kind::Name | Kind::Integer) => held_by(bare),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+/// The values of the types that a variable is converted to in an expression.
+fn conversions(node: &Node) -> impl Iterator<Item = (i64, i64)> {
+    let mut found = Vec::new();
+    node.walk(&mut |node| {
+        if node.kind == Kind::Transparent && matches!(node.shape, Shape::Signed | Shape::Unsigned) {
+            found.push(held_by(node));
+        }
+        true
+    });
+    found.into_iter()
+}
+
+/// A type without `const` and `volatile`.
+pub(super) fn unqualified(name: &str) -> String {
+    let words = name.split_whitespace().filter(|word| !["const", "volatile", "restrict"].contains(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The words of an expression.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }

@@ -1,13 +1,17 @@
 //! What a region of a program is: one loop over time, and nests of affine loops in it that assign to arrays.
 //!
 //! A [`Region`] can be distributed as far as its form goes; whether its dependences allow it is found by
-//! [`crate::step`] and [`crate::tiles`]. Arrays of different names are taken not to overlap, as C compilers
-//! cannot know either; where the file itself shows that two names are one memory (a pointer made from another
-//! array), the region is refused.
+//! [`crate::step`] and [`crate::tiles`]. Arrays of different names are taken not to overlap, which the
+//! program checks when it comes to the region; where the file itself shows that two names are one memory (a
+//! pointer that is given nothing but the address of another array), the region is refused.
+//!
+//! isl never sees a name of the program: variables and arrays have names of ours in all sets
+//! ([`loops::Reader::own_name`]).
 
 mod expressions;
 mod loops;
-mod names;
+mod memory;
+mod outside;
 mod places;
 mod types;
 
@@ -18,7 +22,7 @@ use crate::affine::Affine;
 use crate::clang::Node;
 use crate::refusal::Refusal;
 
-pub use types::{Access, Array, Coordinate, File, Loop, Nest, Parameter, Region, Statement};
+pub use types::{Access, Array, Coordinate, File, Fit, Loop, Nest, Parameter, Region, Scalar, Statement};
 
 /// The regions of a file, in order.
 pub fn read(file: &File) -> Result<Vec<Region>, Refusal> {
@@ -26,26 +30,68 @@ pub fn read(file: &File) -> Result<Vec<Region>, Refusal> {
 }
 
 fn read_one(file: &File, span: Range<usize>, node: &Node) -> Result<Region, Refusal> {
+    let function = outside::function(file, node)?;
+    outside::check_text(file, function, &span)?;
     let mut reader = loops::Reader::new(file, node);
     let time = reader.time_loop(node)?;
     let body = node.children.last().expect("a for with four children has been read");
     let nests = reader.nests(body)?;
-    let (mut arrays, parameters, statements) = reader.finish();
-    names::check(file, node, &arrays, &parameters)?;
+    let statements = reader.take_statements();
+    let loops::Reader { mut arrays, parameters, fits, shared, .. } = reader;
+    memory::check(file, function, &arrays)?;
+    known_counters(&statements, &time.variable)?;
+    let scalars = outside::scalars(file, function, node, &shared)?;
+    outside::check_types(file, function, node, &arrays, &scalars)?;
+    let counters = std::iter::once(&time)
+        .chain(statements.iter().flat_map(|s| &s.loops))
+        .map(|one| (one.variable.clone(), one.value()))
+        .collect();
     let last_line = 1 + file.source[..node.span.end].matches('\n').count();
     choose_dimensions(&mut arrays, &statements, &time.variable);
     let coordinates = nests.iter().enumerate().map(|(at, one)| {
         let own: Vec<&Statement> = statements.iter().filter(|s| s.nest == at).collect();
         let coordinate = coordinate(file, one, &own, &arrays, &time.variable)?;
         let inner = own.iter().flat_map(|s| &s.loops).filter(|l| l.declared.is_none());
-        let mut shared_variables: Vec<String> = inner.map(|l| l.variable.clone()).collect();
+        let mut shared_variables: Vec<String> = inner.map(|l| l.name.clone()).collect();
         shared_variables.sort();
         shared_variables.dedup();
         Ok(Nest { span: one.span.clone(), place: one.place, coordinate, shared_variables })
     });
     let nests = coordinates.collect::<Result<_, Refusal>>()?;
     let lines = (node.place.line, last_line);
-    Ok(Region { span, lines, time, nests, statements, arrays, parameters })
+    let (code, function) = (node.span.clone(), function.span.clone());
+    Ok(Region {
+        span,
+        code,
+        function,
+        lines,
+        time,
+        nests,
+        statements,
+        arrays,
+        parameters,
+        scalars,
+        fits,
+        counters,
+    })
+}
+
+/// Refuses loop variables that live on after the region and whose last value depends on how many steps had
+/// which loops.
+fn known_counters(statements: &[Statement], time: &str) -> Result<(), Refusal> {
+    for statement in statements {
+        let depends = |one: &Loop| one.low.factor(time) != 0 || one.high.factor(time) != 0;
+        let moving = statement.loops.iter().position(depends).unwrap_or(statement.loops.len());
+        if let Some(one) = statement.loops[moving..].iter().find(|one| one.declared.is_none()) {
+            return Err(Refusal::at(
+                one.place,
+                &one.name,
+                "is declared outside of the region and counts in a loop that changes with time",
+                "declare it in the loop",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Which subscript of each array is distributed: the first that varies in space where the array is written.
@@ -111,9 +157,8 @@ fn coordinate(
     };
     let Some(distributed) = distributed else { return Ok(Coordinate::Fixed(subscript.clone())) };
     if let Some(outside) = own.iter().find(|s| s.loops.iter().all(|l| l.header != distributed.header)) {
-        let wrong =
-            format!("stands outside of the loop over `{}`, which is distributed", distributed.variable);
+        let wrong = format!("stands outside of the loop over `{}`, which is distributed", distributed.name);
         return refuse(outside, &wrong, "move it into that loop, or into a nest of its own");
     }
-    Ok(Coordinate::Loop(distributed.clone()))
+    Ok(Coordinate::Loop(Box::new(distributed.clone())))
 }

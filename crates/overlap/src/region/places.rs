@@ -54,6 +54,19 @@ pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusa
         None if found.is_empty() => Err(Refusal::general(
             "there is no region; write `#pragma tutti overlap` before the loop over time",
         )),
+        None => apart(file, found),
+    }
+}
+
+/// Refuses a region that begins before the one before it has ended.
+fn apart<'s>(
+    file: &File<'s>,
+    found: Vec<(Range<usize>, &'s Node)>,
+) -> Result<Vec<(Range<usize>, &'s Node)>, Refusal> {
+    let mut sorted: Vec<&(Range<usize>, &Node)> = found.iter().collect();
+    sorted.sort_by_key(|(range, _)| range.start);
+    match sorted.windows(2).find(|pair| pair[1].0.start < pair[0].0.end) {
+        Some(pair) => file.refuse(pair[1].1, "is a region inside of another", "mark the outer loop only"),
         None => Ok(found),
     }
 }
@@ -88,7 +101,7 @@ fn statements<'s>(file: &File<'s>, range: &Range<usize>) -> Vec<&'s Node> {
     let mut found = Vec::new();
     for node in file.nodes {
         node.walk(&mut |node| {
-            let inside = node.span.start >= range.start && node.span.end <= range.end;
+            let inside = node.is_main && node.span.start >= range.start && node.span.end <= range.end;
             if inside {
                 found.push(node);
             }

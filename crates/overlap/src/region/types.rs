@@ -4,26 +4,56 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::affine::Affine;
-use crate::clang::Node;
+use crate::clang::{Node, Variable};
 use crate::refusal::{Place, Refusal};
 
 /// A `for` that counts upwards by one.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// What counts.
+    /// The variable that counts, as isl knows it.
     pub variable: String,
-    /// The type, if the loop declares its variable.
+    /// Its name in the program.
+    pub name: String,
+    /// Its declaration.
+    pub key: Variable,
+    /// Its type without typedefs.
+    pub type_name: String,
+    /// Whether its type has no sign.
+    pub is_unsigned: bool,
+    /// The type as it is written, if the loop declares its variable.
     pub declared: Option<String>,
     /// The first value.
     pub low: Affine,
     /// The value after the last.
     pub high: Affine,
-    /// The two, as the user wrote them (`high` may have been made exclusive).
+    /// The two, as the user wrote them (`high` may have been made exclusive), as numbers with a sign.
     pub texts: [String; 2],
     /// From `for` to what is repeated.
     pub header: Range<usize>,
     /// Where `for` stands.
     pub place: Place,
+}
+
+impl Loop {
+    /// The variable in C, as a number with a sign.
+    pub fn value(&self) -> String {
+        if self.is_unsigned { format!("(long){}", self.name) } else { self.name.clone() }
+    }
+}
+
+/// A value that the program computes in a type which must hold it, or it would wrap around.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// The value.
+    pub value: Affine,
+    /// The loops in which it is computed.
+    pub loops: Vec<Loop>,
+    /// A further condition under which it is computed, in isl's language.
+    pub and: String,
+    /// The values that C can have made of it without undefined behaviour.
+    pub possible: (i64, i64),
+    /// The values that the type holds.
+    pub held: (i64, i64),
 }
 
 /// One assignment or declaration, with what is around it.
@@ -58,7 +88,7 @@ pub struct Access {
 #[derive(Clone, Debug)]
 pub enum Coordinate {
     /// The variable of this loop of the nest.
-    Loop(Loop),
+    Loop(Box<Loop>),
     /// The nest has one place along the dimension that is distributed.
     Fixed(Affine),
 }
@@ -79,10 +109,20 @@ pub struct Nest {
 /// An array of a region.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// The type of its elements, as the source spells it, and without typedefs.
-    pub element: [String; 2],
+    /// Its name in the program.
+    pub name: String,
+    /// Its declaration.
+    pub key: Variable,
+    /// Whether it is an array, and not a pointer to its first element.
+    pub is_array: bool,
+    /// The type of its elements without typedefs and qualifiers.
+    pub element: String,
+    /// Whether its elements are constant.
+    pub is_constant: bool,
     /// How many subscripts.
     pub dimensions: usize,
+    /// The extents of all dimensions but the first; none where a variable says it.
+    pub rows: Vec<Option<u64>>,
     /// Whether the region writes it.
     pub is_written: bool,
     /// Which subscript is distributed, if it is written.
@@ -92,8 +132,21 @@ pub struct Array {
 /// A size: a variable that the region does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
+    /// Its name in the program.
+    pub name: String,
+    /// Its least and its greatest value.
+    pub range: (i64, i64),
     /// Whether it has no sign.
     pub is_unsigned: bool,
+}
+
+/// A number that the region reads and that is declared outside of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    /// Its name in the program.
+    pub name: String,
+    /// Its type without typedefs and qualifiers.
+    pub type_name: String,
 }
 
 /// A region.
@@ -101,6 +154,10 @@ pub struct Parameter {
 pub struct Region {
     /// What is replaced: whole lines, from the pragma to the end.
     pub span: Range<usize>,
+    /// The loop over time in the file.
+    pub code: Range<usize>,
+    /// The function that it is in.
+    pub function: Range<usize>,
     /// The lines of the loop over time.
     pub lines: (usize, usize),
     /// The loop over time.
@@ -109,10 +166,16 @@ pub struct Region {
     pub nests: Vec<Nest>,
     /// Statements of all nests.
     pub statements: Vec<Statement>,
-    /// By name.
+    /// By their names in isl.
     pub arrays: BTreeMap<String, Array>,
-    /// By name.
+    /// By their names in isl.
     pub parameters: BTreeMap<String, Parameter>,
+    /// Numbers that are read, sizes among them, by name.
+    pub scalars: BTreeMap<String, Scalar>,
+    /// Values that must not wrap around.
+    pub fits: Vec<Fit>,
+    /// Loop variables by their names in isl: as a number with a sign in C.
+    pub counters: BTreeMap<String, String>,
 }
 
 /// A file with its tree.
@@ -126,7 +189,7 @@ pub struct File<'s> {
 impl File<'_> {
     /// The text of a node.
     pub fn text(&self, node: &Node) -> &str {
-        &self.source[node.span.clone()]
+        self.source.get(node.span.clone()).unwrap_or_default()
     }
 
     /// A refusal of `node`.
