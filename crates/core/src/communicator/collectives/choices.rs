@@ -49,6 +49,17 @@ pub enum Whose {
     Several,
 }
 
+impl Whose {
+    /// Returns a number that tells layouts apart: its address, where members are bound.
+    pub(crate) fn layout(self, environment: &Environment) -> usize {
+        match self {
+            Whose::Job => 0,
+            Whose::Communicator => Arc::as_ptr(&environment.layout) as usize,
+            Whose::Several => usize::MAX,
+        }
+    }
+}
+
 impl Choices {
     /// The plan for `shape`, of a rank with these neighbours; `whose` says what the layout of the environment belongs to, `found` is
     /// what the members of the communicator have found so far.
@@ -64,11 +75,7 @@ impl Choices {
         if self.0.len() >= MOST {
             self.0.clear();
         }
-        let layout = match whose {
-            Whose::Job => 0,
-            Whose::Communicator => Arc::as_ptr(&environment.layout) as usize,
-            Whose::Several => usize::MAX,
-        };
+        let layout = whose.layout(environment);
         let Environment { node, reach, multicast, .. } = *environment;
         let (shape_of_all, forced_name) = (select::common(shape, environment), forced.map(str::to_string));
         let kind = Kind { shape: shape_of_all, node, reach, multicast, layout, forced: forced_name };
