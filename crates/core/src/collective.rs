@@ -518,6 +518,17 @@ fn alternatives(
     process.library.repertoire.borrow_mut(held).keep(kind, found)
 }
 
+/// Where the members are, as keys of what was learned say; nothing is made for that.
+fn layout_of(process: &Process, comm: &Communicator) -> (Arc<simulate::Layout>, Whose) {
+    if let Some(layout) = near(process, comm) {
+        return (layout, Whose::Communicator);
+    }
+    let header = process.job.header();
+    let model = places::model(process);
+    let flat = Environment::in_job(comm.size(), header.local_ranks, header.processors, model);
+    (flat.layout, Whose::Job)
+}
+
 /// What an earlier run has found best for an operation at a place; equal at all members.
 fn known_before(
     held: &LaneGuard,
@@ -530,22 +541,18 @@ fn known_before(
     if !learnings::are_there(&process.job) || places::is_mixed(process, comm) {
         return None;
     }
-    let (kind, environment) = kind_of(held, process, comm, shape, place.key.form);
-    let is_first = place.occurrence == 0;
-    if is_first && let Some(known) = process.library.repertoire.borrow(held).known(&kind) {
-        return known;
-    }
-    let key = tune::learned::key(learnings::program(&process.job), place, &environment.layout);
-    let label = learnings::earlier(&process.job).get(&key);
-    let best = label.and_then(|label| {
-        let proposals = alternatives(held, process, comm, shape, place.key.form);
-        let number = proposals.iter().position(|proposal| proposal.label() == *label)?;
-        Some(Best { proposals, number })
-    });
-    if is_first {
-        process.library.repertoire.borrow_mut(held).note(kind, environment.layout, best.clone());
-    }
-    best
+    let (layout, whose) = layout_of(process, comm);
+    let unit = (place, comm.size(), whose.address(&layout));
+    let found = process.library.repertoire.borrow(held).label(&unit);
+    let label = found.unwrap_or_else(|| {
+        let key = tune::learned::key(learnings::program(&process.job), place, &layout);
+        let label = learnings::earlier(&process.job).get(&key).map(String::as_str);
+        process.library.repertoire.borrow_mut(held).note(unit, layout, label);
+        label
+    })?;
+    let proposals = alternatives(held, process, comm, shape, place.key.form);
+    let number = proposals.iter().position(|proposal| proposal.label() == label)?;
+    Some(Best { proposals, number })
 }
 
 fn plan(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {

@@ -31,8 +31,8 @@ use super::internal;
 use super::learnings;
 use super::nonblocking::{start_run, start_under};
 use super::{
-    Activity, Channel, Means, Operation, Run, agree, alternatives, failures, finish, known_before, multicast,
-    offloaded, prepare, prepare_as, root_of, waiting_for,
+    Activity, Channel, Means, Operation, Run, agree, alternatives, failures, finish, first, known_before,
+    multicast, offloaded, prepare, prepare_as, root_of, waiting_for,
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::MOST_UNDER_WAY;
@@ -239,6 +239,9 @@ pub(super) fn run(
         unit.ended(call_ns);
     }
     its.tuning.settle(place, operation.words());
+    if says.is_landmark {
+        its.tuning.rest();
+    }
     Ok(())
 }
 
@@ -273,6 +276,9 @@ fn known(
 ) -> Option<Best> {
     if let Some(known) = comm.collectives.deferred.borrow(held).tuning.known_of(&key) {
         return known.clone();
+    }
+    if first::is_among_them(held, process, comm) {
+        return None;
     }
     let best = known_before(held, process, comm, shape, Place { key, occurrence: 0 });
     comm.collectives.deferred.borrow_mut(held).tuning.set_known(key, best.clone());
@@ -560,8 +566,8 @@ pub(super) fn news(
     shape: &Shape,
     place: Place,
 ) -> News {
-    let (environment, _) = super::surroundings(held, process, comm, shape, Means::All);
-    let key = tutti_coll::tune::learned::key(learnings::program(&process.job), place, &environment.layout);
+    let (layout, _) = super::layout_of(process, comm);
+    let key = tutti_coll::tune::learned::key(learnings::program(&process.job), place, &layout);
     let known = known_before(held, process, comm, shape, place).or_else(|| {
         let its = comm.collectives.deferred.borrow(held);
         its.tuning.known_of(&place.key).cloned().flatten()

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tutti_coll::generator::Node;
 use tutti_coll::select::{self, Choice};
-use tutti_coll::simulate::Reach;
+use tutti_coll::simulate::{Layout, Reach};
 use tutti_coll::{Environment, Neighbours, Plan, Shape};
 use tutti_sys::cpu;
 use tutti_transport::banks::found::{Found, Look};
@@ -50,11 +50,11 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// Returns a number that tells layouts apart: its address, where members are bound.
-    pub(crate) fn layout(self, environment: &Environment) -> usize {
+    /// Returns a number that tells layouts apart: the address, where members are bound.
+    pub(crate) fn address(self, layout: &Arc<Layout>) -> usize {
         match self {
             Whose::Job => 0,
-            Whose::Communicator => Arc::as_ptr(&environment.layout) as usize,
+            Whose::Communicator => Arc::as_ptr(layout) as usize,
             Whose::Several => usize::MAX,
         }
     }
@@ -75,7 +75,7 @@ impl Choices {
         if self.0.len() >= MOST {
             self.0.clear();
         }
-        let layout = whose.layout(environment);
+        let layout = whose.address(&environment.layout);
         let Environment { node, reach, multicast, .. } = *environment;
         let (shape_of_all, forced_name) = (select::common(shape, environment), forced.map(str::to_string));
         let kind = Kind { shape: shape_of_all, node, reach, multicast, layout, forced: forced_name };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tutti_coll::Environment;
 use tutti_coll::generator::Node;
 use tutti_coll::simulate::{Layout, Reach};
+use tutti_coll::tune::cycle::Place;
 use tutti_coll::tune::{Proposal, UnitKey};
 
 use super::choices::Whose;
@@ -53,17 +54,20 @@ impl Kind {
         (environment, whose): (&Environment, Whose),
         in_kernel: bool,
     ) -> Kind {
-        let Environment { node, reach, multicast, .. } = *environment;
-        Kind { key, ranks, node, reach, multicast, layout: whose.layout(environment), in_kernel }
+        let Environment { node, reach, multicast, ref layout, .. } = *environment;
+        Kind { key, ranks, node, reach, multicast, layout: whose.address(layout), in_kernel }
     }
 }
+
+/// A unit of any communicator of so many ranks, whose layout has this address.
+type Everywhere = (Place, u32, usize);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Repertoire {
     alternatives: HashMap<Kind, Arc<[Proposal]>>,
-    /// What earlier runs have found best; with the layout, whose address tells kinds apart.
-    known: HashMap<Kind, (Arc<Layout>, Option<Best>)>,
+    /// What earlier runs have found best, by label; with the layout, whose address is in use while it is here.
+    known: HashMap<Everywhere, (Arc<Layout>, Option<&'static str>)>,
 }
 
 impl Repertoire {
@@ -82,16 +86,16 @@ impl Repertoire {
         proposals
     }
 
-    /// Returns what is known from earlier runs, if it was looked for.
-    pub(crate) fn known(&self, kind: &Kind) -> Option<Option<Best>> {
-        self.known.get(kind).map(|(_, best)| best.clone())
+    /// Returns the label that is known from earlier runs, if it was looked for.
+    pub(crate) fn label(&self, unit: &Everywhere) -> Option<Option<&'static str>> {
+        self.known.get(unit).map(|(_, label)| *label)
     }
 
-    /// Keeps what is known from earlier runs of members that lie as `layout` says.
-    pub(crate) fn note(&mut self, kind: Kind, layout: Arc<Layout>, best: Option<Best>) {
+    /// Keeps the label that is known from earlier runs.
+    pub(crate) fn note(&mut self, unit: Everywhere, layout: Arc<Layout>, label: Option<&'static str>) {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        self.known.insert(kind, (layout, best));
+        self.known.insert(unit, (layout, label));
     }
 }

@@ -39,6 +39,8 @@ const FIRST_NAP: u32 = 64;
 const NAP: u32 = 1024;
 /// See [`NAP`].
 const MOST_NAPS: u32 = 5;
+/// After a loop in which nothing is to gain it sleeps for twice as long each time, up to so many times.
+const MOST_RESTS: u32 = 12;
 /// and after a loop was left, and twice as long each further time, up to so many times.
 const MOST_LOOPS: u32 = 8;
 
@@ -60,6 +62,8 @@ pub(crate) struct Tuning {
     /// Naps after watches in vain, and loops so far.
     naps: u32,
     loops: u32,
+    /// Naps after loops in which nothing is to gain.
+    rests: u32,
     /// What calls do that need no turn, by their positions in the cycle.
     steady: Vec<Option<Steady>>,
     /// Collectives that are not tuned, as bits, and the generation of plans for which that holds.
@@ -311,11 +315,16 @@ impl Tuning {
             unit.forget_open();
             return Answer::Says(Says { best: unit.standing(), ..Says::default() });
         }
-        if unit.lap != lap {
-            unit.lap = lap;
+        let is_first = unit.lap != lap;
+        if is_first {
             unit.forget_open();
         }
-        let answer = unit.turn(place, reading, learnings, ledger);
+        let mut answer = unit.turn(place, reading, learnings, ledger);
+        if let Answer::Says(says) = &mut answer {
+            // Not before: some ranks ask again where others need not wait.
+            unit.lap = lap;
+            says.is_landmark |= is_first;
+        }
         let is_decided = unit.decision().is_some();
         if is_decided && self.active == Some(place) {
             self.active = None;
@@ -363,6 +372,18 @@ impl Tuning {
             None => (None, u32::MAX),
         };
         self.steady[position] = Some(Steady { words, best, left, done: 0 });
+    }
+
+    /// Sleeps for longer if all units of the loop keep to the default. Called at a landmark, when all that was
+    /// called for has begun: so at the same operation on all ranks.
+    pub fn rest(&mut self) {
+        let Stage::Following(cycle) = &self.stage else { return };
+        let rests = |position| self.units.get(&cycle.place(position)).is_some_and(Unit::rests);
+        if (0..cycle.period()).all(rests) {
+            self.stage = Stage::Asleep(NAP << self.rests.min(MOST_RESTS));
+            self.rests += 1;
+            self.steady.clear();
+        }
     }
 
     /// A sentence on each unit that is still being tried.

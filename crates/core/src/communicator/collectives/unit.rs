@@ -62,6 +62,9 @@ pub(crate) struct Says {
     pub decided: Option<Decided>,
     /// Whether it is tried, beside the default.
     pub is_trial: bool,
+    /// Whether the unit has decided with it, or it is the first of its place in a loop: then no rank goes the short
+    /// way.
+    pub is_landmark: bool,
 }
 
 /// A decision that was just made.
@@ -161,7 +164,8 @@ impl Unit {
         let is_trial = alternative != 0 && self.tuner.decision().is_none();
         let best =
             (alternative > 0).then(|| Best { proposals: Arc::clone(&self.proposals), number: alternative });
-        Answer::Says(Says { best, words, decided, is_trial })
+        let is_landmark = decided.is_some();
+        Answer::Says(Says { best, words, decided, is_trial, is_landmark })
     }
 
     /// Forgets when its latest operation began: others have come between that are not of the loop.
@@ -189,6 +193,11 @@ impl Unit {
     pub fn standing(&self) -> Option<Best> {
         let number = self.tuner.best();
         (number > 0).then(|| Best { proposals: Arc::clone(&self.proposals), number })
+    }
+
+    /// Returns true if it keeps to the default for good.
+    pub fn rests(&self) -> bool {
+        self.decision() == Some(0)
     }
 
     /// What it has decided on, the default too; `None` where nothing was tried.
