@@ -162,7 +162,13 @@ fn meet(
     if !mode.is_on() {
         return None;
     }
-    let generation = its.state.borrow(held).generation;
+    let mut state = its.state.borrow_mut(held);
+    if state.sleeps(mode) {
+        state.nap.0 -= 1;
+        return None;
+    }
+    let generation = state.generation;
+    drop(state);
     its.deferred.borrow_mut(held).tuning.set_mode(mode, learnings::are_there(&process.job));
     let known = its.deferred.borrow(held).tuning.exempt(generation);
     let exempt = known.unwrap_or_else(|| {
@@ -177,7 +183,17 @@ fn meet(
     if exempt & 1 << shape.collective as u32 != 0 || is_added_in_kernel {
         return None;
     }
-    Some(its.deferred.borrow_mut(held).tuning.meet(shape, form))
+    let spot = its.deferred.borrow_mut(held).tuning.meet(shape, form);
+    nap(held, comm, mode);
+    Some(spot)
+}
+
+/// Goes to sleep if tuning has found nothing to do.
+fn nap(held: &LaneGuard, comm: &Communicator, mode: Tune) {
+    let nap = comm.collectives.deferred.borrow_mut(held).tuning.take_nap();
+    if let Some(operations) = nap {
+        comm.collectives.state.borrow_mut(held).nap = (operations, mode);
+    }
 }
 
 /// Collectives of a communicator that are not tuned, as bits; equal at all members.
@@ -241,6 +257,8 @@ pub(super) fn run(
     its.tuning.settle(place, operation.words());
     if says.is_landmark {
         its.tuning.rest();
+        drop(its);
+        nap(held, comm, comm.collectives.tune(held, process));
     }
     Ok(())
 }

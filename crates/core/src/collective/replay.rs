@@ -113,7 +113,8 @@ unsafe fn attempt(
         return None;
     }
     let mode = state.tune(process);
-    let mut deferred = mode.is_on().then(|| its.deferred.borrow_mut(held));
+    let sleeps = state.sleeps(mode);
+    let mut deferred = (mode.is_on() && !sleeps).then(|| its.deferred.borrow_mut(held));
     let way = match &deferred {
         // What was called for before begins before.
         Some(deferred) if !deferred.waiting.is_empty() => return None,
@@ -127,6 +128,7 @@ unsafe fn attempt(
         deferred.tuning.went(form, run);
     }
     drop(deferred);
+    state.nap.0 -= u32::from(sleeps);
     let signature = state.rest[place].as_ref().map_or(0, |run| run.signature);
     let tag = if let Channel::Own = its.channel { state.next_tag(signature) } else { its.fixed_tag() };
     if mode.is_on() && form == CallForm::Nonblocking {

@@ -105,12 +105,20 @@ pub(crate) struct OperationState {
     pub(crate) has_waiting: bool,
     /// How often what was planned before was forgotten ([`OperationState::forget_plans`]).
     pub(crate) generation: u32,
+    /// Operations for which tuning sleeps while it is in this mode: they go as without it. Goes by calls.
+    pub(crate) nap: (u32, Tune),
 }
 
 impl OperationState {
     #[inline]
     pub(crate) fn tune(&self, host: &Host) -> Tune {
         self.wishes.tune_of(&host.config)
+    }
+
+    /// Returns true if the next operation goes as without tuning, in this mode.
+    #[inline]
+    pub(crate) fn sleeps(&self, mode: Tune) -> bool {
+        self.nap.0 > 0 && self.nap.1 == mode
     }
 
     /// Returns true if a new operation has to wait. The number under way is bounded, since progress polls
@@ -284,6 +292,7 @@ impl Collectives {
         let mut state = self.state.borrow_mut(held);
         let wishes = named.or(&state.wishes);
         if state.wishes != wishes {
+            state.nap = (0, Tune::Off);
             state.forget_plans();
             state.wishes = wishes;
         }

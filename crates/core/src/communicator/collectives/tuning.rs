@@ -5,7 +5,8 @@
 //! at first, then looks for a while whether its operations go in a cycle ([`Watch`]). If they do not, it
 //! sleeps for longer each time and in the end for ever. In a cycle ([`Cycle`]) the places become units. One
 //! unit explores at a time, in the order in which units come up: what one tries would disturb what the others
-//! measure. What units have decided holds for operations outside of the loop too ([`Tuning::known`]).
+//! measure. What units have decided holds for operations outside of the loop too ([`Tuning::known`]), unless it
+//! sleeps: then operations go as without tuning ([`Tuning::take_nap`]).
 //!
 //! State of two kinds must not be mixed. *By calls* go the stage, the cycle and the short way; they change
 //! when an operation is called for. *By beginnings* go units and what is known; they change when it begins,
@@ -68,8 +69,9 @@ pub(crate) struct Tuning {
     steady: Vec<Option<Steady>>,
     /// Collectives that are not tuned, as bits, and the generation of plans for which that holds.
     exempt: Option<(u32, u32)>,
-    /// Whether something may be known of operations before they are units.
+    /// Whether something may be known of operations before they are units; and whether that was so at first.
     has_known: bool,
+    had_known: bool,
     units: HashMap<Place, Unit>,
     /// Which unit explores.
     active: Option<Place>,
@@ -149,7 +151,7 @@ impl Tuning {
         if mode != self.mode {
             let follows = mode == Tune::On || has_known;
             let stage = if follows { Stage::default() } else { Stage::Off };
-            *self = Tuning { mode, stage, has_known, ..Tuning::default() };
+            *self = Tuning { mode, stage, has_known, had_known: has_known, ..Tuning::default() };
         }
         self.has_known |= has_known;
     }
@@ -161,6 +163,7 @@ impl Tuning {
         let known = other.known.iter().filter(|(_, best)| best.is_some());
         self.known = known.cloned().collect();
         self.has_known = other.has_known;
+        self.had_known = other.has_known;
     }
 
     /// Which collectives are exempt, by their bits, if that was found for this generation of plans.
@@ -261,6 +264,20 @@ impl Tuning {
             if let Some(unit) = self.units.get_mut(&cycle.place(position)) {
                 unit.skip(done);
             }
+        }
+    }
+
+    /// Returns for how many operations it needs not be asked, if it goes to sleep. Where something was known from
+    /// the start it is asked about each operation. Goes by calls.
+    pub fn take_nap(&mut self) -> Option<u32> {
+        match self.stage {
+            _ if self.had_known => None,
+            Stage::Off => Some(u32::MAX),
+            Stage::Asleep(operations) => {
+                self.stage = Stage::Watching(Watch::default());
+                Some(operations)
+            }
+            Stage::Watching(_) | Stage::Following(_) => None,
         }
     }
 
