@@ -85,16 +85,17 @@ def test_non_blocking_operations_agree_in_the_background(tutti, four, arguments,
     """Before any blocking one, about what hosts have to offer; and about what was tried."""
     assert tutti
     for ranks in (2, 8):
-        env, options = {"TUTTI_TUNE": tune}, ["--map-by", "node"]
+        env, options = {"TUTTI_TUNE": tune, "TUTTI_TUNE_BUDGET": "10000"}, ["--map-by", "node"]
         check(four.run(ranks, four.compile("tuned.c"), *arguments, env=env, options=options, seconds=100))
     nothing_left(four)
 
 
 @pytest.mark.parametrize("program", [["tuned.c", "blocking", "300"], ["tuned.c", "persistent", "300"], ["tuned.c", "copies", "200"],
-                                     ["tuned.c", "wishes", "200"], ["tuned_threads.c"]])
+                                     ["tuned.c", "wishes", "200"], ["tuned.c", "changing", "100"], ["tuned.c", "mixed", "200"],
+                                     ["tuned_threads.c"]])
 def test_all_forms_are_tried_between_hosts(four, tmp_path, program):
     source, *arguments = program
-    env, options = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}, ["--map-by", "node"]
+    env, options = {"TUTTI_TUNE": "on", "TUTTI_TUNE_BUDGET": "10000", "TUTTI_MODEL_FILE": str(tmp_path / "model")}, ["--map-by", "node"]
     check(four.run(4, four.compile(source), *arguments, env=env, options=options, seconds=100))
     nothing_left(four)
 

@@ -169,24 +169,43 @@ def test_collectives_go_on_while_ranks_compute(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("unattended.c"), env=env))
 
 
+# Tuning that may lose as much time as it likes: short programs get through all that it does.
+MUCH = {"TUTTI_TUNE": "on", "TUTTI_TUNE_BUDGET": "10000"}
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 @pytest.mark.parametrize("arguments", [["loop", "400"], ["blocking", "600"], ["persistent", "600"],
-                                       ["copies", "300"], ["wishes", "300"], ["ahead"]])
+                                       ["copies", "300"], ["wishes", "300"], ["changing", "300"], ["mixed", "600"],
+                                       ["kinds", "400"], ["bits", "300"], ["ahead"]])
 def test_algorithms_are_tried_while_a_program_runs(tutti, tmp_path, ranks, arguments):
-    env = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    """With a budget that lets all of them be tried in a short program."""
+    env = {**MUCH, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
     check(tutti.run(ranks, tutti.compile("tuned.c"), *arguments, env=env))
+
+
+@pytest.mark.parametrize("arguments", [["loop", "400"], ["changing", "300"], ["mixed", "600"]])
+def test_tuning_with_its_own_budget(tutti, tmp_path, arguments):
+    env = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    check(tutti.run(4, tutti.compile("tuned.c"), *arguments, env=env))
+
+
+def test_a_duplicate_begins_with_what_was_learned(tutti, tmp_path):
+    """The second run knows all from the first operation on, on duplicates too, and finds the same results."""
+    env = {**MUCH, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    for tune in ("on", "known", "on"):
+        check(tutti.run(4, tutti.compile("tuned.c"), "changing", "600", env={**env, "TUTTI_TUNE": tune}))
 
 
 @pytest.mark.parametrize("thread", ["0", "1"])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_threads_try_algorithms_at_the_same_time(tutti, tmp_path, ranks, thread):
-    env = {"TUTTI_TUNE": "on", "TUTTI_PROGRESS_THREAD": thread, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    env = {**MUCH, "TUTTI_PROGRESS_THREAD": thread, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
     check(tutti.run(ranks, tutti.compile("tuned_threads.c"), env=env))
 
 
 @pytest.mark.parametrize("search", ["row", "attributes", "factorial"])
 def test_the_searches_of_the_paper(tutti, tmp_path, search):
-    env = {"TUTTI_TUNE": "on", "TUTTI_TUNE_SEARCH": search, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    env = {**MUCH, "TUTTI_TUNE_SEARCH": search, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
     check(tutti.run(4, tutti.compile("tuned.c"), "loop", "400", env=env))
 
 
@@ -199,7 +218,7 @@ def test_what_was_learned_is_known_in_the_next_run(tutti, tmp_path):
     nothing; a file that was damaged since is passed over line by line."""
     model = tmp_path / "model"
     model.write_text("# costs\nswitch 2e-6\n")
-    env = {"TUTTI_TUNE": "on", "TUTTI_EXPLAIN": "1", "TUTTI_MODEL_FILE": str(model)}
+    env = {**MUCH, "TUTTI_EXPLAIN": "1", "TUTTI_MODEL_FILE": str(model)}
     program = tutti.compile("tuned.c")
     first = tutti.run(2, program, "alone", "200000", env=env)
     check(first)

@@ -1,8 +1,10 @@
 /* Loops of collectives with every result checked, for runs in which algorithms are tried (TUTTI_TUNE=on):
  * `tuned loop N`: N rounds of four non-blocking operations; `tuned blocking N`, `tuned alone N`,
  * `tuned persistent N`: of these forms; `tuned copies N`: on one communicator after the other;
- * `tuned wishes N`: what info keys and the control variable say changes on the way; `tuned ahead`: a root
- * far ahead of a rank that waits for a message first. */
+ * `tuned wishes N`: what info keys and the control variable say changes on the way; `tuned changing N`: each
+ * round on a new duplicate; `tuned mixed N`: operations in random order; `tuned kinds N`: operations of equal
+ * bytes whose operators differ; `tuned bits N`: sums whose bits must stay; `tuned ahead`: a root far ahead of a
+ * rank that waits for a message first. */
 #include "check.h"
 
 enum { MOST = 1 << 14, STREAM = 400 };
@@ -88,17 +90,28 @@ static void sum_of(MPI_Comm comm, int round, int count)
         CHECK_EQUAL(out[i], round * check_size + i * check_size * (check_size + 1) / 2);
 }
 
+static void broadcast_on(MPI_Comm comm, int round, int count, int root)
+{
+    for (int i = 0; i < count; i++)
+        whole[i] = check_rank == root ? round - i : -1;
+    MPI_Bcast(whole, count, MPI_INT, root, comm);
+    for (int i = 0; i < count; i += 5)
+        CHECK_EQUAL(whole[i], round - i);
+}
+
 /* One operation alone, which is done again as it was once it is decided on. */
 static void alone(int rounds)
 {
     for (int round = 0; round < rounds; round++)
-        sum_of(MPI_COMM_WORLD, round % 1000, 64);
+        broadcast_on(MPI_COMM_WORLD, round % 1000, 64, 0);
 }
 
 /* The same, and then others between. */
 static void blocking(int rounds)
 {
     alone(rounds);
+    for (int round = 0; round < rounds; round++)
+        sum_of(MPI_COMM_WORLD, round % 1000, 64);
     for (int round = 0; round < rounds; round++) {
         sum_of(MPI_COMM_WORLD, round, 2000);
         broadcast(round, 1000, check_size - 1);
@@ -150,6 +163,113 @@ static void copies(int rounds)
         for (int round = 0; round < rounds; round++)
             sum_of(comm, round, 512);
         MPI_Comm_free(&comm);
+    }
+}
+
+/* Rounds on new duplicates, of the world and of a duplicate that learns more. */
+static void changing(int rounds)
+{
+    MPI_Comm longer, comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &longer);
+    for (int round = 0; round < rounds; round++) {
+        MPI_Comm_dup(round % 2 ? longer : MPI_COMM_WORLD, &comm);
+        for (int i = 0; i < 3; i++) {
+            sum_of(comm, round, 1 + 60 * i);
+            broadcast_on(comm, round, 1 + 60 * i, i % check_size);
+            broadcast_on(longer, round, 3000, 0);
+            sum_of(longer, round, 61);
+        }
+        MPI_Comm_free(&comm);
+    }
+    MPI_Comm_free(&longer);
+}
+
+/* Operations whose order never repeats for long, blocking and not, between loops. */
+static void mixed(int rounds)
+{
+    unsigned state = 3;
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < 8; i++) {
+            state = state * 1664525 + 1013904223;
+            switch ((round / 100 % 2 ? (unsigned)i : state >> 16) % 4) {
+            case 0: sum_of(MPI_COMM_WORLD, round, 64); break;
+            case 1: broadcast_on(MPI_COMM_WORLD, round, 64, 0); break;
+            case 2: broadcast(round, 300, 0); break;
+            case 3: exchange(round, 8); break;
+            }
+        }
+    }
+}
+
+/* A product of 2x2 matrices, which does not commute. */
+static void multiply(void *left, void *right, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *count; i++) {
+        int *a = (int *)left + 4 * i, *b = (int *)right + 4 * i;
+        int c[4] = {a[0] * b[0] + a[1] * b[2], a[0] * b[1] + a[1] * b[3], a[2] * b[0] + a[3] * b[2],
+                    a[2] * b[1] + a[3] * b[3]};
+        memcpy(b, c, sizeof c);
+    }
+}
+
+/* One loop of sums, then one of as many bytes with an operator for which other algorithms are right. */
+static void kinds(int rounds)
+{
+    MPI_Datatype matrix;
+    MPI_Op product;
+    int right[4] = {1, 0, 0, 1};
+    MPI_Type_contiguous(4, MPI_INT, &matrix);
+    MPI_Type_commit(&matrix);
+    MPI_Op_create(multiply, 0, &product);
+    for (int rank = 0; rank < check_size; rank++) {
+        int one[4] = {1, rank % 3, rank % 2, 1}, again = 1;
+        multiply(right, one, &again, &matrix);
+        memcpy(right, one, sizeof one);
+    }
+    for (int part = 0; part < 4; part++) {
+        for (int round = 0; round < rounds; round++) {
+            if (part % 2 == 0) {
+                sum_of(MPI_COMM_WORLD, round % 1000, 64);
+                continue;
+            }
+            for (int i = 0; i < 16; i++) {
+                int mine[4] = {1, check_rank % 3, check_rank % 2, 1};
+                memcpy(in + 4 * i, mine, sizeof mine);
+            }
+            MPI_Allreduce(in, out, 16, matrix, product, MPI_COMM_WORLD);
+            for (int i = 0; i < 64; i++)
+                CHECK_EQUAL(out[i], right[i % 4]);
+        }
+    }
+    MPI_Op_free(&product);
+    MPI_Type_free(&matrix);
+}
+
+/* The same sums of doubles in all rounds, with the same bits. */
+static void bits(int rounds)
+{
+    static double mine[20000], all[20000], first[3][20000];
+    const int counts[] = {1, 2, 100, 4000, 20000};
+    for (int c = 0; c < 5; c++) {
+        int count = counts[c], differ = 0;
+        for (int i = 0; i < count; i++)
+            mine[i] = check_rank + 1.0 / (i + 3);
+        for (int round = 0; round < rounds; round++) {
+            for (int kind = 0; kind < 3; kind++) {
+                memset(all, 0, sizeof all);
+                if (kind == 0)
+                    MPI_Allreduce(mine, all, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+                else if (kind == 1)
+                    MPI_Reduce(mine, all, count, MPI_DOUBLE, MPI_SUM, check_size - 1, MPI_COMM_WORLD);
+                else
+                    MPI_Scan(mine, all, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+                if (round == 0)
+                    memcpy(first[kind], all, sizeof all);
+                differ += memcmp(first[kind], all, sizeof all) != 0;
+            }
+        }
+        CHECK_EQUAL(differ, 0);
     }
 }
 
@@ -259,7 +379,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(int);
     } parts[] = {{"loop", loop}, {"alone", alone}, {"blocking", blocking}, {"persistent", persistent},
-                 {"copies", copies}, {"wishes", wishes}};
+                 {"copies", copies}, {"wishes", wishes}, {"changing", changing}, {"mixed", mixed},
+                 {"kinds", kinds}, {"bits", bits}};
     for (size_t i = 0; argc > 2 && i < sizeof parts / sizeof *parts; i++)
         if (!strcmp(argv[1], parts[i].name))
             parts[i].run(atoi(argv[2]));

@@ -38,10 +38,12 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::Order;
 use tutti_coll::select::Choice;
 use tutti_coll::simulate;
-use tutti_coll::tune::{self, CallForm, Manner, Proposal};
+use tutti_coll::tune::cycle::Place;
+use tutti_coll::tune::{self, CallForm, Manner, Proposal, UnitKey};
 pub use tutti_coll::{Collective, Shape};
 use tutti_coll::{Environment, Plan};
 
+use tutti_sys::clock;
 use tutti_sys::floating_point::isolated;
 use tutti_transport::banks::Banks;
 
@@ -79,6 +81,7 @@ pub use crate::communicator::collectives::collected::{Gathering, Maximum};
 pub use crate::communicator::collectives::learnings::Learnings;
 use crate::communicator::collectives::node::{HostOffer, Neighbourhood};
 pub use crate::communicator::collectives::operation::{Operation, Side};
+use crate::communicator::collectives::repertoire::{Best, Kind};
 use crate::communicator::collectives::turn::{BankTurn, SlotNeeds};
 pub use crate::communicator::collectives::wishes::{self, Wishes};
 pub use crate::communicator::collectives::words::Words;
@@ -107,10 +110,7 @@ pub fn perform(
     operation: &Operation<'_>,
 ) -> Result<()> {
     if comm.collectives.tune(held, process).is_on() {
-        if deferred::is_tuned(held, process, comm, &operation.shape(comm)) {
-            return deferred::run(held, process, comm, operation);
-        }
-        deferred::interrupt(held, comm);
+        return deferred::run(held, process, comm, operation);
     }
     run(held, process, comm, operation)
 }
@@ -481,22 +481,78 @@ fn surroundings(
     (environment, whose)
 }
 
-/// What tuning may choose from.
-fn proposals(
+/// The kind of an operation of a communicator: what choices for it depend on. With what they are made of.
+fn kind_of(
     held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
     form: CallForm,
-) -> Vec<Proposal> {
-    let (environment, _) = surroundings(held, process, comm, shape, Means::All);
+) -> (Kind, Environment) {
+    let (environment, whose) = surroundings(held, process, comm, shape, Means::All);
+    let in_kernel = form == CallForm::Blocking && offloaded::is_candidate(held, comm, shape);
+    let key = UnitKey::of(shape, form);
+    (Kind::new(key, shape.ranks, (&environment, whose), in_kernel), environment)
+}
+
+/// What tuning may choose from, the default first; equal at all members.
+fn alternatives(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    form: CallForm,
+) -> Arc<[Proposal]> {
+    let (kind, environment) = kind_of(held, process, comm, shape, form);
+    if let Some(known) = process.library.repertoire.borrow(held).alternatives(&kind) {
+        return known;
+    }
+    let begun_ns = clock::now_ns();
     let default = plan(held, process, comm, shape, Means::All).choice;
     let any_bits = process.config.collectives.tune_any_order && !process.config.collectives.deterministic;
-    let mut found = isolated(|| tune::alternatives(shape, &environment, &default, form, any_bits));
-    if form == CallForm::Blocking && offloaded::is_candidate(held, comm, shape) {
-        found.push(tune::in_kernel(&default));
+    let found = isolated(|| {
+        let found = tune::alternatives(shape, &environment, &default, form, any_bits);
+        if kind.in_kernel { tune::beside_kernel(found) } else { found }
+    });
+    process.library.ledger.borrow_mut(held).found(clock::now_ns().saturating_sub(begun_ns));
+    process.library.repertoire.borrow_mut(held).keep(kind, found)
+}
+
+/// Where the members are, as keys of what was learned say; nothing is made for that.
+fn layout_of(process: &Process, comm: &Communicator) -> (Arc<simulate::Layout>, Whose) {
+    if let Some(layout) = near(process, comm) {
+        return (layout, Whose::Communicator);
     }
-    found
+    let header = process.job.header();
+    let model = places::model(process);
+    let flat = Environment::in_job(comm.size(), header.local_ranks, header.processors, model);
+    (flat.layout, Whose::Job)
+}
+
+/// What an earlier run has found best for an operation at a place; equal at all members.
+fn known_before(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    place: Place,
+) -> Option<Best> {
+    // Jobs have their own files.
+    if !learnings::are_there(&process.job) || places::is_mixed(process, comm) {
+        return None;
+    }
+    let (layout, whose) = layout_of(process, comm);
+    let unit = (place, comm.size(), whose.address(&layout));
+    let found = process.library.repertoire.borrow(held).label(&unit);
+    let label = found.unwrap_or_else(|| {
+        let key = tune::learned::key(learnings::program(&process.job), place, &layout);
+        let label = learnings::earlier(&process.job).get(&key).map(String::as_str);
+        process.library.repertoire.borrow_mut(held).note(unit, layout, label);
+        label
+    })?;
+    let proposals = alternatives(held, process, comm, shape, place.key.form);
+    let number = proposals.iter().position(|proposal| proposal.label() == label)?;
+    Some(Best { proposals, number })
 }
 
 fn plan(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {

@@ -4,11 +4,12 @@
 //! A program may bracket what is to count: from MPI_Pcontrol(0) to the next MPI_Pcontrol(1) time stands still
 //! here.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tutti_sys::clock;
 
-static MEASURES: AtomicBool = AtomicBool::new(false);
+/// How many need the time.
+static MEASURING: AtomicU32 = AtomicU32::new(0);
 static TOTAL_NS: AtomicU64 = AtomicU64::new(0);
 /// Since when time stands still, or 0.
 static STANDS_NS: AtomicU64 = AtomicU64::new(0);
@@ -18,9 +19,27 @@ static STOOD_NS: AtomicU64 = AtomicU64::new(0);
 static EVERY: AtomicU32 = AtomicU32::new(1);
 static TESTS: AtomicU32 = AtomicU32::new(0);
 
-/// From now on it is measured.
-pub fn begin() {
-    MEASURES.store(true, Ordering::Relaxed);
+/// Time is measured while one of these lives.
+#[derive(Debug)]
+pub struct Measuring(());
+
+impl Measuring {
+    /// From now on it is measured.
+    pub fn begin() -> Measuring {
+        MEASURING.fetch_add(1, Ordering::Relaxed);
+        Measuring(())
+    }
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        MEASURING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn is_measured() -> bool {
+    MEASURING.load(Ordering::Relaxed) > 0
 }
 
 /// Time does not count from here on (`false`), or counts again.
@@ -62,7 +81,7 @@ pub struct Inside(Option<u64>);
 /// What the caller does from here on is inside of MPI; not to be nested.
 #[inline]
 pub fn measure() -> Inside {
-    Inside((MEASURES.load(Ordering::Relaxed) && STANDS_NS.load(Ordering::Relaxed) == 0).then(clock::now_ns))
+    Inside((is_measured() && STANDS_NS.load(Ordering::Relaxed) == 0).then(clock::now_ns))
 }
 
 impl Drop for Inside {
@@ -82,7 +101,7 @@ pub fn move_on_every(tests: u32) {
 /// Returns true if time in MPI is not measured and every MPI_Test makes progress.
 #[inline]
 pub fn is_off() -> bool {
-    !MEASURES.load(Ordering::Relaxed) && EVERY.load(Ordering::Relaxed) == 1
+    !is_measured() && EVERY.load(Ordering::Relaxed) == 1
 }
 
 /// A test: whether it is one that moves operations on.
@@ -98,7 +117,7 @@ mod tests {
 
     #[test]
     fn time_stands_still_where_it_is_said() {
-        begin();
+        let measuring = Measuring::begin();
         let before = reading();
         counts(false);
         let first = reading();
@@ -110,6 +129,9 @@ mod tests {
         let after = reading();
         assert!(before.now_ns <= first.now_ns && first.now_ns <= after.now_ns);
         assert!(clock::now_ns() - after.now_ns >= 20_000_000);
+        assert!(!is_off());
+        drop(measuring);
+        assert!(is_off());
     }
 
     #[test]

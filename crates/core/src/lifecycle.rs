@@ -19,7 +19,7 @@ use crate::messenger::Above;
 use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, started};
 use crate::tool::settings;
 use crate::window::serve;
-use crate::{boot, departed, inside, leaving, other_libraries, progress, progress_thread};
+use crate::{boot, departed, leaving, other_libraries, progress, progress_thread};
 
 /// So long a process that ends without a barrier repairs its multicasts at most.
 const LAST_REPAIRS: Duration = Duration::from_millis(200);
@@ -62,9 +62,6 @@ fn join(wanted: ThreadLevel) -> Result<Process> {
         let header = boot.job.header();
         let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
         lanes::allow_threads(if has_lanes { header.lanes } else { 1 });
-    }
-    if config.collectives.tune.is_on() {
-        inside::begin();
     }
     Process::new(config, boot, ABOVE, split::split)
 }

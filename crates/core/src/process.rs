@@ -17,7 +17,9 @@ use crate::boot::{self, Boot};
 use crate::communicator::Communicator;
 use crate::communicator::collectives::choices::Choices;
 use crate::communicator::collectives::learnings::Learnings;
+use crate::communicator::collectives::ledger::Ledger;
 use crate::communicator::collectives::places::Layouts;
+use crate::communicator::collectives::repertoire::Repertoire;
 use crate::context::Contexts;
 use crate::group::Group;
 use crate::host::Host;
@@ -64,6 +66,10 @@ pub struct Library {
     pub choices: FirstLaneCell<Choices>,
     /// What tuning has learned in this process.
     pub learnings: FirstLaneCell<Learnings>,
+    /// What tuning may choose from.
+    pub repertoire: FirstLaneCell<Repertoire>,
+    /// What tuning has cost.
+    pub ledger: FirstLaneCell<Ledger>,
     /// What is known of other jobs, and what their processes are called here.
     pub other_jobs: FirstLaneCell<OtherJobs>,
     /// Splits a communicator, by colour and key: collectives ask that of who is above them.
@@ -157,6 +163,8 @@ impl Library {
             layouts: Layouts::default(),
             choices: FirstLaneCell::default(),
             learnings: FirstLaneCell::default(),
+            repertoire: FirstLaneCell::default(),
+            ledger: FirstLaneCell::default(),
             other_jobs: FirstLaneCell::new(OtherJobs::new(Arc::clone(&host.job))),
             split,
         }

@@ -1,9 +1,10 @@
 //! Collectives: their memory, how their algorithms are chosen, and what carries them.
 
 /// Whether algorithms are tried while the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tune {
     /// The model chooses.
+    #[default]
     Off,
     /// What earlier runs have learned counts; nothing is tried.
     Known,
@@ -123,6 +124,8 @@ pub struct Collectives {
     pub tune_search: TuneSearch,
     /// Whether tuning may choose reductions that give other bits.
     pub tune_any_order: bool,
+    /// What tuning may lose of the time of a program, in percent.
+    pub tune_budget: u64,
     /// Whether the kernel's packet program does small collectives.
     pub offload: Offload,
     /// Whether broadcasts between hosts are multicast.
@@ -145,6 +148,7 @@ impl Default for Collectives {
             tune: Tune::Off,
             tune_search: TuneSearch::Halving,
             tune_any_order: false,
+            tune_budget: 1,
             offload: Offload::Auto,
             multicast: Multicast::Auto,
             multicast_window: 256,

@@ -35,6 +35,10 @@ pub struct Generator {
     pub parameters: Parameters,
     /// How it combines operands where their order is kept.
     pub association: Association,
+    /// Whether it combines them in this way also where the operator commutes.
+    pub keeps_order: bool,
+    /// Whether the order depends on segments and on the tree downwards too, as ranks combine slices.
+    pub slices: bool,
     /// Its work in closed form.
     pub work: Cost,
     write: Write,
@@ -78,7 +82,18 @@ pub const fn entry(
     write: Write,
     work: Cost,
 ) -> Generator {
-    Generator { name, collective, needs, parameters, association: Association::Free, work, write }
+    let (association, keeps_order, slices) = (Association::Free, false, false);
+    Generator { name, collective, needs, parameters, association, keeps_order, slices, work, write }
+}
+
+/// Of an algorithm that combines in its order also where the operator commutes.
+pub const fn ordered(generator: Generator) -> Generator {
+    Generator { keeps_order: true, ..generator }
+}
+
+/// Of an algorithm whose order depends on the slices that ranks combine.
+pub const fn sliced(generator: Generator) -> Generator {
+    Generator { slices: true, ..generator }
 }
 
 /// Of an algorithm that combines from right to left.
@@ -152,6 +167,27 @@ impl Generator {
             }
             (Some(wanted), own) => wanted == own,
         }
+    }
+
+    /// Whether it combines the operands of a shape with these parameters in the same expressions as `other`
+    /// with others, so that results have the same bits; false where that is not known.
+    pub fn combines_like(&self, params: &Params, other: (&Generator, &Params), commutative: bool) -> bool {
+        let (generator, others) = other;
+        if Association::of(self.collective).is_none() {
+            return true;
+        }
+        let is_canonical = |generator: &Generator, params: &Params| {
+            generator.association != Association::Free
+                && (generator.keeps_order || !commutative)
+                && generator.is_canonical(params)
+        };
+        // Windows, and of most algorithms segments, say when something is combined, not with what.
+        let mut alike = Params { window: others.window, ..*params };
+        if !self.slices {
+            (alike.segment, alike.fan_out) = (others.segment, others.fan_out);
+        }
+        let is_same = std::ptr::eq(self, generator) && alike == *others;
+        is_same || is_canonical(self, params) && is_canonical(generator, others)
     }
 
     /// Writes the schedule of one rank. The shape must suit.

@@ -32,7 +32,7 @@ mod usable;
 pub use search::closed_form;
 pub use usable::refusal;
 
-use search::{Effort, FIRST_USE, STUDY, closer, correction, simulated};
+use search::{Effort, FIRST_USE, OUTLINE, STUDY, closer, correction, simulated};
 use usable::{allowed, asks, floods, ordered, situation};
 
 /// Times that differ by less are equal.
@@ -237,6 +237,21 @@ pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment)
     let mut variants: Vec<Candidate> = segments.into_iter().filter_map(best).collect();
     variants.sort_by(|one, two| one.time.total_cmp(&two.time));
     variants
+}
+
+/// Every algorithm that can be used, with those parameters that are likely to be good, by closed forms alone:
+/// some hundred microseconds. The best parameters of each algorithm come before the second best of any, and
+/// the best algorithm first.
+pub fn outlined(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+    let shape = common(shape, environment);
+    let mut all = timed(None, &shape, environment, &OUTLINE);
+    all.sort_by(|one, two| one.time.total_cmp(&two.time));
+    let own = |place: usize| {
+        all[..place].iter().filter(|other| std::ptr::eq(other.generator, all[place].generator)).count()
+    };
+    let mut ranked: Vec<(usize, Candidate)> = (0..all.len()).map(|place| (own(place), all[place])).collect();
+    ranked.sort_by_key(|(own, _)| *own);
+    ranked.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 /// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left

@@ -2,7 +2,7 @@
 
 use super::{Alternative, Attributes, CallForm, Manner};
 use crate::cost::Environment;
-use crate::generator::{Association, Node};
+use crate::generator::Node;
 use crate::select::{self, Candidate, Choice};
 use crate::shape::Shape;
 
@@ -26,7 +26,7 @@ impl Proposal {
 
 /// More than so many are not tried.
 const MOST: usize = 16;
-/// Lengths of segments that are tried of one algorithm.
+/// Parameters that are tried of one algorithm.
 const VARIANTS: usize = 3;
 /// So many of the best algorithms by the model are tried in other manners too.
 const MANNERED: usize = 2;
@@ -45,7 +45,7 @@ const PAGE_NS: f64 = 1000.0;
 const SMALL_SLOTS: u64 = 128;
 const LARGE_SLOTS: u64 = 16;
 
-/// The default first, then what else suits `shape`, the best by the model first; all ranks get the same. A
+/// The default first, then what else suits `shape`, the best by closed forms first; all ranks get the same. A
 /// reduction that combines in another order than the default gives other bits, and is left out unless
 /// `any_bits`.
 pub fn alternatives(
@@ -57,36 +57,27 @@ pub fn alternatives(
 ) -> Vec<Proposal> {
     let common = select::common(shape, environment);
     let mut found = vec![proposal(default.clone(), Manner::Plain)];
-    let reduces = Association::of(shape.collective).is_some();
     let same_bits = |candidate: &Candidate| {
-        let association = candidate.generator.association;
-        let free = association == Association::Free;
-        let same_algorithm = std::ptr::eq(candidate.generator, default.generator)
-            && candidate.params.radix == default.params.radix;
-        any_bits
-            || !reduces
-            || same_algorithm
-            || !free
-                && candidate.generator.is_canonical(&candidate.params)
-                && default.generator.is_canonical(&default.params)
+        let Candidate { generator, params, .. } = candidate;
+        any_bits || generator.combines_like(params, (default.generator, &default.params), common.commutative)
     };
-    let best_of_each = select::candidates(&common, environment);
-    let variants = |candidate: &Candidate| {
-        select::variants(candidate.generator, &common, environment).into_iter().take(VARIANTS)
-    };
-    let all = best_of_each.iter().copied().chain(best_of_each.iter().flat_map(variants));
     let others = if form == CallForm::Nonblocking { MANNERED + 1 } else { 0 };
-    for candidate in all.filter(same_bits) {
-        let known = |other: &Proposal| {
+    for candidate in select::outlined(&common, environment) {
+        let is_known = |other: &Proposal| {
             std::ptr::eq(other.choice.generator, candidate.generator)
                 && other.choice.params == candidate.params
         };
-        if found.len() < MOST - others && !found.iter().any(known) {
+        let of_algorithm =
+            found.iter().filter(|other| std::ptr::eq(other.choice.generator, candidate.generator)).count();
+        if is_known(&found[0]) {
+            // Times of closed forms and of simulations do not compare.
+            found[0].alternative.prior_s = candidate.time;
+        } else if found.len() < MOST - others && of_algorithm < VARIANTS && same_bits(&candidate) {
             found.push(proposal(Choice::tried(&candidate, &common, environment), Manner::Plain));
         }
     }
     if default.generator.node() != Node::Shared {
-        let bytes = shape.bytes().clamp(1, environment.bank_bytes);
+        let bytes = common.bytes().clamp(1, environment.bank_bytes);
         let slots = if bytes <= PAGE_BYTES { SMALL_SLOTS } else { LARGE_SLOTS };
         let once_ns = (slots * bytes.div_ceil(PAGE_BYTES)) as f64 * PAGE_NS;
         for one in found.iter_mut().filter(|one| one.choice.generator.node() == Node::Shared) {
@@ -102,9 +93,11 @@ pub fn alternatives(
     found
 }
 
-/// What the kernel does instead of this.
-pub fn in_kernel(default: &Choice) -> Proposal {
-    proposal(default.clone(), Manner::Kernel)
+/// The same where the kernel does it by default: then the hosts' own algorithms are alternatives.
+pub fn beside_kernel(mut found: Vec<Proposal>) -> Vec<Proposal> {
+    let in_kernel = proposal(found[0].choice.clone(), Manner::Kernel);
+    found.insert(0, in_kernel);
+    found
 }
 
 fn proposal(choice: Choice, manner: Manner) -> Proposal {

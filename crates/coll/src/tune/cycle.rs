@@ -1,171 +1,229 @@
-//! Which place of a program's loop an operation is at, told by the order of operations on a communicator.
+//! The loop of a program, found in the order of its operations.
 //!
 //! A loop that broadcasts 64 KiB twice, once before a long computation and once before a short one, has two
 //! units of tuning, though both calls look the same. Ranks call the collective operations of a communicator
-//! in the same order (MPI-5 section 6), so all of them find the same cycle at the same operation.
+//! in the same order (MPI-5 section 6), so all of them find the same cycle at the same operation. [`Watch`]
+//! looks for a cycle for a while; [`Cycle`] follows the one that was found. Operations that do not belong to
+//! a cycle, as a sum in every tenth round that tells whether to stop, are passed over while they are few.
 
 use super::UnitKey;
 
 /// Longer cycles are not looked for.
 pub const LONGEST: usize = 32;
-/// So often a cycle must have come before it counts.
+/// A cycle counts once it was repeated so often,
 const TIMES: usize = 3;
+/// and for so many operations.
+const FOLLOWED: usize = 48;
+/// Operations between two searches for a cycle.
+const BETWEEN_SEARCHES: usize = 8;
+/// A watch ends without a cycle after so many operations.
+pub const WATCHED: u32 = 192;
+/// An operation that is none of the cycle counts as so many that are,
+const STRANGER: u32 = 4;
+/// and when strangers outweigh the others by so much, the loop is over.
+const MOST_STRANGE: u32 = 64;
 
 /// An operation at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// What it is.
     pub key: UnitKey,
-    /// How many of the same key come before it in the cycle; 0 where none was found.
+    /// How many of the same key come before it in the cycle.
     pub occurrence: u32,
 }
 
-/// The cycle that the latest operations form.
+/// A search for a cycle among the latest operations.
 #[derive(Debug, Default)]
-pub struct Cycle {
-    /// The latest keys, the newest last; at most [`LONGEST`] times [`TIMES`].
-    latest: Vec<UnitKey>,
-    /// Length of the cycle, or 0.
+pub struct Watch {
+    /// Keys of the operations, the newest last; at most [`WATCHED`].
+    keys: Vec<UnitKey>,
+    /// Length of the cycle that the newest operations follow, or 0.
     period: usize,
-    /// Where in it the newest is.
-    position: usize,
-    /// So many of the newest keys follow the cycle.
+    /// So many of the newest operations follow it.
     following: usize,
 }
 
-impl Cycle {
-    /// One more operation: its place.
-    pub fn next(&mut self, key: UnitKey) -> Place {
-        self.push(key);
-        let newest = self.latest.len() - 1;
-        if self.period > 0 && self.latest[newest] == self.latest[newest - self.period] {
-            self.position = self.following_position();
-            self.following = (self.following + 1).min(LONGEST * TIMES);
+impl Watch {
+    /// Notes an operation. Returns the cycle if this one completes it.
+    pub fn note(&mut self, key: UnitKey) -> Option<Cycle> {
+        self.keys.push(key);
+        let newest = self.keys.len() - 1;
+        if self.period > 0 && self.keys[newest] == self.keys[newest - self.period] {
+            self.following += 1;
         } else {
-            (self.period, self.position) = (self.shortest(), 0);
-            self.following = self.period * TIMES;
+            self.period = 0;
+            if self.keys.len().is_multiple_of(BETWEEN_SEARCHES) {
+                self.period = self.shortest();
+                self.following = self.period * TIMES;
+            }
         }
-        Place { key, occurrence: self.occurrence() }
+        let is_found = self.period > 0 && self.following >= FOLLOWED.max(self.period * TIMES);
+        is_found.then(|| Cycle::new(&self.keys[self.keys.len() - self.period..]))
     }
 
-    /// Whether going on with the cycle changes nothing but the position: all that is remembered follows it.
-    pub fn is_full(&self) -> bool {
-        self.period > 0 && self.following == LONGEST * TIMES
+    /// Returns true if so many operations have been noted that no cycle is expected any more.
+    pub fn is_over(&self) -> bool {
+        self.keys.len() >= WATCHED as usize
     }
 
-    /// Where in the cycle the newest operation is.
-    pub fn position(&self) -> usize {
-        self.position
-    }
-
-    /// Where in the cycle the next operation is, if there is one.
-    pub fn following_position(&self) -> usize {
-        if self.position + 1 < self.period { self.position + 1 } else { 0 }
-    }
-
-    /// Operations went on with a full cycle that nobody told of one by one; the next one is at `position`.
-    pub fn go_on_to(&mut self, position: usize) {
-        debug_assert!(self.is_full() && position < self.period);
-        while self.following_position() != position {
-            self.push(self.latest[self.latest.len() - self.period]);
-            self.position = self.following_position();
-        }
-    }
-
-    /// The length of the cycle, or 0 where there is none.
-    pub fn period(&self) -> usize {
-        self.period
-    }
-
-    fn push(&mut self, key: UnitKey) {
-        if self.latest.len() == LONGEST * TIMES {
-            self.latest.remove(0);
-        }
-        self.latest.push(key);
-    }
-
-    /// The shortest cycle that the latest keys have gone through often enough.
+    /// Returns the length of the shortest cycle that the latest keys have gone through often enough, or 0.
     fn shortest(&self) -> usize {
         let fits = |period: &usize| {
-            let Some(first) = self.latest.len().checked_sub(period * TIMES) else { return false };
-            let part = &self.latest[first..];
-            part.iter().zip(&part[*period..]).all(|(one, next)| one == next)
+            let Some(first) = self.keys.len().checked_sub(period * TIMES) else { return false };
+            let part = &self.keys[first..];
+            part.iter().rev().zip(part.iter().rev().skip(*period)).all(|(one, earlier)| one == earlier)
         };
         (1..=LONGEST).find(fits).unwrap_or(0)
     }
+}
 
-    /// How many of the newest key come before it, counted from where the cycle begins.
-    fn occurrence(&self) -> u32 {
-        let newest = self.latest.len() - 1;
-        let before = &self.latest[newest - self.position.min(newest)..newest];
-        before.iter().filter(|key| **key == self.latest[newest]).count() as u32
+/// A cycle of operations, and the place of the next one.
+#[derive(Debug)]
+pub struct Cycle {
+    places: Box<[Place]>,
+    next: usize,
+    /// By how much strangers outweigh the operations of the cycle.
+    strange: u32,
+}
+
+impl Cycle {
+    fn new(keys: &[UnitKey]) -> Cycle {
+        let before = |place: usize| keys[..place].iter().filter(|key| **key == keys[place]).count() as u32;
+        let place = |place| Place { key: keys[place], occurrence: before(place) };
+        Cycle { places: (0..keys.len()).map(place).collect(), next: 0, strange: 0 }
+    }
+
+    /// Returns the length of the cycle.
+    pub fn period(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns the position of the next operation, if it belongs to the cycle.
+    #[inline]
+    pub fn position(&self) -> usize {
+        self.next
+    }
+
+    /// Returns the key of the next operation, if it belongs to the cycle.
+    #[inline]
+    pub fn next_key(&self) -> UnitKey {
+        self.places[self.next].key
+    }
+
+    /// Returns the position of the operation that was met last.
+    pub fn last_position(&self) -> usize {
+        self.next.checked_sub(1).unwrap_or(self.places.len() - 1)
+    }
+
+    /// Returns the place at a position.
+    pub fn place(&self, position: usize) -> Place {
+        self.places[position]
+    }
+
+    /// Goes on by one operation, which is known to be the next one of the cycle.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.next = if self.next + 1 < self.places.len() { self.next + 1 } else { 0 };
+        self.strange = self.strange.saturating_sub(1);
+    }
+
+    /// Meets an operation. Returns its place, or `None` for a stranger, which changes nothing but that too
+    /// many of them end the cycle.
+    pub fn meet(&mut self, key: UnitKey) -> Option<Place> {
+        let place = self.places[self.next];
+        if place.key == key {
+            self.advance();
+            return Some(place);
+        }
+        self.strange += STRANGER;
+        None
+    }
+
+    /// Returns true if the program has left the loop.
+    pub fn is_left(&self) -> bool {
+        self.strange > MOST_STRANGE
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Collective;
+    use crate::shape::{Collective, Shape};
     use crate::tune::CallForm;
 
     fn key(bytes: u64) -> UnitKey {
-        UnitKey { form: CallForm::Nonblocking, collective: Collective::Bcast, root: 0, bytes }
+        UnitKey::of(&Shape::new(Collective::Bcast, 4, 0, bytes), CallForm::Nonblocking)
     }
 
-    /// Letters stand for keys; the occurrences that come out, in digits.
-    fn check(keys: &str, expected: &str) {
-        let mut cycle = Cycle::default();
-        let found: String =
-            keys.chars().map(|letter| cycle.next(key(letter as u64)).occurrence.to_string()).collect();
-        assert_eq!(found, expected, "{keys}");
+    /// Letters stand for keys. Gives the cycle that is found, in letters and occurrences, and after how many
+    /// operations.
+    fn found(keys: impl Iterator<Item = u8>) -> Option<(String, usize)> {
+        let mut watch = Watch::default();
+        for (number, letter) in keys.take(WATCHED as usize).enumerate() {
+            if let Some(cycle) = watch.note(key(u64::from(letter))) {
+                let text = cycle.places.iter().map(|place| {
+                    let letter = (b'a'..=b'z').find(|letter| key(u64::from(*letter)) == place.key);
+                    format!("{}{}", char::from(letter.expect("it is a letter")), place.occurrence)
+                });
+                return Some((text.collect(), number + 1));
+            }
+        }
+        assert!(watch.is_over());
+        None
+    }
+
+    fn check(cycle_of: &str, expected: &str) {
+        let (text, after) = found(cycle_of.bytes().cycle()).expect("it repeats");
+        assert_eq!(text, expected);
+        assert!(after >= FOLLOWED && after <= WATCHED as usize / 2 + BETWEEN_SEARCHES, "{cycle_of} {after}");
     }
 
     #[test]
     fn operations_of_a_cycle_have_places() {
-        check("aaaaaa", "000000");
-        check("abababababab", "000000000000");
-        // The cycle is found at its third end, and begins there.
-        check("aabaabaabaabaab", "000000000010010");
-        // Another loop begins.
-        check("aabaabaabaabccccc", "00000000001000000");
+        check("a", "a0");
+        check("ab", "a0b0");
+        check("aab", "a0b0a1");
+        check("abacad", "a0b0a1c0a2d0");
     }
 
     #[test]
-    fn nothing_is_kept_of_what_never_comes_again() {
-        let mut cycle = Cycle::default();
-        for bytes in 0..10_000 {
-            let place = cycle.next(key(bytes));
-            assert_eq!((place.occurrence, cycle.period()), (0, 0));
-            assert!(cycle.latest.len() <= LONGEST * TIMES);
-        }
+    fn the_longest_cycle_is_found_and_a_longer_one_is_not() {
+        let cycle = |length: u8| (0..length).cycle().map(|number| b'a' + number % 26 + number / 26 * 40);
+        let mut watch = Watch::default();
+        let first = cycle(LONGEST as u8).position(|letter| watch.note(key(u64::from(letter))).is_some());
+        assert!(first.is_some_and(|first| first < WATCHED as usize));
+        let mut watch = Watch::default();
+        let longer = cycle(LONGEST as u8 + 1).take(WATCHED as usize);
+        assert!(longer.into_iter().all(|letter| watch.note(key(u64::from(letter))).is_none()));
     }
 
     #[test]
-    fn what_goes_on_for_long_changes_nothing_but_the_position() {
-        for cycle_of in ["a", "ab", "aab", "abcde"] {
-            let period = cycle_of.len();
-            let keys = || cycle_of.chars().cycle().map(|letter| key(letter as u64));
-            let mut told = Cycle::default();
-            for (number, key) in keys().take(200).enumerate() {
-                assert!(!told.is_full() || number >= LONGEST * TIMES, "{cycle_of} {number}");
-                told.next(key);
-            }
-            assert!(told.is_full() && told.period() == period, "{cycle_of}");
-            for untold in 0..3 * period {
-                let mut one = Cycle { latest: told.latest.clone(), ..told };
-                let mut other = Cycle { latest: told.latest.clone(), ..told };
-                keys().skip(200).take(untold).for_each(|key| {
-                    one.next(key);
-                });
-                other.go_on_to((told.following_position() + untold) % period);
-                assert_eq!(
-                    (&one.latest, one.position),
-                    (&other.latest, other.position),
-                    "{cycle_of} {untold}"
-                );
-            }
-            told.next(key(0));
-            assert!(!told.is_full(), "{cycle_of}");
-        }
+    fn what_never_comes_again_is_no_cycle() {
+        let mut watch = Watch::default();
+        assert!((0..u64::from(WATCHED)).all(|bytes| watch.note(key(bytes)).is_none()));
+        assert!(watch.is_over());
+    }
+
+    /// Goes on with the cycle "aab" by these operations. Returns the occurrences of those that belong to it,
+    /// `.` for strangers and `!` from where on the loop is left.
+    fn check_course(keys: &str, expected: &str) {
+        let mut cycle = Cycle::new(&[key(97), key(97), key(98)]);
+        let course: String = keys
+            .bytes()
+            .map(|letter| match cycle.meet(key(u64::from(letter))) {
+                _ if cycle.is_left() => '!',
+                Some(place) => char::from(b'0' + place.occurrence as u8),
+                None => '.',
+            })
+            .collect();
+        assert_eq!(course, expected);
+    }
+
+    #[test]
+    fn few_strangers_are_passed_over_and_many_end_the_loop() {
+        check_course("aabaab", "010010");
+        check_course("axabaaxb", "0.1001.0");
+        check_course("aabababab", "0100.100.");
+        check_course(&"x".repeat(20), &format!("{}{}", ".".repeat(16), "!".repeat(4)));
     }
 }

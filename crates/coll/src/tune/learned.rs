@@ -106,6 +106,7 @@ pub fn carry_over(old: &str, text: &str) -> String {
 mod tests {
     use super::*;
     use crate::Model;
+    use crate::shape::Shape;
     use crate::tune::UnitKey;
 
     const LINE: &str = "learned a.out non-blocking bcast 0 65536 1 4@1-00 tree:2:0:0:1:0:0 plain";
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_written() {
-        let key = UnitKey { form: CallForm::Blocking, collective: Collective::Allreduce, root: 0, bytes: 8 };
+        let key = UnitKey::of(&Shape::new(Collective::Allreduce, 4, 0, 8), CallForm::Blocking);
         let place = Place { key, occurrence: 2 };
         for program in ["a.out", "", "with blank", "\u{e4}#", &"x".repeat(1000)] {
             let key = super::key(program, place, &Layout::flat(4, 2));

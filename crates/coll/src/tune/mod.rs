@@ -5,39 +5,45 @@
 //! Everything here is a function over data, without a clock: what the n-th operation of a unit takes comes
 //! out of [`Tuner::turn`], what operations took goes into [`Tuner::record`].
 //!
-//! - A **unit** of tuning is a communicator, a [`UnitKey`] (collective, root, bytes) and its place in the
-//!   cycle of such keys that the program repeats ([`cycle`]): all of it is equal on every rank, as a call
+//! - A **unit** of tuning is a communicator, a [`UnitKey`] (collective, root, bytes, operator) and its place in
+//!   the cycle of such keys that the program repeats ([`cycle`]): all of it is equal on every rank, as a call
 //!   stack would not be.
 //! - **Alternatives** ([`Alternative`]) are algorithms with their parameters; the first is what the model
-//!   chooses. Only those that give the same bits as that one are among them ([`alternatives`]).
+//!   chooses. Only those that give the same bits as that one are among them ([`alternatives`]). They are asked for
+//!   once the program has gone on for long enough to pay for that ([`NextStep::Provide`]).
 //! - A **strategy** ([`search`]) says what is tried next: candidates in turn with halving, or one of the
 //!   paper's searches (brute force, attribute by attribute, 2^k factorial).
+//! - **Proof**: what comes out best takes turns with the default, and is decided on if the loop takes less
+//!   time. From time to time that is proved again.
 //! - **Memory** ([`learned`]): what was learned is written behind the model, and known from the first
-//!   operation
-//!   on when the program runs again. What another communicator has learned meanwhile ([`Tuner::hint`]) counts
-//!   once all ranks have said that they know it.
+//!   operation on when the program runs again. What another communicator has learned meanwhile
+//!   ([`Tuner::hint`]) counts once all ranks have said that they know it.
 //! - **Agreement**: after a fixed number of operations each rank has words to contribute
 //!   ([`NextStep::Take`]); the element-wise maximum over all ranks comes back by [`Tuner::heard`]. Ranks look
-//!   at nothing else, so
-//!   all take the same. Some operations go on with the best so far in the meantime; only then one has to wait
-//!   for the words ([`NextStep::Await`]): its beginning is put off, the call that starts it stays local.
+//!   at nothing else, so all take the same. Some operations go on with the best so far in the meantime; only then
+//!   one has to wait for the words ([`NextStep::Await`]): its beginning is put off, the call that starts it stays
+//!   local.
 //! - **Rehearsals** ([`rehearse`]): ranks that tune together without a job, for tests and tables.
-//! - **Budget** ([`Rules`]): what exploring has cost, beside the default, stays below a part of the time so
-//!   far, and of what was gained. What may cost more is postponed until the loop has run for longer; short
-//!   loops run as by default. Units that hardly spend time in MPI are left alone.
+//! - **Budget** ([`Rules`], [`Account`]): what all units of a program have lost stays below a part of the time of
+//!   the program. Ranks contribute what they have measured of both. What may cost more is postponed until the
+//!   program has run for longer. Units that hardly spend time in MPI are left alone.
+//! - **Free turns** ([`Tuner::free_turns`]): operations that change nothing but a number, and need not ask.
 
 mod alternatives;
 pub mod cycle;
 pub mod learned;
+mod proof;
 pub mod rehearse;
 pub mod search;
 pub mod statistics;
+mod step;
 #[cfg(test)]
 mod tests;
 mod tuner;
 
-pub use alternatives::{Proposal, alternatives, in_kernel};
-pub use tuner::{Decision, NextStep, Rules, Sample, Tuner};
+pub use alternatives::{Proposal, alternatives, beside_kernel};
+pub use step::{Account, Decision, NextStep, Rules, Sample};
+pub use tuner::Tuner;
 
 use crate::shape::{Collective, Shape};
 
@@ -74,15 +80,22 @@ pub struct UnitKey {
     pub root: u32,
     /// Bytes of the whole ([`Shape::bytes`]), where they are equal on all ranks.
     pub bytes: u64,
+    /// Bytes of an element of a reduction, or 1.
+    pub unit_bytes: u64,
+    /// Whether the operator commutes. An algorithm that was chosen for one that does may not suit another.
+    pub commutative: bool,
 }
 
 impl UnitKey {
-    /// That of an operation.
+    /// Returns the key of an operation.
+    #[inline]
     pub fn of(shape: &Shape, form: CallForm) -> UnitKey {
         use Collective as C;
-        let own = matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv);
-        let root = if shape.collective.rooted() { shape.root } else { 0 };
-        UnitKey { form, collective: shape.collective, root, bytes: if own { 0 } else { shape.bytes() } }
+        let Shape { collective, unit_bytes, commutative, .. } = *shape;
+        let own = matches!(collective, C::Gatherv | C::Scatterv | C::Alltoallv);
+        let root = if collective.rooted() { shape.root } else { 0 };
+        let bytes = if own { 0 } else { shape.bytes() };
+        UnitKey { form, collective, root, bytes, unit_bytes, commutative }
     }
 }
 
@@ -140,7 +153,7 @@ pub struct Alternative {
 
 /// The attributes of an implementation (barigou-2016, section 2.2): algorithm, fan-out, segment and progress
 /// ([`Manner`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attributes(pub [u64; Attributes::NUMBER]);
 
 impl Attributes {

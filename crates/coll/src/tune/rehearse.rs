@@ -2,7 +2,7 @@
 //! a seed: what tests and tables run instead of a job.
 
 use super::search::Strategy;
-use super::{Alternative, Decision, NextStep, Rules, Sample, Tuner};
+use super::{Account, Alternative, Decision, NextStep, Rules, Sample, Tuner};
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -88,20 +88,20 @@ impl Play {
         let ranks = self.inside[0].len();
         let number = self.alternatives.len();
         let tuner = || Tuner::new(self.alternatives.clone(), strategy(), rules);
-        let mut cast: Vec<(Tuner, Mail)> = (0..ranks).map(|_| (tuner(), None)).collect();
+        let mut cast: Vec<Player> = (0..ranks).map(|_| Player::new(tuner())).collect();
         let mut random = Random(seed);
         let taken = vec![0; number];
         let course = Vec::new();
         let mut outcome =
             Outcome { decision: None, taken, total_ns: 0.0, default_ns: 0.0, course, chosen: 0 };
-        while outcome.course.len() < self.iterations as usize && cast[0].0.decision().is_none() {
+        while outcome.course.len() < self.iterations as usize && cast[0].tuner.decision().is_none() {
             let alternative = self.operation(&mut cast, &outcome.taken, &mut random);
             outcome.course.push(alternative);
             outcome.taken[alternative] += 1;
             outcome.total_ns += self.period_ns(alternative);
         }
-        (outcome.decision, outcome.chosen) = (cast[0].0.decision(), cast[0].0.best());
-        assert!(cast.iter().all(|(tuner, _)| tuner.decision() == outcome.decision), "all decide the same");
+        (outcome.decision, outcome.chosen) = (cast[0].tuner.decision(), cast[0].tuner.best());
+        assert!(cast.iter().all(|player| player.tuner.decision() == outcome.decision), "all decide the same");
         // All others take what was decided.
         let (left, chosen) = (self.iterations - outcome.course.len() as u32, outcome.chosen);
         outcome.taken[chosen] += left;
@@ -115,26 +115,29 @@ impl Play {
     }
 
     /// One operation of all ranks; which alternative it takes.
-    fn operation(&self, cast: &mut [(Tuner, Mail)], taken: &[u32], random: &mut Random) -> usize {
+    fn operation(&self, cast: &mut [Player], taken: &[u32], random: &mut Random) -> usize {
         let mut maxima: Option<Vec<u64>> = None;
         let mut chosen = None;
-        for (rank, (tuner, mail)) in cast.iter_mut().enumerate() {
-            let NextStep::Take { alternative, operation, words } = turn(tuner, mail) else {
-                unreachable!("nobody waits twice")
+        for (rank, player) in cast.iter_mut().enumerate() {
+            let NextStep::Take { alternative, operation, words } = player.turn() else {
+                unreachable!("nobody waits twice, and all alternatives are there")
             };
             assert!(*chosen.get_or_insert(alternative) == alternative, "all ranks take the same");
             let factor = self.cold(alternative, taken) * self.noise.factor(random);
             let inside_ns = (self.inside[alternative][rank] * factor) as u64;
             let period_ns = inside_ns + self.outside[alternative] as u64;
-            tuner.record(operation, Sample { inside_ns, period_ns });
+            player.account.elapsed_ns += period_ns;
+            if let Some(operation) = operation {
+                player.tuner.record(operation, Sample { inside_ns, period_ns });
+            }
             if let Some(words) = words {
                 let merged = maxima.get_or_insert_with(|| vec![0; words.len()]);
                 merged.iter_mut().zip(words).for_each(|(most, word)| *most = word.max(*most));
             }
         }
         if let Some(words) = maxima {
-            for (_, mail) in cast {
-                *mail = Some(((random.unit() * f64::from(self.latency + 1)) as u32, words.clone()));
+            for player in cast {
+                player.mail = Some(((random.unit() * f64::from(self.latency + 1)) as u32, words.clone()));
             }
         }
         chosen.expect("there are ranks")
@@ -144,19 +147,37 @@ impl Play {
 /// Maxima that come after so many operations.
 type Mail = Option<(u32, Vec<u64>)>;
 
-/// A rank's next step, with what it has heard by then or has to wait for.
-fn turn(tuner: &mut Tuner, mail: &mut Mail) -> NextStep {
-    match mail.take() {
-        Some((0, words)) => tuner.heard(&words),
-        Some((left, words)) => *mail = Some((left - 1, words)),
-        None => {}
+/// A rank.
+struct Player {
+    tuner: Tuner,
+    mail: Mail,
+    account: Account,
+    lost_ns: f64,
+}
+
+impl Player {
+    fn new(tuner: Tuner) -> Player {
+        Player { tuner, mail: None, account: Account::default(), lost_ns: 0.0 }
     }
-    match tuner.turn() {
-        NextStep::Await => {
-            let (_, words) = mail.take().expect("who waits has contributed");
-            tuner.heard(&words);
-            tuner.turn()
+
+    /// Its next step, with what it has heard by then or has to wait for.
+    fn turn(&mut self) -> NextStep {
+        match self.mail.take() {
+            Some((0, words)) => self.tuner.heard(&words),
+            Some((left, words)) => self.mail = Some((left - 1, words)),
+            None => {}
         }
-        step => step,
+        self.tuner.account(self.account);
+        let step = match self.tuner.turn() {
+            NextStep::Await => {
+                let (_, words) = self.mail.take().expect("who waits has contributed");
+                self.tuner.heard(&words);
+                self.tuner.turn()
+            }
+            step => step,
+        };
+        self.lost_ns = (self.lost_ns + self.tuner.take_lost_ns()).max(0.0);
+        self.account.lost_ns = self.lost_ns as u64;
+        step
     }
 }

@@ -2,94 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::Alternative;
+use super::proof::{self, Proof, Verdict};
 use super::search::{Block, Known, Strategy};
-use super::statistics::{Filter, summary};
-
-/// What tuning may cost, and how samples are read.
-#[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    /// How samples that something has disturbed are left out.
-    pub filter: Filter,
-    /// What exploring may lose beside the default: this part of the loop's time so far,
-    pub budget_part: f64,
-    /// and not more than this, in nanoseconds, or than what
-    pub budget_ns: f64,
-    /// so many operations of the default take, where these are long.
-    pub budget_operations: f64,
-    /// Units that spend a smaller part of their time in MPI are left alone.
-    pub least_share: f64,
-    /// Operations of the default that are measured before anything else is tried,
-    pub observed: u32,
-    /// and operations before that: short loops run as by default.
-    pub settled: u32,
-    /// Operations for which the best so far goes on while samples come in; and again while the words are on
-    /// their way.
-    pub lag: u32,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
-            filter: Filter::default(),
-            budget_part: 0.02,
-            budget_ns: 20e6,
-            budget_operations: 40.0,
-            least_share: 0.02,
-            observed: 8,
-            settled: 120,
-            lag: 2,
-        }
-    }
-}
-
-/// What an operation took on this rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// Time in the calls that started, tested and completed it, in nanoseconds.
-    pub inside_ns: u64,
-    /// From its start to that of the unit's next operation, in nanoseconds.
-    pub period_ns: u64,
-}
-
-/// What the next operation does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NextStep {
-    /// It takes this alternative.
-    Take {
-        /// Its number.
-        alternative: usize,
-        /// The operation's number, for [`Tuner::record`].
-        operation: u64,
-        /// What this rank contributes to the maximum that is begun with it.
-        words: Option<Vec<u64>>,
-    },
-    /// It has to wait until the maximum has come ([`Tuner::heard`]), then ask again.
-    Await,
-}
-
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// The best of what was tried.
-    Learned(usize),
-    /// The default: too little time is spent here.
-    LeftAlone,
-    /// The best so far, as trying the rest would cost more than it may.
-    OutOfBudget(usize),
-    /// What an earlier run has learned.
-    Known(usize),
-}
-
-impl Decision {
-    /// The alternative that all further operations take.
-    pub fn alternative(self) -> usize {
-        match self {
-            Decision::Learned(best) | Decision::OutOfBudget(best) | Decision::Known(best) => best,
-            Decision::LeftAlone => 0,
-        }
-    }
-}
+use super::statistics::summary;
+use super::step::{Account, Decision, NextStep, Rules, Sample};
+use super::{Alternative, Attributes};
 
 /// See the module.
 #[derive(Debug)]
@@ -97,15 +14,26 @@ pub struct Tuner {
     rules: Rules,
     alternatives: Vec<Alternative>,
     strategy: Box<dyn Strategy>,
+    /// Whether the alternatives are there; before that there is the default alone.
+    is_complete: bool,
     phase: Phase,
     operations: u64,
-    /// Operations whose samples have not come, with what they took and whether they count.
-    open: VecDeque<(u64, usize, bool)>,
+    /// Operations whose samples have not come, with what they are for.
+    open: VecDeque<(u64, Use)>,
     /// Of this rank.
     own: Vec<Own>,
-    elapsed_ns: u64,
-    least_period_ns: u64,
+    account: Account,
+    /// The shortest operation with each alternative on this rank, in nanoseconds.
+    least_ns: Vec<u64>,
+    /// By how much the trials of this rank since it was last agreed took longer than the default.
+    excess_ns: f64,
     agreed: Agreed,
+    /// Loss that the program has not been told of yet, in nanoseconds.
+    untold_ns: f64,
+    /// The comparison that is under way.
+    proof: Option<Proof>,
+    /// Operations until what was decided on is proved again, and after that; 0: never.
+    guard: [u32; 2],
     /// What the strategy wants to be tried, not begun yet.
     wanted: VecDeque<Block>,
     /// What would have cost too much when its turn came: tried at the end if the budget has grown.
@@ -117,13 +45,12 @@ pub struct Tuner {
     is_touched: bool,
     /// What is tried or has just been, and not agreed on.
     chunk: Vec<Block>,
-    /// Operations with each alternative since it was last agreed, and how many were measured in all.
-    taken: Vec<u32>,
+    /// Operations with each alternative that were measured.
     measured: Vec<u32>,
     /// Maxima that have come before the operation from which on they count, which is the same on all ranks.
     news: Option<Vec<u64>>,
-    /// What this rank knows from elsewhere, until the first words are contributed.
-    hint: Option<usize>,
+    /// Stands for what this rank knows from elsewhere, and once it is agreed on for what all ranks know; or 0.
+    hint: u64,
     /// What operations cost as far as that is agreed on, and the best of them.
     prices: Vec<Option<f64>>,
     best: usize,
@@ -133,11 +60,22 @@ pub struct Tuner {
 enum Phase {
     /// The best so far is taken so many times more; then the words are contributed.
     Staying(u32),
-    /// The next operations: alternative, and whether it counts.
-    Trying(VecDeque<(usize, bool)>),
+    /// The next operations.
+    Trying(VecDeque<Use>),
     /// The words are on their way; the best so far is taken so many times more.
     Contributed(u32),
+    /// The alternatives are needed.
+    Wanting,
     Decided(Decision),
+}
+
+/// What an operation is measured for.
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    /// This alternative, and whether it counts.
+    Sample(usize, bool),
+    /// The comparison that is under way.
+    Proof(proof::Turn),
 }
 
 /// What comes after all that the strategy wanted and that was not postponed.
@@ -161,9 +99,12 @@ struct Own {
 #[derive(Debug, Default)]
 struct Agreed {
     elapsed_ns: f64,
+    /// What tuning has lost in the program; less than nothing where it has gained.
+    program_lost_ns: f64,
+    finding_ns: f64,
     inside: Vec<Option<f64>>,
     outside: Vec<Option<f64>>,
-    /// What exploring has lost beside the default; less than nothing where it has gained.
+    /// What this unit has lost beside the default; less than nothing where it has gained.
     lost_ns: f64,
     /// Operations of the unit when it was agreed on.
     operations: u64,
@@ -171,10 +112,10 @@ struct Agreed {
 
 /// Samples that are kept of an alternative.
 const MOST_SAMPLES: usize = 128;
+/// A trial that takes longer than so many times the least was disturbed, and counts as that for what is lost.
+const MOST_TIMES: u64 = 3;
 /// Operations in the air; older ones have lost their samples.
 const MOST_OPEN: usize = 256;
-/// Longer periods count as so many times the least.
-const MOST_PERIODS: u64 = 3;
 /// Until something is known, an alternative is taken to be slower than the default by at least this part;
 const LEAST_EXCESS: f64 = 1.0;
 /// what the model expects may be so many times as long.
@@ -191,14 +132,19 @@ const LATE_SAMPLES: u32 = 24;
 const NEARLY: f64 = 1.5;
 /// What fits into the budget only when the loop has gone on for so many times as long as so far is postponed,
 /// or in the end not tried.
-const MOST_WAIT: f64 = 4.0;
-/// The best so far goes on at most so long until it is looked at the budget again.
-const MOST_STAYING: u32 = 4096;
+const MOST_WAIT: f64 = 16.0;
+/// The best so far goes on at most so long, or as long as so far, until it is looked at the budget again.
+const MOST_STAYING: u64 = 4096;
 /// The time outside MPI differs if it does so by this part of the least.
 const OUTSIDE_PART: f64 = 0.05;
-/// Words before those of alternatives: the time so far; the hint, and what is left of it to the greatest
-/// number, so that the maxima say whether all ranks have the same.
-const HEADER: usize = 3;
+/// Words before those of alternatives: the time so far, to the greatest number; what tuning has lost in the
+/// program; what finding the alternatives takes; by how much trials took longer, above [`ZERO`]; the hint, and
+/// what is left of it to the greatest number, so that the maxima say whether all ranks have the same.
+const HEADER: usize = 6;
+/// Stands for no difference between times.
+const ZERO: u64 = 1 << 62;
+/// Operations after a decision until it is proved again; then twice as many, and so on.
+const GUARDED: u32 = 512;
 
 impl Tuner {
     /// For these alternatives; the first is the default. There must be one at least.
@@ -215,33 +161,56 @@ impl Tuner {
             rules,
             alternatives,
             strategy,
+            is_complete: true,
             phase,
             operations: 0,
             open: VecDeque::new(),
             own: vec![Own::default(); number],
-            elapsed_ns: 0,
-            least_period_ns: u64::MAX,
+            account: Account::default(),
+            least_ns: vec![u64::MAX; number],
+            excess_ns: 0.0,
             agreed,
+            untold_ns: 0.0,
+            proof: None,
+            guard: [0; 2],
             wanted: VecDeque::new(),
             postponed: Vec::new(),
             late: Late::Not,
             leaves_out: false,
             is_touched: false,
             chunk: Vec::new(),
-            taken: vec![0; number],
             measured: vec![0; number],
             news: None,
-            hint: None,
+            hint: 0,
             prices: vec![None; number],
             best: 0,
         }
     }
 
+    /// For a unit whose alternatives are asked for once it is worth it ([`NextStep::Provide`]).
+    pub fn without_alternatives(strategy: Box<dyn Strategy>, rules: Rules) -> Tuner {
+        let default =
+            Alternative { attributes: Attributes::default(), prior_s: 0.0, warm_up: 1, once_ns: 0.0 };
+        let phase = Phase::Staying(rules.settled + rules.observed + default.warm_up);
+        Tuner { is_complete: false, phase, ..Tuner::new(vec![default], strategy, rules) }
+    }
+
+    /// For a unit that keeps to the default.
+    pub fn idle(strategy: Box<dyn Strategy>, rules: Rules) -> Tuner {
+        Tuner { phase: Phase::Decided(Decision::LeftAlone), ..Tuner::without_alternatives(strategy, rules) }
+    }
+
     /// For a unit of which an earlier run knows the best.
-    pub fn known(alternatives: Vec<Alternative>, strategy: Box<dyn Strategy>, best: usize) -> Tuner {
+    pub fn known(
+        alternatives: Vec<Alternative>,
+        strategy: Box<dyn Strategy>,
+        best: usize,
+        rules: Rules,
+    ) -> Tuner {
         assert!(best < alternatives.len(), "it is one of them");
-        let phase = Phase::Decided(Decision::Known(best));
-        Tuner { phase, ..Tuner::new(alternatives, strategy, Rules::default()) }
+        let mut tuner = Tuner::new(alternatives, strategy, rules);
+        tuner.phase = tuner.decided(Decision::Known(best));
+        tuner
     }
 
     /// How it ended, if it has.
@@ -267,10 +236,78 @@ impl Tuner {
         matches!(self.phase, Phase::Staying(0)) && self.agreed.operations == 0
     }
 
-    /// What this rank knows of an equal unit elsewhere. If all ranks have got the same hint when they first
-    /// contribute, that is the decision.
-    pub fn hint(&mut self, best: usize) {
-        self.hint = Some(best).filter(|best| *best < self.alternatives.len());
+    /// Stands for what this rank knows of an equal unit elsewhere; not 0. If all ranks have given the same when
+    /// they first contribute, [`Tuner::agreed_hint`] has it when the alternatives are asked for.
+    pub fn hint(&mut self, hint: u64) {
+        self.hint = hint;
+    }
+
+    /// Returns the hint that all ranks have.
+    pub fn agreed_hint(&self) -> Option<u64> {
+        (self.agreed.operations > 0 && self.hint != 0).then_some(self.hint)
+    }
+
+    /// Whether the next turn contributes words, for which the account has to be there.
+    pub fn contributes(&self) -> bool {
+        matches!(self.phase, Phase::Staying(0))
+    }
+
+    /// What this rank knows of the program, for the next words.
+    pub fn account(&mut self, account: Account) {
+        self.account = account;
+    }
+
+    /// Takes what was lost since it was last asked, in nanoseconds; less than nothing where something was
+    /// gained.
+    pub fn take_lost_ns(&mut self) -> f64 {
+        std::mem::take(&mut self.untold_ns)
+    }
+
+    /// What there is to choose from, the default first, and which is known to be the best; equal on all ranks.
+    pub fn provide(&mut self, alternatives: Vec<Alternative>, known: Option<usize>) {
+        assert!(!self.is_complete && !alternatives.is_empty(), "they were asked for");
+        let number = alternatives.len();
+        self.is_complete = true;
+        self.alternatives = alternatives;
+        self.own.resize(number, Own::default());
+        self.least_ns.resize(number, u64::MAX);
+        self.measured.resize(number, 0);
+        self.prices.resize(number, None);
+        self.agreed.inside.resize(number, None);
+        self.agreed.outside.resize(number, None);
+        // All ranks debit what all ranks have agreed that it takes; what it really takes is in the next words.
+        self.agreed.program_lost_ns += self.agreed.finding_ns;
+        self.phase = match (known, number) {
+            (Some(best), _) => self.decided(Decision::Known(best)),
+            (None, 1) => Phase::Decided(Decision::LeftAlone),
+            (None, _) => self.next_phase(),
+        };
+    }
+
+    /// Returns how many further operations can be done as [`Tuner::best`] says without a turn.
+    pub fn free_turns(&self) -> u32 {
+        match &self.phase {
+            // Time inside MPI is measured from the turn before the first one that is observed.
+            Phase::Staying(left) if self.agreed.operations == 0 => {
+                left.saturating_sub(self.rules.observed + 1)
+            }
+            Phase::Staying(left) => *left,
+            // The last one begins to prove again.
+            Phase::Decided(_) if self.guard[0] > 0 => self.guard[0] - 1,
+            Phase::Decided(_) => u32::MAX,
+            Phase::Trying(_) | Phase::Contributed(_) | Phase::Wanting => 0,
+        }
+    }
+
+    /// So many operations were done without a turn, of those that could.
+    pub fn skip(&mut self, turns: u32) {
+        debug_assert!(turns <= self.free_turns(), "no more than were free");
+        match &mut self.phase {
+            Phase::Staying(left) => *left = left.saturating_sub(turns),
+            Phase::Decided(_) => self.guard[0] = self.guard[0].saturating_sub(turns),
+            Phase::Trying(_) | Phase::Contributed(_) | Phase::Wanting => return,
+        }
+        self.operations += u64::from(turns);
     }
 
     /// What the next operation does. Equal on all ranks that have taken as many turns.
@@ -281,65 +318,82 @@ impl Tuner {
                 None => return NextStep::Await,
             }
         }
-        let best = self.best;
+        if let Phase::Wanting = self.phase {
+            return NextStep::Provide;
+        }
+        if self.is_guard_due() {
+            self.begin_proof(self.best(), true);
+        }
+        let best = self.best();
         let mut words = None;
-        let (alternative, counts) = match &mut self.phase {
-            Phase::Decided(decision) => {
-                return NextStep::Take {
-                    alternative: decision.alternative(),
-                    operation: self.operations,
-                    words,
-                };
-            }
+        let what = match &mut self.phase {
+            Phase::Decided(_) | Phase::Wanting => None,
             Phase::Contributed(left) => {
                 *left -= 1;
-                (best, false)
+                None
             }
             Phase::Trying(next) => {
                 let turn = next.pop_front().expect("a chunk that is over is no phase");
                 if next.is_empty() {
                     self.phase = Phase::Staying(self.rules.lag);
                 }
-                turn
+                Some(turn)
             }
             Phase::Staying(0) => {
                 self.phase = Phase::Contributed(self.rules.lag);
                 words = Some(self.words());
-                (best, false)
+                None
             }
             Phase::Staying(left) => {
                 *left -= 1;
                 // Before anything was tried it is the default that is observed, once it is warm.
-                (best, self.agreed.operations == 0 && *left < self.rules.observed)
+                let is_observed = self.agreed.operations == 0 && *left < self.rules.observed;
+                is_observed.then_some(Use::Sample(best, true))
             }
         };
-        let operation = self.operations;
+        let number = self.operations;
         self.operations += 1;
-        self.taken[alternative] += 1;
-        let once_ns = self.once_ns(alternative);
-        if once_ns > 0.0 {
-            self.is_touched = true;
-            self.agreed.lost_ns += once_ns;
-        }
-        self.measured[alternative] += u32::from(counts);
+        let Some(what) = what else { return NextStep::Take { alternative: best, operation: None, words } };
+        let alternative = match (what, &self.proof) {
+            (Use::Proof(turn), Some(proof)) => proof.taken_by(turn),
+            (Use::Proof(_), None) => best,
+            (Use::Sample(alternative, counts), _) => {
+                self.measured[alternative] += u32::from(counts);
+                alternative
+            }
+        };
+        self.is_touched |= self.once_ns(alternative) > 0.0;
         if self.open.len() == MOST_OPEN {
             self.open.pop_front();
         }
-        self.open.push_back((operation, alternative, counts));
-        NextStep::Take { alternative, operation, words }
+        self.open.push_back((number, what));
+        NextStep::Take { alternative, operation: Some(number), words }
     }
 
     /// What an operation of this rank took.
     pub fn record(&mut self, operation: u64, sample: Sample) {
         let Some(place) = self.open.iter().position(|open| open.0 == operation) else { return };
-        let (_, alternative, counts) = self.open.remove(place).expect("it was just there");
-        // A pause of the program is no part of the loop that may be slowed down.
-        self.least_period_ns = self.least_period_ns.min(sample.period_ns);
-        self.elapsed_ns += sample.period_ns.min(self.least_period_ns.saturating_mul(MOST_PERIODS));
-        let own = &mut self.own[alternative];
-        if counts && own.inside.len() < MOST_SAMPLES {
-            own.inside.push(sample.inside_ns);
-            own.outside.push(sample.period_ns.saturating_sub(sample.inside_ns));
+        let (_, what) = self.open.remove(place).expect("it was just there");
+        match what {
+            Use::Proof(turn) => {
+                if let Some(proof) = &mut self.proof {
+                    proof.record(turn, sample.period_ns);
+                }
+            }
+            Use::Sample(alternative, counts) => {
+                let least_ns = &mut self.least_ns[alternative];
+                *least_ns = sample.inside_ns.min(*least_ns);
+                if alternative > 0 {
+                    let inside_ns = sample.inside_ns.min(least_ns.saturating_mul(MOST_TIMES));
+                    let default_ns = self.own[0].mean_inside_ns().unwrap_or(0.0);
+                    self.excess_ns += inside_ns as f64 - default_ns;
+                }
+                let own = &mut self.own[alternative];
+                if counts && own.inside.len() < MOST_SAMPLES {
+                    own.inside.push(sample.inside_ns);
+                    own.outside.push(sample.period_ns.saturating_sub(sample.inside_ns));
+                }
+            }
         }
     }
 
@@ -358,37 +412,89 @@ impl Tuner {
     /// Takes the maxima into account.
     fn agree(&mut self, words: &[u64]) {
         let reported = self.reported();
-        assert_eq!(words.len(), HEADER + 2 * reported.len(), "ranks contribute the same words");
+        let of_proof = if self.proof.is_some() { proof::WORDS } else { 0 };
+        assert_eq!(words.len(), HEADER + 2 * reported.len() + of_proof, "ranks contribute the same words");
         let is_first = self.agreed.operations == 0;
-        let known = self.is_hint(words[1], words[2]).filter(|_| is_first);
-        self.agreed.elapsed_ns = words[0] as f64;
-        for (place, pair) in reported.iter().zip(words[HEADER..].chunks_exact(2)) {
+        if is_first {
+            self.hint = if words[4] == u64::MAX - words[5] { words[4] } else { 0 };
+        }
+        let lost_ns = words[3].cast_signed().saturating_sub(ZERO.cast_signed()) as f64;
+        self.agreed.elapsed_ns = (u64::MAX - words[0]) as f64;
+        self.agreed.program_lost_ns = (words[1] as f64 + lost_ns).max(0.0);
+        self.agreed.finding_ns = words[2] as f64;
+        self.agreed.lost_ns += lost_ns;
+        self.untold_ns += lost_ns;
+        let (of_samples, of_proof) = words[HEADER..].split_at(2 * reported.len());
+        for (place, pair) in reported.iter().zip(of_samples.chunks_exact(2)) {
             // Nobody has a sample: it will not be taken.
             let inside = if pair[0] == 0 { f64::INFINITY } else { pair[0] as f64 };
             (self.agreed.inside[*place], self.agreed.outside[*place]) = (Some(inside), Some(pair[1] as f64));
         }
         self.agreed.operations = self.operations;
         self.prices = self.new_prices();
-        self.best = self.well_known_best();
-        self.agreed.lost_ns += self.newly_lost_ns();
         for block in std::mem::take(&mut self.chunk) {
             self.forget_taste(block.alternative);
         }
-        self.phase = match known {
-            Some(best) => Phase::Decided(Decision::Known(best)),
-            None => self.next_phase(),
-        };
+        if self.proof.is_some() {
+            self.phase = self.judged(of_proof);
+            return;
+        }
+        self.best = self.well_known_best();
+        self.phase = self.next_phase();
     }
 
-    /// The hint that all ranks have, by the maxima of their words.
-    fn is_hint(&self, most: u64, most_left: u64) -> Option<usize> {
-        let number = usize::try_from(most).ok()?.checked_sub(1)?;
-        (most == u64::MAX - most_left && number < self.alternatives.len()).then_some(number)
+    /// Goes on as a comparison says.
+    fn judged(&mut self, words: &[u64]) -> Phase {
+        let mut proof = self.proof.take().expect("only one that is under way is judged");
+        let alternative = proof.alternative;
+        match (proof.judge(words), proof.is_guard) {
+            (Verdict::Open, _) => {
+                let turns = proof.turns().into_iter().map(Use::Proof).collect();
+                self.proof = Some(proof);
+                Phase::Trying(turns)
+            }
+            (Verdict::Slower, true) => self.decided(Decision::Reverted),
+            (_, true) | (Verdict::Quicker, false) => {
+                let best = alternative;
+                self.decided(if self.leaves_out {
+                    Decision::OutOfBudget(best)
+                } else {
+                    Decision::Learned(best)
+                })
+            }
+            (Verdict::Slower | Verdict::Alike, false) => self.decided(Decision::Learned(0)),
+        }
     }
 
+    /// Ends with a decision, which is proved again after some time if it is not for the default.
+    fn decided(&mut self, decision: Decision) -> Phase {
+        self.best = decision.alternative();
+        let waits = self.guard[1].saturating_mul(2).max(GUARDED);
+        self.guard = if self.rules.guards && self.best > 0 { [waits; 2] } else { [0; 2] };
+        Phase::Decided(decision)
+    }
+
+    /// Whether the next operation begins to prove again what was decided.
+    fn is_guard_due(&mut self) -> bool {
+        if !matches!(self.phase, Phase::Decided(_)) || self.guard[0] == 0 {
+            return false;
+        }
+        self.guard[0] -= 1;
+        self.guard[0] == 0
+    }
+
+    /// Compares an alternative with the default.
+    fn begin_proof(&mut self, alternative: usize, is_guard: bool) {
+        self.best = alternative;
+        let proof = Proof::new(alternative, is_guard);
+        self.phase = Phase::Trying(proof.turns().into_iter().map(Use::Proof).collect());
+        self.proof = Some(proof);
+    }
+
+    /// Returns how many words are contributed now.
     #[cfg(test)]
-    pub(super) fn reported_now(&self) -> usize {
-        self.reported().len()
+    pub(super) fn words_now(&self) -> usize {
+        HEADER + 2 * self.reported().len() + if self.proof.is_some() { proof::WORDS } else { 0 }
     }
 
     /// Whose words are contributed: the default's, and those of what was just tried.
@@ -402,7 +508,7 @@ impl Tuner {
         reported
     }
 
-    fn words(&self) -> Vec<u64> {
+    fn words(&mut self) -> Vec<u64> {
         let number = |samples: &[u64]| {
             // Of a few first samples most may be disturbed, or cold.
             let few = samples.len() < FEW_SAMPLES as usize;
@@ -411,9 +517,14 @@ impl Tuner {
             said.map_or(0, |ns| (ns as u64).max(1))
         };
         let of = |place: usize| [number(&self.own[place].inside), number(&self.own[place].outside)];
-        let hint = self.hint.map_or(0, |hint| hint as u64 + 1);
-        let header = [self.elapsed_ns, hint, u64::MAX - hint];
-        header.into_iter().chain(self.reported().into_iter().flat_map(of)).collect()
+        let hint = self.hint;
+        self.excess_ns += self.proof.as_ref().map_or(0.0, Proof::excess_ns);
+        let excess = ZERO.saturating_add_signed(std::mem::take(&mut self.excess_ns) as i64);
+        let Account { elapsed_ns, lost_ns, finding_ns } = self.account;
+        let header = [u64::MAX - elapsed_ns, lost_ns, finding_ns, excess, hint, u64::MAX - hint];
+        let of_samples = self.reported().into_iter().flat_map(of);
+        let of_proof = self.proof.iter().flat_map(Proof::words);
+        header.into_iter().chain(of_samples).chain(of_proof).collect()
     }
 
     /// The best of what was measured often enough.
@@ -441,18 +552,6 @@ impl Tuner {
         }
     }
 
-    /// What the operations since it was last agreed have lost beside the default; less than nothing if they
-    /// have gained, which may be lost again.
-    fn newly_lost_ns(&mut self) -> f64 {
-        let taken = std::mem::replace(&mut self.taken, vec![0; self.prices.len()]);
-        let Some(default) = self.prices[0].filter(|price| price.is_finite()) else { return 0.0 };
-        let lost = |(price, number): (&Option<f64>, u32)| {
-            let each = price.filter(|price| price.is_finite()).map_or(0.0, |price| price - default);
-            f64::from(number) * each
-        };
-        self.prices.iter().zip(taken).map(lost).sum()
-    }
-
     fn next_phase(&mut self) -> Phase {
         let (Some(inside), Some(outside)) = (self.agreed.inside[0], self.agreed.outside[0]) else {
             return Phase::Decided(Decision::LeftAlone);
@@ -462,13 +561,27 @@ impl Tuner {
         }
         // Nothing is known of how long they take if no sample came.
         let period = Some(inside + outside).filter(|ns| ns.is_finite()).unwrap_or(0.0);
-        let most = self.rules.budget_ns.max(self.rules.budget_operations * period);
-        let now = (self.rules.budget_part * self.agreed.elapsed_ns).min(most) - self.agreed.lost_ns;
-        let gained = self.rules.budget_part * period;
+        let most = self.rules.budget_ns.max(self.rules.budget_operations * period) - self.agreed.lost_ns;
+        let part = self.rules.budget_part * self.agreed.elapsed_ns - self.agreed.program_lost_ns;
+        let (now, gained) = (part.min(most), self.rules.budget_part * period);
+        // Turns until so much may be lost, unless that takes too long.
+        let operations = self.operations;
+        let wait = move |excess: f64| {
+            let wait = ((excess - now) / gained).max(1.0);
+            let is_near = excess <= most && wait <= MOST_WAIT * operations as f64;
+            is_near.then(|| wait.min(MOST_STAYING.max(operations) as f64) as u32)
+        };
+        if !self.is_complete {
+            return match wait(self.agreed.finding_ns) {
+                _ if self.hint != 0 || self.agreed.finding_ns <= now => Phase::Wanting,
+                Some(turns) => Phase::Staying(turns),
+                None => Phase::Decided(Decision::LeftAlone),
+            };
+        }
         // Each turn asks the strategy for a round or ends; strategies end.
         loop {
             if self.wanted.is_empty() && !self.refill() {
-                return Phase::Decided(self.ended());
+                return self.ended();
             }
             self.chunk = self.affordable(now);
             self.forget_old();
@@ -476,9 +589,8 @@ impl Tuner {
                 return Phase::Trying(self.turns());
             }
             let excess = self.wanted.iter().map(|block| self.excess_ns(*block)).fold(f64::INFINITY, f64::min);
-            let wait = ((excess - now) / gained).max(1.0);
-            if excess <= most - self.agreed.lost_ns && wait <= MOST_WAIT * self.operations as f64 {
-                return Phase::Staying(wait.min(f64::from(MOST_STAYING)) as u32);
+            if let Some(turns) = wait(excess) {
+                return Phase::Staying(turns);
             }
             match self.late {
                 Late::Not => self.postponed.extend(self.wanted.drain(..)),
@@ -515,14 +627,19 @@ impl Tuner {
         !self.wanted.is_empty()
     }
 
-    /// How it ends when nothing is to be tried any more.
-    fn ended(&self) -> Decision {
+    /// How it ends when nothing is to be tried any more: another algorithm than the default has to prove that
+    /// the loop gains by it.
+    fn ended(&mut self) -> Phase {
         let known = Known { alternatives: &self.alternatives, prices: &self.prices };
         let best = match &self.late {
             Late::Compared(near) if near.len() > 1 => self.well_known_best(),
             _ => self.strategy.winner(&known),
         };
-        if self.leaves_out { Decision::OutOfBudget(best) } else { Decision::Learned(best) }
+        if best > 0 && self.rules.proves {
+            self.begin_proof(best, false);
+            return std::mem::replace(&mut self.phase, Phase::Staying(0));
+        }
+        self.decided(if self.leaves_out { Decision::OutOfBudget(best) } else { Decision::Learned(best) })
     }
 
     /// Those of what is wanted next that together cost no more than this.
@@ -542,10 +659,10 @@ impl Tuner {
     }
 
     /// Operations of the chunk, and whether each counts.
-    fn turns(&self) -> VecDeque<(usize, bool)> {
+    fn turns(&self) -> VecDeque<Use> {
         let turns = |block: &Block| {
             let Block { alternative, drop, .. } = *block;
-            (0..block.operations()).map(move |number| (alternative, number >= drop))
+            (0..block.operations()).map(move |number| Use::Sample(alternative, number >= drop))
         };
         self.chunk.iter().flat_map(turns).collect()
     }
@@ -582,6 +699,15 @@ impl Tuner {
             Some((*inside)? + ((*outside)? - alike).max(0.0))
         };
         inside.iter().zip(outside).map(price).collect()
+    }
+}
+
+impl Own {
+    /// Mean time inside MPI, in nanoseconds; of those that were disturbed as for a trial.
+    fn mean_inside_ns(&self) -> Option<f64> {
+        let most = self.inside.iter().min()?.saturating_mul(MOST_TIMES);
+        let sum: u64 = self.inside.iter().map(|ns| ns.min(&most)).sum();
+        Some(sum as f64 / self.inside.len() as f64)
     }
 }
 

@@ -7,7 +7,7 @@ use super::case::{Case, Sums};
 use super::clocks::{Clocks, Thread, Waiter};
 use super::memory::{Memory, Place, Run};
 use super::signals::Signals;
-use super::value::Values;
+use super::value::{Atom, Values};
 use crate::cursor::{Cursor, Instance};
 use crate::hierarchy::{self, Hierarchy};
 use crate::ir::{Index, Kind, LANES, Order, Schedule, Span};
@@ -85,6 +85,11 @@ impl<'a> Machine<'a> {
             casts: HashMap::new(),
             lanes: HashMap::new(),
         }
+    }
+
+    /// The receive buffer of a rank.
+    pub fn result(&self, rank: u32) -> &[Atom] {
+        self.memory.result(rank)
     }
 
     pub fn run(&mut self) -> Result<(), Fault> {

@@ -40,6 +40,7 @@ use std::fmt;
 
 pub use case::{Case, Pattern, Sums};
 use machine::Machine;
+use value::{Atom, Values};
 
 use crate::cursor::Instance;
 use crate::generator::Association;
@@ -119,6 +120,45 @@ pub fn verify_on(
     machine.values.associate(association);
     machine.run()?;
     machine.check()
+}
+
+/// The expressions that results are, of several algorithms for as many ranks: where they are equal, so are
+/// the bits, whatever the numbers of a computer are.
+#[derive(Debug)]
+pub struct Expressions(Values);
+
+/// Expressions of the elements of all ranks' results; to be compared with those of the same [`Expressions`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Results(Vec<Vec<Atom>>);
+
+impl Expressions {
+    /// For so many ranks.
+    pub fn new(ranks: u32) -> Expressions {
+        let mut values = Values::new(ranks);
+        values.keep_trees();
+        Expressions(values)
+    }
+
+    /// Returns the results of `schedules`, which are proved first.
+    ///
+    /// # Errors
+    /// The first fault found.
+    pub fn results_of(
+        &mut self,
+        case: &Case,
+        schedules: &[Schedule],
+        hosts: Option<&Hierarchy>,
+    ) -> Result<Results, Fault> {
+        verify_on(case, schedules, Association::Free, hosts)?;
+        let sums: Vec<Sums> =
+            (0..case.ranks).zip(schedules).map(|(rank, schedule)| case.sums(rank).with(schedule)).collect();
+        let mut machine = Machine::new(case, schedules, &sums, hosts);
+        std::mem::swap(&mut machine.values, &mut self.0);
+        let result = machine.run();
+        let results = (0..case.ranks).map(|rank| machine.result(rank).to_vec()).collect();
+        std::mem::swap(&mut machine.values, &mut self.0);
+        result.map(|()| Results(results))
+    }
 }
 
 fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {

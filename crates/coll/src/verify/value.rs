@@ -38,6 +38,8 @@ pub struct Values {
     /// What was joined last, and the result: the units of a span mostly have one list.
     last: Option<((u32, u32), u32)>,
     association: Association,
+    /// Whether lists of equal contributors in equal order are told apart by how they were combined.
+    keeps_trees: bool,
 }
 
 impl Values {
@@ -49,6 +51,7 @@ impl Values {
             joined: HashMap::new(),
             last: None,
             association: Association::Free,
+            keeps_trees: false,
         };
         (0..ranks).for_each(|rank| {
             values.number(Box::new([(rank, rank + 1)]));
@@ -59,6 +62,11 @@ impl Values {
     /// From now on, operands are combined in this way or not at all.
     pub fn associate(&mut self, association: Association) {
         self.association = association;
+    }
+
+    /// Tells apart from now on how values were combined: two atoms are equal only if they are one expression.
+    pub fn keep_trees(&mut self) {
+        self.keeps_trees = true;
     }
 
     /// The value of element `element` of the operand of `rank`.
@@ -132,7 +140,7 @@ impl Values {
     }
 
     fn number(&mut self, runs: Box<[Run]>) -> u32 {
-        if let Some(&number) = self.numbers.get(&runs) {
+        if let Some(&number) = self.numbers.get(&runs).filter(|_| !self.keeps_trees) {
             return number;
         }
         let number = self.lists.len() as u32;

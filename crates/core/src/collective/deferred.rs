@@ -20,24 +20,27 @@ use std::sync::Arc;
 
 use tutti_base::Result;
 use tutti_base::config::Tune;
-use tutti_coll::Shape;
 use tutti_coll::ir::Kind;
 use tutti_coll::tune::cycle::Place;
-use tutti_coll::tune::{CallForm, Manner};
-use tutti_sys::{clock, floating_point};
+use tutti_coll::tune::{CallForm, Manner, Proposal, Rules, UnitKey};
+use tutti_coll::{Collective, Shape};
+use tutti_sys::clock;
+use tutti_sys::floating_point::isolated;
 
 use super::internal;
 use super::learnings;
-use super::nonblocking::start_under;
+use super::nonblocking::{start_run, start_under};
 use super::{
-    Activity, Channel, Means, Operation, Run, agree, failures, finish, multicast, offloaded, prepare_as,
-    root_of, surroundings, waiting_for,
+    Activity, Channel, Means, Operation, Run, agree, alternatives, failures, finish, first, known_before,
+    multicast, offloaded, prepare, prepare_as, root_of, waiting_for,
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::MOST_UNDER_WAY;
 use crate::communicator::collectives::deferred::{Settling, Waiting};
 use crate::communicator::collectives::operation::Owned;
-use crate::communicator::collectives::tuning::{Decided, News, Says};
+use crate::communicator::collectives::repertoire::Best;
+use crate::communicator::collectives::tuning::Spot;
+use crate::communicator::collectives::unit::{Answer, Decided, News, Says};
 use crate::completion;
 use crate::inside::{self, Reading};
 use crate::lanes::LaneGuard;
@@ -88,24 +91,22 @@ pub(super) fn start(
 ) -> RequestId {
     let _inside = inside::measure();
     let shape = operation.shape(comm);
+    let spot = meet(held, process, comm, &shape, CallForm::Nonblocking);
+    if begins_as_usual(held, process, comm, spot) {
+        let run = prepare(held, process, comm, operation, Means::All);
+        let ticket = comm.collectives.ticket(held, &run);
+        // See `take_tags`.
+        comm.collectives.next_tag(held);
+        return start_run(held, process, comm, run, ticket, None);
+    }
     let work = Work::Collective(shape.collective.name(), root_of(shape.collective, shape.root));
     let request = process.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
-    let is_tuned = is_tuned(held, process, comm, &shape);
-    let tags = take_tags(held, process, comm, &shape, is_tuned);
+    let tags = take_tags(held, process, comm, &shape, spot.is_some());
     let mut its = comm.collectives.deferred.borrow_mut(held);
-    let unit = match is_tuned {
-        true => {
-            let mode = comm.collectives.tune(held, process);
-            Some(Box::new((its.tuning.place(mode, &shape, CallForm::Nonblocking), inside::reading())))
-        }
-        false => {
-            its.tuning.interrupt();
-            None
-        }
-    };
+    let spot = spot.map(|spot| Box::new((spot, inside::reading())));
     // SAFETY: see the module's Safety section.
     let operation = unsafe { Owned::new(operation) };
-    its.waiting.push_back(Waiting { operation, tags, request, unit });
+    its.waiting.push_back(Waiting { operation, tags, request, spot });
     drop(its);
     comm.collectives.state.borrow_mut(held).wait(true);
     if let Some(end_ns) = begin(held, process, comm) {
@@ -135,23 +136,85 @@ fn take_tags(
     [own, if carries { its.next_tag(held) } else { own }]
 }
 
-/// Whether the algorithm of an operation is one that is tried or was learned.
-pub(super) fn is_tuned(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape) -> bool {
+/// Returns true if an operation begins at once and by default, as where nothing is tuned.
+fn begins_as_usual(held: &LaneGuard, process: &Process, comm: &Communicator, spot: Option<Spot>) -> bool {
     let its = &comm.collectives;
-    its.tune(held, process).is_on()
-        && can_be_tuned(comm, shape)
-        && its.state.borrow(held).wishes.algorithm_of(&process.config, shape.collective.name()).is_none()
+    let is_settled = its.node.numbers(process, comm).is_none() || its.node.is_settled(held);
+    let is_usual = match spot {
+        None => true,
+        Some(Spot::Loose(_)) => !its.deferred.borrow(held).tuning.has_known(),
+        Some(Spot::Placed(..)) => false,
+    };
+    is_usual && is_settled && its.tune(held, process).is_on() && !is_crowded(held, comm)
+}
+
+/// Where an operation is that is called for now; `None` if it is not tuned. To be called once for each, in the
+/// order of calls.
+fn meet(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    form: CallForm,
+) -> Option<Spot> {
+    let its = &comm.collectives;
+    let mode = its.tune(held, process);
+    if !mode.is_on() {
+        return None;
+    }
+    let mut state = its.state.borrow_mut(held);
+    if state.sleeps(mode) {
+        state.nap.0 -= 1;
+        return None;
+    }
+    let generation = state.generation;
+    drop(state);
+    its.deferred.borrow_mut(held).tuning.set_mode(mode, learnings::are_there(&process.job));
+    let known = its.deferred.borrow(held).tuning.exempt(generation);
+    let exempt = known.unwrap_or_else(|| {
+        let exempt = exempt(held, process, comm);
+        its.deferred.borrow_mut(held).tuning.set_exempt(generation, exempt);
+        exempt
+    });
+    // What the kernel adds has bits of its own.
+    let is_added_in_kernel = shape.collective == Collective::Allreduce
+        && shape.bytes() <= offloaded::MOST_BYTES
+        && offloaded::may_carry(held, comm, shape.collective);
+    if exempt & 1 << shape.collective as u32 != 0 || is_added_in_kernel {
+        return None;
+    }
+    let spot = its.deferred.borrow_mut(held).tuning.meet(shape, form);
+    nap(held, comm, mode);
+    Some(spot)
+}
+
+/// Goes to sleep if tuning has found nothing to do.
+fn nap(held: &LaneGuard, comm: &Communicator, mode: Tune) {
+    let nap = comm.collectives.deferred.borrow_mut(held).tuning.take_nap();
+    if let Some(operations) = nap {
+        comm.collectives.state.borrow_mut(held).nap = (operations, mode);
+    }
+}
+
+/// Collectives of a communicator that are not tuned, as bits; equal at all members.
+fn exempt(held: &LaneGuard, process: &Process, comm: &Communicator) -> u32 {
+    let state = comm.collectives.state.borrow(held);
+    let is_exempt = |collective: &Collective| {
+        !can_be_tuned(comm, *collective)
+            || state.wishes.algorithm_of(&process.config, collective.name()).is_some()
+    };
+    Collective::EVERY.into_iter().filter(is_exempt).fold(0, |bits, collective| bits | 1 << collective as u32)
 }
 
 /// Whether an operation can be one.
-pub(super) fn can_be_tuned(comm: &Communicator, shape: &Shape) -> bool {
+pub(super) fn can_be_tuned(comm: &Communicator, collective: Collective) -> bool {
     matches!(comm.collectives.channel, Channel::Own)
         && comm.inter().is_none()
         && comm.size() > 1
-        && !shape.collective.is_of_neighbours()
+        && !collective.is_of_neighbours()
 }
 
-/// Does a tuned operation and waits for its end.
+/// Does an operation that may be tuned, and waits for its end.
 ///
 /// # Errors
 /// What went wrong with a message.
@@ -161,45 +224,83 @@ pub(super) fn run(
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
 ) -> Result<()> {
-    agree(held, process, comm)?;
-    offloaded::agree(held, process, comm)?;
-    multicast::agree(held, process, comm, operation)?;
     let shape = operation.shape(comm);
-    let tags = take_tags(held, process, comm, &shape, true);
-    let (mode, reading) = (comm.collectives.tune(held, process), inside::reading());
-    let place = comm.collectives.deferred.borrow_mut(held).tuning.place(mode, &shape, CallForm::Blocking);
-    let says = loop {
-        if let Some(says) = turn(held, process, comm, &shape, (place, reading))? {
+    let reading = inside::reading();
+    let (place, lap) = match meet(held, process, comm, &shape, CallForm::Blocking) {
+        None => return super::run(held, process, comm, operation),
+        Some(Spot::Placed(place, lap)) => (place, lap),
+        Some(Spot::Loose(key)) => {
+            if !comm.collectives.deferred.borrow(held).tuning.has_known() {
+                return super::run(held, process, comm, operation);
+            }
+            agree(held, process, comm)?;
+            let best = known(held, process, comm, &shape, key);
+            return run_as(held, process, comm, operation, best.as_ref().and_then(Best::proposal), false);
+        }
+    };
+    agree(held, process, comm)?;
+    let spot = Spot::Placed(place, lap);
+    let mut says = loop {
+        if let Some(says) = turn(held, process, comm, &shape, (spot, reading))? {
             break says;
         }
         let what = || "what all ranks have measured of an operation".to_string();
         progress::wait_until(held, process, &what, |held| has_heard(held, process, comm, place));
     };
-    if says.proposal().is_some_and(|proposal| proposal.manner == Manner::Kernel) {
-        contribute(held, process, comm, place, tags[1], says);
-        offloaded::run(held, process, comm, operation)
-            .expect("only what the kernel does is proposed to it")?;
-        let call_ns = inside::reading().now_ns.saturating_sub(reading.now_ns);
-        comm.collectives.deferred.borrow_mut(held).tuning.ended(place, call_ns, None);
-        return Ok(());
-    }
-    let choice = says.proposal().map(|proposal| &proposal.choice);
-    let run = prepare_as(held, process, comm, operation, Means::All, choice);
-    ready_banks(held, comm, &run, &says);
-    let words = run.words;
-    comm.collectives.note(held, tags[0], run.signature);
-    let ticket = comm.collectives.ticket_under(held, tags[0], &run);
-    contribute(held, process, comm, place, tags[1], says);
-    let collective = shape.collective;
-    finish(held, process, comm, run, ticket, &|| waiting_for(collective, shape.root, comm))?;
+    contribute(held, process, comm, place, None, &mut says);
+    run_as(held, process, comm, operation, says.proposal(), says.is_trial)?;
     let call_ns = inside::reading().now_ns.saturating_sub(reading.now_ns);
-    comm.collectives.deferred.borrow_mut(held).tuning.ended(place, call_ns, words);
+    let mut its = comm.collectives.deferred.borrow_mut(held);
+    if let Some(unit) = its.tuning.unit(place) {
+        unit.ended(call_ns);
+    }
+    its.tuning.settle(place, operation.words());
+    if says.is_landmark {
+        its.tuning.rest();
+        drop(its);
+        nap(held, comm, comm.collectives.tune(held, process));
+    }
     Ok(())
 }
 
-/// An operation that is not tuned is called for where others are.
-pub(super) fn interrupt(held: &LaneGuard, comm: &Communicator) {
-    comm.collectives.deferred.borrow_mut(held).tuning.interrupt();
+/// Does an operation as this says, or by default, and waits for its end.
+fn run_as(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+    proposal: Option<&Proposal>,
+    is_trial: bool,
+) -> Result<()> {
+    let Some(proposal) = proposal else { return super::run(held, process, comm, operation) };
+    agree(held, process, comm)?;
+    offloaded::agree(held, process, comm)?;
+    multicast::agree(held, process, comm, operation)?;
+    let mut run = prepare_as(held, process, comm, operation, Means::All, Some(&proposal.choice));
+    run.manner = proposal.manner;
+    ready_banks(held, comm, &run, is_trial);
+    let ticket = comm.collectives.ticket(held, &run);
+    let (collective, root) = (operation.collective(), operation.shape(comm).root);
+    finish(held, process, comm, run, ticket, &|| waiting_for(collective, root, comm))
+}
+
+/// What is known of an operation that belongs to no loop.
+fn known(
+    held: &LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    key: UnitKey,
+) -> Option<Best> {
+    if let Some(known) = comm.collectives.deferred.borrow(held).tuning.known_of(&key) {
+        return known.clone();
+    }
+    if first::is_among_them(held, process, comm) {
+        return None;
+    }
+    let best = known_before(held, process, comm, shape, Place { key, occurrence: 0 });
+    comm.collectives.deferred.borrow_mut(held).tuning.set_known(key, best.clone());
+    best
 }
 
 /// Before an operation that does not go this way: waits until all before it have begun, and settles what they
@@ -273,14 +374,14 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
     let mut end_ns = None;
     while let Some(result) = has_room().then(|| next(held, process, comm)).flatten() {
         let mut its = comm.collectives.deferred.borrow_mut(held);
-        let Some(Waiting { operation, tags, request, unit }) = (match result {
+        let Some(Waiting { operation, tags, request, spot }) = (match result {
             Ok(Next::Wait) => None,
             _ => its.waiting.pop_front(),
         }) else {
             return end_ns;
         };
         drop(its);
-        let (means, says) = match result {
+        let (means, mut says) = match result {
             Ok(Next::Begin(means, says)) => (means, says),
             Ok(Next::Wait) => unreachable!("nothing was taken out"),
             Err(error) => {
@@ -298,7 +399,7 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
             let choice = proposal.map(|proposal| &proposal.choice);
             let mut run = prepare_as(held, process, comm, operation, means, choice);
             run.manner = manner;
-            ready_banks(held, comm, &run, &says);
+            ready_banks(held, comm, &run, says.is_trial);
             space_tests(manner);
             comm.collectives.note(held, tags[0], run.signature);
             let ticket = comm.collectives.ticket_under(held, tags[0], &run);
@@ -306,10 +407,10 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
             start_under(held, process, comm, run, ticket, request);
             words
         });
-        let Some((place, _)) = unit.map(|unit| *unit) else { continue };
-        contribute(held, process, comm, place, tags[1], says);
+        let Some(Spot::Placed(place, _)) = spot.map(|spot| spot.0) else { continue };
+        contribute(held, process, comm, place, Some(tags[1]), &mut says);
         let mut its = comm.collectives.deferred.borrow_mut(held);
-        if let (Some(words), Means::All, true) = (words, means, its.waiting.is_empty()) {
+        if means == Means::All && its.waiting.is_empty() {
             its.tuning.settle(place, words);
         }
     }
@@ -318,8 +419,8 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
 
 /// Before something is tried by banks: their memory is there, as it is when they have been used for long.
 /// Only ranks that write have some of their own.
-fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, says: &Says) {
-    let Some(room) = run.room.as_ref().filter(|_| says.is_trial()) else { return };
+fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, is_trial: bool) {
+    let Some(room) = run.room.as_ref().filter(|_| is_trial) else { return };
     let Some(mut banks) = comm.collectives.node.banks(held) else { return };
     let steps = &run.execution.plan().schedule.steps;
     let exposures = steps.iter().filter(|step| matches!(step.kind, Kind::Expose { .. })).count();
@@ -335,7 +436,7 @@ pub(super) fn space_tests(manner: Manner) {
 
 /// Until when an operation is pushed on that begins now and is to take so long by the model.
 pub(super) fn push_end_ns(time_s: f64) -> u64 {
-    let ns = floating_point::isolated(|| (time_s * PUSHED_TIMES * 1e9) as u64);
+    let ns = isolated(|| (time_s * PUSHED_TIMES * 1e9) as u64);
     clock::now_ns() + ns.clamp(LEAST_PUSHED_NS, MOST_PUSHED_NS)
 }
 
@@ -346,22 +447,26 @@ pub(super) fn push(held: &LaneGuard, process: &Process, request: RequestId, end_
     }
 }
 
-/// Says what was decided, and begins to take the maxima that an operation carries along.
+/// Says what was decided, and begins to take the maxima that an operation carries along, under a number that
+/// was taken before or is taken now.
 fn contribute(
     held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     place: Place,
-    tag: i32,
-    says: Says,
+    tag: Option<i32>,
+    says: &mut Says,
 ) {
-    let Says::Take { words, decided, .. } = says else { return };
-    if let Some(decided) = decided {
+    if let Some(decided) = says.decided.take() {
         tell(held, process, comm, decided);
     }
-    if let Some(words) = words {
+    if let Some(words) = says.words.take() {
+        let begun_ns = clock::now_ns();
+        let tag = tag.unwrap_or_else(|| comm.collectives.next_tag(held));
         let maxima = internal::start_maxima(held, process, comm, tag, &words);
         comm.collectives.deferred.borrow_mut(held).words.insert(place, maxima);
+        let spent_ns = clock::now_ns().saturating_sub(begun_ns);
+        process.library.ledger.borrow_mut(held).lose(spent_ns.cast_signed());
     }
 }
 
@@ -393,17 +498,17 @@ fn next(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option
     let tags = comm.collectives.deferred.borrow_mut(held).waiting.front()?.tags;
     match settle(held, process, comm, tags[1]) {
         Ok(None) => return Some(Ok(Next::Wait)),
-        Ok(Some(Means::Messages)) => return Some(Ok(Next::Begin(Means::Messages, Says::Default))),
+        Ok(Some(Means::Messages)) => return Some(Ok(Next::Begin(Means::Messages, Says::default()))),
         Ok(Some(Means::All)) => {}
         Err(error) => return Some(Err(error)),
     }
-    let (shape, unit) = {
+    let (shape, spot) = {
         let its = comm.collectives.deferred.borrow_mut(held);
         let first = its.waiting.front()?;
-        (first.operation.with(|operation| operation.shape(comm)), first.unit.as_deref().copied())
+        (first.operation.with(|operation| operation.shape(comm)), first.spot.as_deref().copied())
     };
-    let Some(unit) = unit else { return Some(Ok(Next::Begin(Means::All, Says::Default))) };
-    Some(turn(held, process, comm, &shape, unit).map(|says| match says {
+    let Some(spot) = spot else { return Some(Ok(Next::Begin(Means::All, Says::default()))) };
+    Some(turn(held, process, comm, &shape, spot).map(|says| match says {
         Some(says) => Next::Begin(Means::All, says),
         None => Next::Wait,
     }))
@@ -423,25 +528,52 @@ fn turn(
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
-    (place, reading): (Place, Reading),
+    (spot, reading): (Spot, Reading),
 ) -> Result<Option<Says>> {
+    let (place, lap) = match spot {
+        Spot::Placed(place, lap) => (place, lap),
+        Spot::Loose(key) => {
+            let has_known = comm.collectives.deferred.borrow(held).tuning.has_known();
+            let best = has_known.then(|| known(held, process, comm, shape, key)).flatten();
+            return Ok(Some(Says { best, ..Says::default() }));
+        }
+    };
     let heard = has_heard(held, process, comm, place);
     let maxima = heard.then(|| comm.collectives.deferred.borrow_mut(held).words.remove(&place)).flatten();
     if let Some(maxima) = maxima {
         let words = maxima.finish(held, process);
         let mut its = comm.collectives.deferred.borrow_mut(held);
-        match &words {
-            Ok(words) => its.tuning.heard(place, words),
-            Err(_) => its.tuning.give_up(place),
+        if let Some(unit) = its.tuning.unit(place) {
+            match &words {
+                Ok(words) => unit.heard(words),
+                Err(_) => unit.give_up(),
+            }
         }
         words?;
     }
-    if !comm.collectives.deferred.borrow_mut(held).tuning.is_known(place) {
+    if !comm.collectives.deferred.borrow_mut(held).tuning.has_unit(place) {
         let news = news(held, process, comm, shape, place);
         comm.collectives.deferred.borrow_mut(held).tuning.add(place, news);
     }
-    let learnings = process.library.learnings.borrow(held);
-    Ok(comm.collectives.deferred.borrow_mut(held).tuning.turn(place, reading, &learnings))
+    // A unit asks for alternatives but once.
+    loop {
+        let answer = {
+            let learnings = process.library.learnings.borrow(held);
+            let mut ledger = process.library.ledger.borrow_mut(held);
+            let mut its = comm.collectives.deferred.borrow_mut(held);
+            its.tuning.turn((place, lap), reading, &learnings, &mut ledger)
+        };
+        match answer {
+            Answer::Says(says) => return Ok(Some(says)),
+            Answer::Wait => return Ok(None),
+            Answer::Provide => {
+                let proposals = alternatives(held, process, comm, shape, place.key.form);
+                if let Some(unit) = comm.collectives.deferred.borrow_mut(held).tuning.unit(place) {
+                    unit.provide(proposals);
+                }
+            }
+        }
+    }
 }
 
 /// What is known of a unit that comes for the first time.
@@ -452,15 +584,17 @@ pub(super) fn news(
     shape: &Shape,
     place: Place,
 ) -> News {
-    let proposals = super::proposals(held, process, comm, shape, place.key.form);
-    let (environment, whose) = surroundings(held, process, comm, shape, Means::All);
-    let key = tutti_coll::tune::learned::key(learnings::program(&process.job), place, &environment.layout);
-    // Jobs have their own files.
-    let known = (whose != super::Whose::Several)
-        .then(|| learnings::known(learnings::earlier(&process.job), &key, &proposals))
-        .flatten();
+    let (layout, _) = super::layout_of(process, comm);
+    let key = tutti_coll::tune::learned::key(learnings::program(&process.job), place, &layout);
+    let known = known_before(held, process, comm, shape, place).or_else(|| {
+        let its = comm.collectives.deferred.borrow(held);
+        its.tuning.known_of(&place.key).cloned().flatten()
+    });
     let tries = comm.collectives.tune(held, process) == Tune::On;
-    News { proposals, key, known, tries, search: process.config.collectives.tune_search }
+    let config = &process.config.collectives;
+    let budget_part = isolated(|| config.tune_budget as f64 / 100.0);
+    let rules = Rules { budget_part, guards: tries, ..Rules::default() };
+    News { key, known, tries, search: config.tune_search, rules }
 }
 
 /// What the first one that waits may use; nothing if it has to wait until members have agreed. The agreement

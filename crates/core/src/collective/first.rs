@@ -14,7 +14,7 @@ const BEFORE_BANKS: u32 = 4;
 /// their number alone that says so, not what they are: calls that do not fit each other would go different
 /// ways, and nobody could tell. Of two processes, as the operands of a reduction then meet in one order only,
 /// and later ones give the same bits. With more ranks than processors banks pay at once, since each message
-/// may wait for a processor; and whoever names algorithms, or has them tuned, gets those.
+/// may wait for a processor; and whoever names algorithms gets those.
 pub(super) fn is_among_them(held: &LaneGuard, process: &Process, comm: &Communicator) -> bool {
     let (its, header, config) = (&comm.collectives, process.job.header(), &process.config.collectives);
     if comm.size() != 2 || comm.context().0 <= SELF_CONTEXT.0 || !matches!(its.channel, Channel::Own) {
@@ -25,7 +25,6 @@ pub(super) fn is_among_them(held: &LaneGuard, process: &Process, comm: &Communic
         && header.local_ranks <= header.processors
         && config.algorithm.is_empty()
         && !state.wishes.name_algorithms()
-        && !state.tune(process).is_on()
         && its.node.numbers(process, comm).is_none()
         && !places::is_mixed(process, comm)
 }

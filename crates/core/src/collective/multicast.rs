@@ -51,8 +51,6 @@ const MOST_SHAPES: usize = 64;
 const PRICE_NS: u64 = 20_000_000;
 /// Factor for [`PRICE_NS`].
 const DEARER: u64 = 16;
-/// Where operations are tuned, it is not asked what each takes: so many are enough.
-const FEW_TUNED: u64 = 4;
 /// After so many more, and then twice as many each time, it is asked whether it still works, at most after
 const AGAIN: u32 = 4;
 /// so many; and if it does not, it is tried again after so many times the operations there were.
@@ -109,9 +107,6 @@ pub(super) fn concern(
     }
     if shape.collective == Collective::Allreduce {
         return None;
-    }
-    if its.tune(held, process).is_on() {
-        return has_several_hosts(process, comm).then_some(PRICE_NS / FEW_TUNED);
     }
     its.multicast.borrow(held).time_ns_of(shape)
 }

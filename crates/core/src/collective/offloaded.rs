@@ -312,6 +312,9 @@ pub(super) fn may_carry(held: &LaneGuard, comm: &Communicator, collective: Colle
         && matches!(*comm.collectives.offloaded.borrow(held), Standing::Ready(..) | Standing::Several(_))
 }
 
+/// Longest operation that the kernel carries.
+pub(super) const MOST_BYTES: u64 = AREA_BYTES as u64;
+
 /// Whether tuning may try the kernel for blocking operations of a shape: where the bits of the result are
 /// those of any algorithm, and where the shape alone tells.
 pub(super) fn is_candidate(held: &LaneGuard, comm: &Communicator, shape: &Shape) -> bool {

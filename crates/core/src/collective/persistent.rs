@@ -13,22 +13,24 @@ use tutti_base::config::Tune;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::select::Choice;
 use tutti_coll::tune::cycle::Place;
-use tutti_coll::tune::{CallForm, UnitKey};
+use tutti_coll::tune::{CallForm, Proposal, Rules, UnitKey};
+use tutti_sys::clock;
 
 use super::internal;
 use super::nonblocking::{Attempt, launch_kept, start_looks, work_of};
 use super::port::CommPort;
 use super::{
-    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, deferred, failures, fast_path,
-    is_within_node, offloaded, plan_as, prepare_as, rest, room_of,
+    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, alternatives, deferred, failures,
+    fast_path, is_within_node, offloaded, plan_as, prepare_as, rest, room_of,
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::{self as of_banks, OperationAgreement};
 use crate::communicator::collectives::collected::Maxima;
 use crate::communicator::collectives::node::Neighbourhood;
-use crate::communicator::collectives::tuning::{News, Says, Unit};
+use crate::communicator::collectives::repertoire::Best;
 use crate::communicator::collectives::under_way::Kept;
+use crate::communicator::collectives::unit::{Answer, News, Says, Unit};
 use crate::completion;
 use crate::engine::ExecutionStatus;
 use crate::inside;
@@ -40,6 +42,8 @@ use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status 
 
 /// Algorithms that are tried of one operation: each has banks.
 const MOST_TRIED: usize = 6;
+/// About what it takes to make so many, in nanoseconds.
+const SEVERAL_NS: u64 = 1_000_000;
 
 /// Keeps an operation to be started by MPI_Start, as it is wished for, and else as its communicator is.
 /// Members on several hosts agree on whether each host has banks for it: the call is not local (MPI-5
@@ -62,24 +66,30 @@ pub fn persistent(
     let shape = operation.shape(comm);
     let tune = wishes.tune_of(&process.config);
     let is_forced = wishes.algorithm_of(&process.config, shape.collective.name()).is_some();
-    if tune.is_on() && !is_forced && deferred::can_be_tuned(comm, &shape) {
+    if tune.is_on() && !is_forced && deferred::can_be_tuned(comm, shape.collective) {
         let key = UnitKey::of(&shape, CallForm::Persistent);
         let occurrence = comm.collectives.deferred.borrow_mut(held).count_made(key);
         let place = Place { key, occurrence };
-        let mut news = deferred::news(held, process, comm, &shape, place);
-        news.proposals.truncate(MOST_TRIED);
-        if tune == Tune::On && news.known.is_none() {
+        let news = deferred::news(held, process, comm, &shape, place);
+        if let Some(proposal) = news.known.as_ref().and_then(Best::proposal) {
+            let kept = Kept::make(held, process, comm, operation, Some(&proposal.choice))?;
+            return Ok(insert(held, process, comm, Arc::new(kept)));
+        }
+        if tune == Tune::On && news.known.is_none() && is_affordable(held, process, comm)? {
             return try_several(held, process, comm, operation, place, news);
         }
-        let choice =
-            news.proposals.swap_remove(news.known.filter(|best| *best < MOST_TRIED).unwrap_or(0)).choice;
-        let kept = Kept::make(held, process, comm, operation, Some(&choice))?;
-        return Ok(insert(held, process, comm, Arc::new(kept)));
     }
     let chosen = wishes != comm.collectives.state.borrow(held).wishes;
     let plan = chosen.then(|| plan_as(held, process, comm, &shape, Means::All, &wishes));
     let kept = Kept::make(held, process, comm, operation, plan.as_ref().map(|plan| &plan.choice))?;
     Ok(insert(held, process, comm, Arc::new(kept)))
+}
+
+/// Whether all members can pay for making an operation by several algorithms, most of which it will not need.
+fn is_affordable(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<bool> {
+    let percent = process.config.collectives.tune_budget;
+    let refuses = !process.library.ledger.borrow(held).affords(SEVERAL_NS, percent);
+    Ok(internal::maximum(held, process, comm, u64::from(refuses))? == 0)
 }
 
 /// As [`persistent`], by each of several algorithms.
@@ -91,13 +101,22 @@ fn try_several(
     place: Place,
     news: News,
 ) -> Result<RequestId> {
-    let kept = news.proposals.iter().map(|proposal| {
-        Kept::make(held, process, comm, operation, Some(&proposal.choice)).map(|kept| Some(Arc::new(kept)))
+    let begun_ns = clock::now_ns();
+    let proposals = alternatives(held, process, comm, &operation.shape(comm), CallForm::Persistent);
+    let kept = proposals.iter().take(MOST_TRIED).enumerate().map(|(number, proposal)| {
+        let choice = (number > 0).then_some(&proposal.choice);
+        Kept::make(held, process, comm, operation, choice).map(|kept| Some(Arc::new(kept)))
     });
     let kept = kept.collect::<Result<Vec<_>>>()?;
+    let spent_ns = clock::now_ns().saturating_sub(begun_ns);
+    process.library.ledger.borrow_mut(held).lose(spent_ns.cast_signed());
     let signature = kept[0].as_ref().map_or(0, |kept| kept.made.1);
     let number = internal::take_number(held, process, comm, signature)?;
-    let tried = Tried { unit: Unit::new(place, news), place, kept, words: None };
+    let proposals = proposals.iter().take(kept.len()).cloned().collect();
+    // What is not decided on is not kept, so there is nothing to go back to.
+    let rules = Rules { guards: false, ..news.rules };
+    let unit = Unit::new(place, News { rules, ..news });
+    let tried = Tried { unit, proposals, place, kept, words: None };
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
     let tuned = Tuned { tried: FirstLaneCell::new(tried), comm: Arc::clone(comm), tag };
     Ok(insert(held, process, comm, Arc::new(tuned)))
@@ -300,6 +319,7 @@ struct Tuned {
 #[derive(Debug)]
 struct Tried {
     unit: Unit,
+    proposals: Arc<[Proposal]>,
     place: Place,
     /// By each alternative; only the best, once that is known.
     kept: Vec<Option<Arc<Kept>>>,
@@ -350,7 +370,7 @@ impl Tuned {
     /// The one that the start takes which was called at `reading`; nothing if it has to wait.
     fn next(&self, held: &LaneGuard, process: &Process, reading: inside::Reading) -> Option<Arc<Kept>> {
         let mut tried = self.tried.borrow_mut(held);
-        let Tried { unit, place, kept, words } = &mut *tried;
+        let Tried { unit, proposals, place, kept, words } = &mut *tried;
         let is_over =
             |maxima: &Maxima| completion::is_complete(held, process, maxima.request).unwrap_or(true);
         if let Some(maxima) = words.take_if(|maxima| is_over(maxima)) {
@@ -359,10 +379,17 @@ impl Tuned {
                 Err(_) => unit.give_up(),
             }
         }
-        let says = unit.turn(*place, reading, &process.library.learnings.borrow(held))?;
-        let Says::Take { number, words: contributed, decided, .. } = says else {
-            unreachable!("it is a unit")
+        let says = loop {
+            let learnings = process.library.learnings.borrow(held);
+            match unit.turn(*place, reading, &learnings, &mut process.library.ledger.borrow_mut(held)) {
+                Answer::Says(says) => break says,
+                Answer::Wait => return None,
+                // It asks but once.
+                Answer::Provide => unit.provide(Arc::clone(proposals)),
+            }
         };
+        let Says { best, words: contributed, decided, .. } = says;
+        let number = best.map_or(0, |best| best.number);
         if let Some(decided) = decided {
             deferred::tell(held, process, &self.comm, decided);
         }

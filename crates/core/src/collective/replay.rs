@@ -17,6 +17,7 @@ use super::{Channel, LANE_BITS, Words, deferred, failures, fast_path, finish, of
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
+use crate::communicator::collectives::tuning::Way;
 use crate::engine::ExecutionStatus;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
@@ -111,24 +112,27 @@ unsafe fn attempt(
     if state.is_crowded() {
         return None;
     }
-    let mut deferred = state.tune(process).is_on().then(|| its.deferred.borrow_mut(held));
-    let tuned = match &deferred {
+    let mode = state.tune(process);
+    let sleeps = state.sleeps(mode);
+    let mut deferred = (mode.is_on() && !sleeps).then(|| its.deferred.borrow_mut(held));
+    let way = match &deferred {
         // What was called for before begins before.
         Some(deferred) if !deferred.waiting.is_empty() => return None,
-        Some(deferred) => Some(deferred.tuning.steady(form, words)?),
-        None => None,
+        Some(deferred) => deferred.tuning.way(mode, state.generation, form, words)?,
+        None => Way::Exempt,
     };
+    let is_exempt = matches!(way, Way::Exempt);
     // SAFETY: passed on.
-    let place = unsafe { state.awaken(words, has_lists, addresses, tuned)? };
-    if let Some(deferred) = &mut deferred {
-        deferred.tuning.repeated();
+    let place = unsafe { state.awaken(words, has_lists, addresses, |run| way.is_meant(run))? };
+    if let (Some(deferred), Some(run), false) = (&mut deferred, &state.rest[place], is_exempt) {
+        deferred.tuning.went(form, run);
     }
-    let is_tuned = deferred.is_some();
     drop(deferred);
+    state.nap.0 -= u32::from(sleeps);
     let signature = state.rest[place].as_ref().map_or(0, |run| run.signature);
     let tag = if let Channel::Own = its.channel { state.next_tag(signature) } else { its.fixed_tag() };
-    if is_tuned {
-        // As every tuned one: see `deferred`.
+    if mode.is_on() && form == CallForm::Nonblocking {
+        // As every one that may carry an agreement along: see `deferred`.
         state.next_tag(0);
     }
     let run = state.rest[place].as_mut().expect("it was just found");

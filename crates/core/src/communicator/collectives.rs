@@ -12,13 +12,16 @@ pub mod collected;
 pub(crate) mod deferred;
 pub(crate) mod hosts;
 pub mod learnings;
+pub mod ledger;
 pub(crate) mod node;
 pub(crate) mod numbers;
 pub mod operation;
 pub(crate) mod places;
+pub mod repertoire;
 pub(crate) mod tuning;
 pub(crate) mod turn;
 pub(crate) mod under_way;
+pub(crate) mod unit;
 pub mod wishes;
 pub mod words;
 
@@ -102,12 +105,20 @@ pub(crate) struct OperationState {
     pub(crate) has_waiting: bool,
     /// How often what was planned before was forgotten ([`OperationState::forget_plans`]).
     pub(crate) generation: u32,
+    /// Operations for which tuning sleeps while it is in this mode: they go as without it. Goes by calls.
+    pub(crate) nap: (u32, Tune),
 }
 
 impl OperationState {
     #[inline]
     pub(crate) fn tune(&self, host: &Host) -> Tune {
         self.wishes.tune_of(&host.config)
+    }
+
+    /// Returns true if the next operation goes as without tuning, in this mode.
+    #[inline]
+    pub(crate) fn sleeps(&self, mode: Tune) -> bool {
+        self.nap.0 > 0 && self.nap.1 == mode
     }
 
     /// Returns true if a new operation has to wait. The number under way is bounded, since progress polls
@@ -266,11 +277,22 @@ impl Collectives {
         self.state.borrow(held).tune(host)
     }
 
+    /// Begins with what tuning has learned on a communicator of the same members, all of whose operations have
+    /// begun.
+    pub(crate) fn inherit_tuning(&self, held: &LaneGuard, host: &Host, from: &Collectives) {
+        let mode = self.tune(held, host);
+        if mode.is_on() && from.tune(held, host) == mode {
+            let other = from.deferred.borrow(held);
+            self.deferred.borrow_mut(held).tuning.inherit(&other.tuning, mode);
+        }
+    }
+
     /// Replaces the hints that `named` contains; later operations use them.
     pub fn wish(&self, held: &LaneGuard, named: &Wishes) {
         let mut state = self.state.borrow_mut(held);
         let wishes = named.or(&state.wishes);
         if state.wishes != wishes {
+            state.nap = (0, Tune::Off);
             state.forget_plans();
             state.wishes = wishes;
         }
@@ -381,6 +403,13 @@ pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Tic
 }
 
 impl Prepared {
+    /// Returns true if it does what tuning has chosen.
+    #[inline]
+    pub(crate) fn is_of(&self, proposal: &Proposal) -> bool {
+        let Proposal { choice, manner, .. } = proposal;
+        self.tuned && self.manner == *manner && self.execution.plan().choice.is_same(choice)
+    }
+
     /// Compiles it for its lists, which have come again. If that cannot be done it is not tried a third time.
     #[cold]
     fn compile(&mut self) -> bool {
@@ -419,14 +448,8 @@ impl OperationState {
         words: &Words,
         has_lists: impl Fn(&[i64]) -> bool,
         [send, recv]: [*mut u8; 2],
-        tuned: Option<&Proposal>,
+        is_meant: impl Fn(&Run) -> bool,
     ) -> Option<usize> {
-        let is_meant = |run: &Run| match tuned {
-            None => !run.tuned,
-            Some(Proposal { choice, manner, .. }) => {
-                run.tuned && run.manner == *manner && run.execution.plan().choice.is_same(choice)
-            }
-        };
         let generation = self.generation;
         let said = |run: &Option<Run>| {
             run.as_ref().is_some_and(|run| {

@@ -38,6 +38,7 @@ pub fn duplicate(
         Some(inter) => Some(duplicate(held, process, &inter.local, None)?),
     };
     let (new, failure) = copy_of(held, comm, info, local);
+    new.collectives.inherit_tuning(held, process, &comm.collectives);
     match failure {
         None => Ok(new.publish(held, process, serial)),
         Some(failure) => Err(failure),

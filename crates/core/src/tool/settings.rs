@@ -9,7 +9,6 @@ use tutti_sys::spawning;
 
 use super::Names;
 use crate::collective::wishes;
-use crate::inside;
 
 /// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +101,6 @@ pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
     let pair = (SETTINGS[index].name.to_string(), value.to_string());
     let config = Config::from_pairs(std::iter::once(pair.clone()))?;
     if pair.0 == TUNE {
-        if config.collectives.tune.is_on() {
-            inside::begin();
-        }
         wishes::set_tune(config.collectives.tune);
     }
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -44,6 +44,15 @@ pub(super) const ROWS: &[Setting] = &[
         show: |c| u8::from(c.collectives.tune_any_order).to_string(),
     },
     Setting {
+        name: "TUTTI_TUNE_BUDGET",
+        kind: ValueKind::Count,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "part of the time of a program that tuning may lose in all, in percent",
+        set: |c, v| within(v, 0, 1_000_000).map(|x| c.collectives.tune_budget = x),
+        show: |c| c.collectives.tune_budget.to_string(),
+    },
+    Setting {
         name: "TUTTI_COLLECTIVE_BYTES",
         kind: ValueKind::Text("size | auto"),
         scope: Scope::Launcher,

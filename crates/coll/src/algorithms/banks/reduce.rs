@@ -8,7 +8,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::SHARED;
 use crate::generator::parameters::{FIXED, RADIX, UP_DOWN};
-use crate::generator::{Generator, entry, flat, right};
+use crate::generator::{Generator, entry, flat, ordered, right};
 use crate::ir::{BufferId, Division, Index, Span, Table};
 use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
@@ -21,7 +21,7 @@ pub const GENERATORS: &[Generator] = &[
     right(entry(C::Reduce, "bank_flat", SHARED, FIXED, reduce_flat, work::node::reduce)),
     flat(entry(C::Reduce, "bank_tree", SHARED, RADIX, reduce_tree, work::node::fan_in)),
     right(entry(C::Reduce, "bank_slices", SHARED, FIXED, reduce_slices_gather, work::node::slices_gather)),
-    right(entry(C::Allreduce, "bank_flat", SHARED, FIXED, allreduce_flat, work::node::allreduce)),
+    ordered(right(entry(C::Allreduce, "bank_flat", SHARED, FIXED, allreduce_flat, work::node::allreduce))),
     flat(entry(C::Allreduce, "bank_tree", SHARED, UP_DOWN, allreduce_tree, work::node::fan_in_out)),
     entry(C::Allreduce, "bank_doubling", SHARED, FIXED, allreduce_doubling, work::node::doubling),
     right(entry(C::Allreduce, "bank_slices", SHARED, FIXED, allreduce_slices, work::node::slices)),

@@ -8,7 +8,7 @@ use crate::algorithms::{own, segments};
 use crate::build::{self, Builder};
 use crate::generator::need::{FEW, SHARED};
 use crate::generator::parameters::{PIPELINE, TREE};
-use crate::generator::{Generator, entry, flat, right};
+use crate::generator::{Generator, entry, flat, right, sliced};
 use crate::ir::{BufferId, Division, Index, Kind, Span};
 use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
@@ -20,8 +20,8 @@ use crate::work;
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "bank_stream", SHARED, TREE, bcast, work::node::stream_down),
     flat(entry(C::Reduce, "bank_stream", SHARED, TREE, reduce, work::node::stream_up)),
-    right(entry(C::Reduce, "bank_stream_slices", FEW, PIPELINE, reduce_slices, work::node::stream_slices)),
-    right(entry(C::Allreduce, "bank_stream_slices", FEW, PIPELINE, allreduce_slices, work::node::stream_slices)),
+    sliced(right(entry(C::Reduce, "bank_stream_slices", FEW, PIPELINE, reduce_slices, work::node::stream_slices))),
+    sliced(right(entry(C::Allreduce, "bank_stream_slices", FEW, PIPELINE, allreduce_slices, work::node::stream_slices))),
 ];
 
 /// Segments that a rank has taken out of the banks of others, and the slots that were free from the

@@ -7,7 +7,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::{FEW, SHARED};
 use crate::generator::parameters::PIPELINE;
-use crate::generator::{Generator, entry, left, right};
+use crate::generator::{Generator, entry, left, ordered, right};
 use crate::ir::{BufferId, Division, Index, Span, Table};
 use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
@@ -22,8 +22,8 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Allgatherv, "bank_stream", FEW, PIPELINE, allgatherv, work::node::stream_all),
     entry(C::Alltoall, "bank_stream", FEW, PIPELINE, alltoall, work::node::stream_all),
     right(entry(C::ReduceScatterBlock, "bank_stream", FEW, PIPELINE, reduce_scatter, work::node::stream_all)),
-    left(entry(C::Scan, "bank_stream", SHARED, PIPELINE, scan, work::node::stream_chain)),
-    left(entry(C::Exscan, "bank_stream", SHARED, PIPELINE, scan, work::node::stream_chain)),
+    ordered(left(entry(C::Scan, "bank_stream", SHARED, PIPELINE, scan, work::node::stream_chain))),
+    ordered(left(entry(C::Exscan, "bank_stream", SHARED, PIPELINE, scan, work::node::stream_chain))),
 ];
 
 /// The segment of block `rank`.

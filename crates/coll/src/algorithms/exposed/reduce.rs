@@ -8,7 +8,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::EXPOSED;
 use crate::generator::parameters::PIPELINE;
-use crate::generator::{Generator, entry, left, right};
+use crate::generator::{Generator, entry, left, ordered, right};
 use crate::ir::{Access, BufferId, Division, Index, Span, Table};
 use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
@@ -21,8 +21,8 @@ pub const GENERATORS: &[Generator] = &[
     right(entry(C::Allreduce, "exposed", EXPOSED, PIPELINE, allreduce, work::node::exposed_allreduce)),
     right(entry(C::ReduceScatterBlock, "exposed", EXPOSED, PIPELINE, reduce_scatter, work::node::exposed_reduce_scatter)),
     right(entry(C::ReduceScatter, "exposed", EXPOSED, PIPELINE, reduce_scatter, work::node::exposed_reduce_scatter)),
-    left(entry(C::Scan, "exposed", EXPOSED, PIPELINE, scan, work::node::exposed_allreduce)),
-    left(entry(C::Exscan, "exposed", EXPOSED, PIPELINE, scan, work::node::exposed_allreduce)),
+    ordered(left(entry(C::Scan, "exposed", EXPOSED, PIPELINE, scan, work::node::exposed_allreduce))),
+    ordered(left(entry(C::Exscan, "exposed", EXPOSED, PIPELINE, scan, work::node::exposed_allreduce))),
 ];
 
 /// Exposes the operand of `units` units, and, where `result` says so, the receive buffer. In place, that is

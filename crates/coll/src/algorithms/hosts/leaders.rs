@@ -16,7 +16,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::{LEVELS, LEVELS_COMMUTES};
 use crate::generator::parameters::LEADERS_TREE;
-use crate::generator::{Generator, entry};
+use crate::generator::{Generator, entry, sliced};
 use crate::hierarchy::Ignored;
 use crate::ir::{Access, BufferId};
 use crate::shape::Collective as C;
@@ -28,7 +28,7 @@ use crate::work;
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "levels_leaders", LEVELS, LEADERS_TREE, bcast, work::messages::bcast_leaders),
-    entry(C::Reduce, "levels_leaders", LEVELS_COMMUTES, LEADERS_TREE, reduce, work::messages::reduce_leaders),
+    sliced(entry(C::Reduce, "levels_leaders", LEVELS_COMMUTES, LEADERS_TREE, reduce, work::messages::reduce_leaders)),
 ];
 
 /// To the root.

@@ -18,7 +18,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::LEVELS_COMMUTES;
 use crate::generator::parameters::LEADERS;
-use crate::generator::{Generator, entry};
+use crate::generator::{Generator, entry, sliced};
 use crate::hierarchy::{Hierarchy, Ignored};
 use crate::ir::{Access, BufferId, Division, Index, Kind, Span, StepId};
 use crate::shape::Collective as C;
@@ -28,7 +28,7 @@ use crate::work;
 /// What is written here.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
-    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS, allreduce, work::messages::allreduce_slices),
+    sliced(entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS, allreduce, work::messages::allreduce_slices)),
 ];
 
 /// Messages of a leader under way: while a block of one slice is combined, one of another is on its way.

@@ -6,7 +6,7 @@ use crate::algorithms::{own, ring as pass_around};
 use crate::build::{self, Builder};
 use crate::generator::need::{ANY, COMMUTES};
 use crate::generator::parameters::{FIXED, TREE, WINDOW};
-use crate::generator::{Generator, entry, flat, right};
+use crate::generator::{Generator, entry, flat, ordered, right};
 use crate::ir::{BufferId, Division, Index, StepId};
 use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
@@ -20,7 +20,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Allreduce, "rabenseifner", ANY, FIXED, rabenseifner, work::messages::allreduce_rabenseifner),
     entry(C::Allreduce, "ring", COMMUTES, FIXED, ring, work::messages::allreduce_ring),
     flat(entry(C::Allreduce, "tree", ANY, TREE, tree, work::messages::allreduce_tree)),
-    right(entry(C::Allreduce, "spread", ANY, WINDOW, spread, work::messages::allreduce_spread)),
+    ordered(right(entry(C::Allreduce, "spread", ANY, WINDOW, spread, work::messages::allreduce_spread))),
 ];
 
 /// All exchange all with the ranks at distance 1, 2, 4..: log2 P rounds.

@@ -6,7 +6,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::{ANY, COMMUTES};
 use crate::generator::parameters::{FIXED, TREE, WINDOW};
-use crate::generator::{Generator, entry, flat};
+use crate::generator::{Generator, entry, flat, ordered};
 use crate::ir::{BufferId, Division, Index, Loop, Span, StepId, Table};
 use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
@@ -19,11 +19,11 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::ReduceScatterBlock, "recursive_halving", COMMUTES, FIXED, recursive_halving, work::messages::reduce_scatter_halving),
     entry(C::ReduceScatterBlock, "ring", COMMUTES, FIXED, ring, work::messages::reduce_scatter_ring),
     entry(C::ReduceScatterBlock, "pairwise", ANY, WINDOW, pairwise, work::messages::reduce_scatter_pairwise),
-    flat(entry(C::ReduceScatterBlock, "tree", ANY, TREE, tree, work::messages::reduce_scatter_tree)),
+    ordered(flat(entry(C::ReduceScatterBlock, "tree", ANY, TREE, tree, work::messages::reduce_scatter_tree))),
     entry(C::ReduceScatter, "recursive_halving", COMMUTES, FIXED, recursive_halving, work::messages::reduce_scatter_halving),
     entry(C::ReduceScatter, "ring", COMMUTES, FIXED, ring, work::messages::reduce_scatter_ring),
     entry(C::ReduceScatter, "pairwise", ANY, WINDOW, pairwise, work::messages::reduce_scatter_pairwise),
-    flat(entry(C::ReduceScatter, "tree", ANY, TREE, tree, work::messages::reduce_scatter_tree)),
+    ordered(flat(entry(C::ReduceScatter, "tree", ANY, TREE, tree, work::messages::reduce_scatter_tree))),
 ];
 
 /// How the operand is divided, and its units.

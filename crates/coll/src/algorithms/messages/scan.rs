@@ -4,7 +4,7 @@ use crate::algorithms::{own, segments};
 use crate::build::{self, Builder};
 use crate::generator::need::ANY;
 use crate::generator::parameters::{FIXED, PIPELINE};
-use crate::generator::{Generator, entry, left};
+use crate::generator::{Generator, entry, left, ordered};
 use crate::ir::{BufferId, Edge, Index, Loop};
 use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
@@ -16,7 +16,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Scan, "recursive_doubling", ANY, FIXED, recursive_doubling, work::messages::scan_doubling),
     left(entry(C::Scan, "chain", ANY, PIPELINE, chain, work::messages::scan_chain)),
     entry(C::Exscan, "recursive_doubling", ANY, FIXED, recursive_doubling, work::messages::scan_doubling),
-    left(entry(C::Exscan, "chain", ANY, PIPELINE, chain, work::messages::scan_chain)),
+    ordered(left(entry(C::Exscan, "chain", ANY, PIPELINE, chain, work::messages::scan_chain))),
 ];
 
 /// In round k every rank takes up what the one 2^k before it has: log2 P rounds.

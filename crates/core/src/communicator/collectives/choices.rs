@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tutti_coll::generator::Node;
 use tutti_coll::select::{self, Choice};
-use tutti_coll::simulate::Reach;
+use tutti_coll::simulate::{Layout, Reach};
 use tutti_coll::{Environment, Neighbours, Plan, Shape};
 use tutti_sys::cpu;
 use tutti_transport::banks::found::{Found, Look};
@@ -49,6 +49,17 @@ pub enum Whose {
     Several,
 }
 
+impl Whose {
+    /// Returns a number that tells layouts apart: the address, where members are bound.
+    pub(crate) fn address(self, layout: &Arc<Layout>) -> usize {
+        match self {
+            Whose::Job => 0,
+            Whose::Communicator => Arc::as_ptr(layout) as usize,
+            Whose::Several => usize::MAX,
+        }
+    }
+}
+
 impl Choices {
     /// The plan for `shape`, of a rank with these neighbours; `whose` says what the layout of the environment belongs to, `found` is
     /// what the members of the communicator have found so far.
@@ -64,11 +75,7 @@ impl Choices {
         if self.0.len() >= MOST {
             self.0.clear();
         }
-        let layout = match whose {
-            Whose::Job => 0,
-            Whose::Communicator => Arc::as_ptr(&environment.layout) as usize,
-            Whose::Several => usize::MAX,
-        };
+        let layout = whose.address(&environment.layout);
         let Environment { node, reach, multicast, .. } = *environment;
         let (shape_of_all, forced_name) = (select::common(shape, environment), forced.map(str::to_string));
         let kind = Kind { shape: shape_of_all, node, reach, multicast, layout, forced: forced_name };

@@ -7,7 +7,7 @@ use tutti_coll::tune::cycle::Place;
 
 use super::collected::{Maxima, Maximum};
 use super::operation::Owned;
-use super::tuning::Tuning;
+use super::tuning::{Spot, Tuning};
 use crate::inside::Reading;
 use crate::request::RequestId;
 
@@ -49,6 +49,6 @@ pub(crate) struct Waiting {
     /// The number of the operation, and that of the agreement if it carries one along.
     pub(crate) tags: [i32; 2],
     pub(crate) request: RequestId,
-    /// If it is tuned: which one it is, and when it was called for.
-    pub(crate) unit: Option<Box<(Place, Reading)>>,
+    /// If it is tuned: where it is, and when it was called for.
+    pub(crate) spot: Option<Box<(Spot, Reading)>>,
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use tutti_base::config::Config;
-use tutti_coll::tune::Proposal;
 use tutti_coll::tune::learned::{self, Learned};
 use tutti_sys::job::{Job, PROGRAM_LINE};
 use tutti_sys::{cpu, files, process};
@@ -29,10 +28,10 @@ impl Learnings {
         self.0.push((key, label));
     }
 
-    /// Which of these was learned elsewhere in this process; ranks may differ in what they know.
-    pub(crate) fn hint(&self, key: &str, proposals: &[Proposal]) -> Option<usize> {
-        let (_, label) = self.0.iter().find(|(known, _)| known == key)?;
-        proposals.iter().position(|proposal| proposal.label() == *label)
+    /// Returns a number that stands for what was learned elsewhere in this process; ranks may differ in what
+    /// they know.
+    pub(crate) fn hint(&self, key: &str) -> Option<u64> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, label)| hint_of(label))
     }
 
     /// Keeps it for later runs. That it cannot be kept, or that another job's was written at the same time
@@ -66,10 +65,23 @@ impl Learnings {
     }
 }
 
+/// Returns a number that stands for a label, the same on all ranks; never 0 (FNV-1a).
+pub(crate) fn hint_of(label: &str) -> u64 {
+    let hash = label.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash.max(1)
+}
+
 /// What earlier runs have learned, from the job's text of what machines cost.
 pub(crate) fn earlier(job: &Job) -> &'static Learned {
     static LEARNED: OnceLock<Learned> = OnceLock::new();
     LEARNED.get_or_init(|| learned::parse(std::str::from_utf8(job.model()).unwrap_or_default()))
+}
+
+/// Whether earlier runs have learned anything.
+pub(crate) fn are_there(job: &Job) -> bool {
+    !earlier(job).is_empty()
 }
 
 /// The name of the job's programs, as the launcher has put it before that text: equal on all ranks. A word for
@@ -77,10 +89,4 @@ pub(crate) fn earlier(job: &Job) -> &'static Learned {
 pub(crate) fn program(job: &Job) -> &str {
     let text = std::str::from_utf8(job.model()).unwrap_or_default();
     text.lines().next().and_then(|line| line.strip_prefix(PROGRAM_LINE)).unwrap_or("_")
-}
-
-/// Which of these an earlier run has found best; equal on all ranks of a job.
-pub(crate) fn known(learned: &Learned, key: &str, proposals: &[Proposal]) -> Option<usize> {
-    let label = learned.get(key)?;
-    proposals.iter().position(|proposal| proposal.label() == *label)
 }

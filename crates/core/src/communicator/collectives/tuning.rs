@@ -1,164 +1,307 @@
-//! Tuning of what a program repeats (S11): between a communicator's operations and [`tutti_coll::tune`],
-//! which decides.
+//! Tuning of what a program repeats (S11): which operations of a communicator are units of
+//! [`tutti_coll::tune`], and what all others do.
 //!
-//! One unit of a communicator explores at a time, in the order in which units come up: what one tries would
-//! disturb what the others measure.
+//! Most operations of most programs need no tuning, and cost nothing but a count: a communicator is asleep
+//! at first, then looks for a while whether its operations go in a cycle ([`Watch`]). If they do not, it
+//! sleeps for longer each time and in the end for ever. In a cycle ([`Cycle`]) the places become units. One
+//! unit explores at a time, in the order in which units come up: what one tries would disturb what the others
+//! measure. What units have decided holds for operations outside of the loop too ([`Tuning::known`]), unless it
+//! sleeps: then operations go as without tuning ([`Tuning::take_nap`]).
+//!
+//! State of two kinds must not be mixed. *By calls* go the stage, the cycle and the short way; they change
+//! when an operation is called for. *By beginnings* go units and what is known; they change when it begins,
+//! which may be later ([`crate::collective`], `deferred`). Ranks call and begin operations in the same order,
+//! so each kind is the same on all of them at the same operation, though not both at the same time.
+//!
+//! An operation that needs no turn of its unit goes the *short way* ([`Tuning::way`]), if its execution is at
+//! rest on this rank. Which way it goes differs between ranks, so the short way changes the state as the long
+//! one does: it is noted how often ([`Steady::done`]), and told the unit before its next turn.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use tutti_base::config::{Tune, TuneSearch};
+use tutti_base::config::Tune;
 use tutti_coll::Shape;
-use tutti_coll::tune::cycle::{Cycle, Place};
-use tutti_coll::tune::{CallForm, Decision, NextStep, Proposal, Rules, Sample, Tuner, UnitKey, search};
-use tutti_sys::floating_point::isolated;
+use tutti_coll::tune::cycle::{Cycle, Place, Watch};
+use tutti_coll::tune::{CallForm, Proposal, UnitKey};
 
+use super::Run;
 use super::learnings::Learnings;
+use super::ledger::Ledger;
+use super::repertoire::Best;
+use super::unit::{Answer, News, Says, Unit};
 use super::words::Words;
 use crate::inside::Reading;
 
 /// Units of one communicator; more are done by default.
 const MOST_UNITS: usize = 256;
-/// Who explores and does not come again for so many operations lets others explore.
-const ABSENT: u64 = 256;
+/// Operations that a communicator sleeps for at first,
+const FIRST_NAP: u32 = 64;
+/// after it has found no cycle, and four times as long each further time, up to so many times,
+const NAP: u32 = 1024;
+/// See [`NAP`].
+const MOST_NAPS: u32 = 5;
+/// After a loop in which nothing is to gain it sleeps for twice as long each time, up to so many times.
+const MOST_RESTS: u32 = 12;
+/// and after a loop was left, and twice as long each further time, up to so many times.
+const MOST_LOOPS: u32 = 8;
 
-/// What a communicator knows of its units.
-#[derive(Debug)]
+/// An operation that was called for, as far as tuning goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Spot {
+    /// It belongs to no loop.
+    Loose(UnitKey),
+    /// It is at a place of a loop: of the so many-th loop of the communicator.
+    Placed(Place, u32),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
 pub(crate) struct Tuning {
     /// What was asked for when the first operation came; what is asked for later begins anew.
     mode: Tune,
-    cycle: Cycle,
-    units: HashMap<Place, Unit>,
-    /// Who explores.
-    active: Option<Place>,
-    operations: u64,
-    /// By their positions in a cycle that has been gone through for so long that the next operation changes
-    /// nothing: the calls that are decided on. They may be done again so without asking.
+    stage: Stage,
+    /// Naps after watches in vain, and loops so far.
+    naps: u32,
+    loops: u32,
+    /// Naps after loops in which nothing is to gain.
+    rests: u32,
+    /// What calls do that need no turn, by their positions in the cycle.
     steady: Vec<Option<Steady>>,
-    /// Which of them comes next.
-    next: usize,
+    /// Collectives that are not tuned, as bits, and the generation of plans for which that holds.
+    exempt: Option<(u32, u32)>,
+    /// Whether something may be known of operations before they are units; and whether that was so at first.
+    has_known: bool,
+    had_known: bool,
+    units: HashMap<Place, Unit>,
+    /// Which unit explores.
+    active: Option<Place>,
+    /// The loop that operations are in that begin now.
+    lap: u32,
+    /// What is known of operations wherever they come; `None`: nothing. Only where [`Tuning::has_known`] may it be
+    /// another algorithm than the default.
+    known: Vec<(UnitKey, Option<Best>)>,
 }
 
-/// A call and what was decided on it.
+#[derive(Debug)]
+enum Stage {
+    /// For so many operations.
+    Asleep(u32),
+    Watching(Watch),
+    Following(Cycle),
+    /// For good.
+    Off,
+}
+
+/// A call that needs no turn, and what it does.
 #[derive(Debug)]
 struct Steady {
-    form: CallForm,
     words: Words,
-    proposals: Arc<[Proposal]>,
-    number: usize,
+    best: Option<Best>,
+    /// How often it may still be done so,
+    left: u32,
+    /// and how often it was, of which its unit has not heard.
+    done: u32,
 }
 
-/// One unit: see [`tutti_coll::tune`].
+/// The short way of a call.
 #[derive(Debug)]
-pub(crate) struct Unit {
-    tuner: Tuner,
-    proposals: Arc<[Proposal]>,
-    /// What it is called in what was learned.
-    key: String,
-    /// The latest operation that was measured from its start.
-    open: Option<(u64, Reading)>,
-    /// How long its call took, if it is blocking.
-    call_ns: Option<u64>,
-    latest: u64,
+pub(crate) enum Way<'t> {
+    /// It is not tuned.
+    Exempt,
+    /// It belongs to no loop, as far as is known.
+    Loose(&'t Tuning, CallForm),
+    /// It is the next one of the loop, which has this key, and does this. Calls with equal words may have lists
+    /// of other sums, and so other keys.
+    Placed(UnitKey, Option<&'t Proposal>),
 }
 
-/// What is known of a unit that comes for the first time.
-#[derive(Debug)]
-pub(crate) struct News {
-    /// What there is to choose from; the default first.
-    pub proposals: Vec<Proposal>,
-    /// What it is called in what was learned.
-    pub key: String,
-    /// What an earlier run has learned.
-    pub known: Option<usize>,
-    /// Whether anything is tried.
-    pub tries: bool,
-    /// What is tried next.
-    pub search: TuneSearch,
+impl Default for Stage {
+    fn default() -> Stage {
+        Stage::Asleep(FIRST_NAP)
+    }
 }
 
-/// What an operation does.
-#[derive(Debug)]
-pub(crate) enum Says {
-    /// What the model chooses.
-    Default,
-    /// This proposal; and it carries these words along.
-    Take {
-        /// Of these
-        proposals: Arc<[Proposal]>,
-        /// this one.
-        number: usize,
-        /// Words whose maximum is taken.
-        words: Option<Vec<u64>>,
-        /// What was decided with it.
-        decided: Option<Decided>,
-        /// Whether it is tried, beside the default.
-        is_trial: bool,
-    },
-}
-
-/// A decision that was just made.
-#[derive(Debug)]
-pub(crate) struct Decided {
-    /// For a person.
-    pub explanation: String,
-    /// What is to be kept, unless it was known.
-    pub learned: Option<(String, String)>,
-}
-
-impl Says {
-    /// What is taken, if it is not what the model chooses.
-    pub fn proposal(&self) -> Option<&Proposal> {
+impl Way<'_> {
+    /// Returns true if an execution is the one that the call takes.
+    #[inline]
+    pub fn is_meant(&self, run: &Run) -> bool {
         match self {
-            Says::Default => None,
-            Says::Take { proposals, number, .. } => Some(&proposals[*number]),
+            Way::Exempt => !run.tuned,
+            Way::Placed(key, proposal) => {
+                key_of(run, key.form) == *key && proposal.map_or(!run.tuned, |proposal| run.is_of(proposal))
+            }
+            Way::Loose(tuning, _) if !tuning.has_known => !run.tuned,
+            Way::Loose(tuning, form) => match tuning.known_of(&key_of(run, *form)) {
+                None => false,
+                Some(None) => !run.tuned,
+                Some(Some(best)) => best.proposal().map_or(!run.tuned, |proposal| run.is_of(proposal)),
+            },
         }
-    }
-
-    /// Whether something is tried.
-    pub fn is_trial(&self) -> bool {
-        matches!(self, Says::Take { is_trial: true, .. })
     }
 }
 
-impl Default for Tuning {
-    fn default() -> Tuning {
-        Tuning {
-            mode: Tune::Off,
-            cycle: Cycle::default(),
-            units: HashMap::new(),
-            active: None,
-            operations: 0,
-            steady: Vec::new(),
-            next: 0,
-        }
-    }
+#[inline]
+fn key_of(run: &Run, form: CallForm) -> UnitKey {
+    UnitKey::of(&run.execution.plan().shape, form)
 }
 
 impl Tuning {
-    /// Which unit an operation belongs to that is called for now. With another mode than before it begins
-    /// anew.
-    pub fn place(&mut self, mode: Tune, shape: &Shape, form: CallForm) -> Place {
+    /// Sees to it that it goes by this mode. With another mode than before it begins anew.
+    pub fn set_mode(&mut self, mode: Tune, has_known: bool) {
         if mode != self.mode {
-            *self = Tuning { mode, ..Tuning::default() };
+            let follows = mode == Tune::On || has_known;
+            let stage = if follows { Stage::default() } else { Stage::Off };
+            *self = Tuning { mode, stage, has_known, had_known: has_known, ..Tuning::default() };
         }
-        self.catch_up();
-        let place = self.cycle.next(UnitKey::of(shape, form));
-        if !self.cycle.is_full() {
-            self.steady.clear();
-        }
-        self.next = self.cycle.following_position();
-        place
+        self.has_known |= has_known;
     }
 
-    /// An operation is called for that is not tuned.
-    pub fn interrupt(&mut self) {
+    /// Begins as the communicator whose members are the same has got to; called at the same operation on all
+    /// of them, when all that was called for there has begun.
+    pub fn inherit(&mut self, other: &Tuning, mode: Tune) {
+        self.set_mode(mode, false);
+        let known = other.known.iter().filter(|(_, best)| best.is_some());
+        self.known = known.cloned().collect();
+        self.has_known = other.has_known;
+        self.had_known = other.has_known;
+    }
+
+    /// Which collectives are exempt, by their bits, if that was found for this generation of plans.
+    #[inline]
+    pub fn exempt(&self, generation: u32) -> Option<u32> {
+        self.exempt.filter(|(known, _)| *known == generation).map(|(_, exempt)| exempt)
+    }
+
+    /// These collectives are exempt.
+    pub fn set_exempt(&mut self, generation: u32, exempt: u32) {
+        self.exempt = Some((generation, exempt));
+    }
+
+    /// Where an operation is that is called for now.
+    pub fn meet(&mut self, shape: &Shape, form: CallForm) -> Spot {
         self.catch_up();
-        self.steady.clear();
+        self.note(UnitKey::of(shape, form))
+    }
+
+    /// The short way of a call of this generation of plans, if it has one.
+    #[inline]
+    pub fn way(&self, mode: Tune, generation: u32, form: CallForm, words: &Words) -> Option<Way<'_>> {
+        if mode != self.mode {
+            return None;
+        }
+        if self.exempt(generation)? & 1 << words.collective as u32 != 0 {
+            return Some(Way::Exempt);
+        }
+        let Stage::Following(cycle) = &self.stage else { return Some(Way::Loose(self, form)) };
+        let steady = self.steady.get(cycle.position())?.as_ref()?;
+        let key = cycle.next_key();
+        let is_free = steady.left > 0 && key.form == form && steady.words == *words;
+        is_free.then(|| Way::Placed(key, steady.best.as_ref().and_then(Best::proposal)))
+    }
+
+    /// A call went the short way, with this execution.
+    #[inline]
+    pub fn went(&mut self, form: CallForm, run: &Run) {
+        match &mut self.stage {
+            Stage::Off => {}
+            Stage::Asleep(left) if *left > 1 => *left -= 1,
+            Stage::Asleep(_) | Stage::Watching(_) => {
+                self.note(key_of(run, form));
+            }
+            Stage::Following(cycle) => {
+                let steady = self.steady[cycle.position()].as_mut().expect("its way was known");
+                if steady.left < u32::MAX {
+                    steady.left -= 1;
+                    steady.done += 1;
+                }
+                cycle.advance();
+            }
+        }
+    }
+
+    /// Goes on by an operation that does not go the short way, or is in no loop.
+    fn note(&mut self, key: UnitKey) -> Spot {
+        match &mut self.stage {
+            Stage::Off => {}
+            Stage::Asleep(left) => {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    self.stage = Stage::Watching(Watch::default());
+                }
+            }
+            Stage::Watching(watch) => {
+                if let Some(cycle) = watch.note(key) {
+                    self.steady.clear();
+                    self.steady.resize_with(cycle.period(), || None);
+                    self.loops += 1;
+                    self.stage = Stage::Following(cycle);
+                } else if watch.is_over() {
+                    self.naps += 1;
+                    let nap = Stage::Asleep(NAP << (2 * (self.naps - 1).min(MOST_NAPS)));
+                    self.stage = if self.naps > MOST_NAPS { Stage::Off } else { nap };
+                }
+            }
+            Stage::Following(cycle) => {
+                let position = cycle.position();
+                if let Some(place) = cycle.meet(key) {
+                    self.steady[position] = None;
+                    return Spot::Placed(place, self.loops);
+                }
+                if cycle.is_left() {
+                    self.stage = Stage::Asleep(FIRST_NAP << self.loops.min(MOST_LOOPS));
+                }
+            }
+        }
+        Spot::Loose(key)
+    }
+
+    /// Units hear of what went the short way.
+    fn catch_up(&mut self) {
+        let Stage::Following(cycle) = &self.stage else { return };
+        for (position, steady) in self.steady.iter_mut().enumerate() {
+            let Some(steady) = steady.as_mut().filter(|steady| steady.done > 0) else { continue };
+            let done = std::mem::take(&mut steady.done);
+            if let Some(unit) = self.units.get_mut(&cycle.place(position)) {
+                unit.skip(done);
+            }
+        }
+    }
+
+    /// Returns for how many operations it needs not be asked, if it goes to sleep. Where something was known from
+    /// the start it is asked about each operation. Goes by calls.
+    pub fn take_nap(&mut self) -> Option<u32> {
+        match self.stage {
+            _ if self.had_known => None,
+            Stage::Off => Some(u32::MAX),
+            Stage::Asleep(operations) => {
+                self.stage = Stage::Watching(Watch::default());
+                Some(operations)
+            }
+            Stage::Watching(_) | Stage::Following(_) => None,
+        }
+    }
+
+    /// What is known of operations of a key wherever they come; `None` if it was not looked for.
+    #[inline]
+    pub fn known_of(&self, key: &UnitKey) -> Option<&Option<Best>> {
+        let found = self.known.iter().find(|(known, _)| known == key).map(|(_, best)| best);
+        found.or_else(|| (self.known.len() >= MOST_UNITS).then_some(&None))
+    }
+
+    /// Whether something may be known of operations that belong to no loop.
+    pub fn has_known(&self) -> bool {
+        self.has_known
+    }
+
+    /// What was found out of operations of a key before it was seen in a loop.
+    pub fn set_known(&mut self, key: UnitKey, best: Option<Best>) {
+        if self.known_of(&key).is_none() {
+            self.known.push((key, best));
+        }
     }
 
     /// Whether a unit is known, or will not be.
-    pub fn is_known(&self, place: Place) -> bool {
+    pub fn has_unit(&self, place: Place) -> bool {
         self.units.contains_key(&place) || self.units.len() >= MOST_UNITS
     }
 
@@ -167,206 +310,104 @@ impl Tuning {
         self.units.insert(place, Unit::new(place, news));
     }
 
-    /// The maxima of what a unit has contributed.
-    pub fn heard(&mut self, place: Place, words: &[u64]) {
-        if let Some(unit) = self.units.get_mut(&place) {
-            unit.heard(words);
-        }
+    /// The unit at a place.
+    pub fn unit(&mut self, place: Place) -> Option<&mut Unit> {
+        self.units.get_mut(&place)
     }
 
-    /// The maxima of a unit could not be taken.
-    pub fn give_up(&mut self, place: Place) {
-        if let Some(unit) = self.units.get_mut(&place) {
-            unit.give_up();
+    /// What an operation at a place of a loop does that was called for at `reading`.
+    pub fn turn(
+        &mut self,
+        (place, lap): (Place, u32),
+        reading: Reading,
+        learnings: &Learnings,
+        ledger: &mut Ledger,
+    ) -> Answer {
+        if lap != self.lap {
+            (self.lap, self.active) = (lap, None);
         }
-    }
-
-    /// What an operation does that was called for at `reading`; `None` if it has to wait for the maxima.
-    pub fn turn(&mut self, place: Place, reading: Reading, learnings: &Learnings) -> Option<Says> {
-        if let Some(active) = self.active
-            && active != place
-            && self.units.get(&active).is_none_or(|unit| unit.latest + ABSENT < self.operations)
-        {
+        let Some(unit) = self.units.get_mut(&place) else { return Answer::Says(Says::default()) };
+        let was_decided = unit.decision().is_some();
+        if !was_decided && *self.active.get_or_insert(place) != place {
+            unit.forget_open();
+            return Answer::Says(Says { best: unit.standing(), ..Says::default() });
+        }
+        let is_first = unit.lap != lap;
+        if is_first {
+            unit.forget_open();
+        }
+        let mut answer = unit.turn(place, reading, learnings, ledger);
+        if let Answer::Says(says) = &mut answer {
+            // Not before: some ranks ask again where others need not wait.
+            unit.lap = lap;
+            says.is_landmark |= is_first;
+        }
+        let is_decided = unit.decision().is_some();
+        if is_decided && self.active == Some(place) {
             self.active = None;
+            // The others need their turns now.
+            self.steady.iter_mut().for_each(|steady| *steady = None);
         }
-        let Some(unit) = self.units.get_mut(&place) else {
-            self.operations += 1;
-            return Some(Says::Default);
+        if let Answer::Says(Says { decided: Some(_), .. }) = &answer {
+            self.know(place);
+        }
+        answer
+    }
+
+    /// What a unit has decided holds for its key wherever it comes, unless another place has decided
+    /// otherwise.
+    fn know(&mut self, place: Place) {
+        let of_key = |(other, unit): (&Place, &Unit)| {
+            (other.key == place.key && unit.decision().is_some()).then(|| unit.learned())
         };
-        if let Some(decision) = unit.tuner.decision() {
-            self.operations += 1;
-            return Some(unit.take(decision.alternative(), None, None));
-        }
-        if *self.active.get_or_insert(place) != place {
-            self.operations += 1;
-            return Some(Says::Default);
-        }
-        let says = unit.turn(place, reading, learnings)?;
-        self.operations += 1;
-        unit.latest = self.operations;
-        if unit.tuner.decision().is_some() {
-            self.active = None;
-        }
-        Some(says)
-    }
-
-    /// The blocking operation that was just begun is over after so long. `words` name it, if it may be done
-    /// again by them.
-    pub fn ended(&mut self, place: Place, call_ns: u64, words: Option<Words>) {
-        if let Some(unit) = self.units.get_mut(&place) {
-            unit.call_ns = Some(call_ns);
-        }
-        if let Some(words) = words {
-            self.settle(place, words);
+        let number = |best: &Option<Best>| best.as_ref().map_or(0, |best| best.number);
+        let all: Vec<Option<Best>> = self.units.iter().filter_map(of_key).collect();
+        let is_one = all.iter().all(|best| number(best) == number(&all[0]));
+        let best = all.first().cloned().flatten().filter(|_| is_one);
+        self.has_known |= number(&best) > 0;
+        match self.known.iter().position(|(key, _)| *key == place.key) {
+            Some(known) => self.known[known].1 = best,
+            None if self.known.len() < MOST_UNITS => self.known.push((place.key, best)),
+            None => {}
         }
     }
 
-    /// The operation that was told of last has begun, and these words name it: whether it may be done again by
-    /// them.
-    pub fn settle(&mut self, place: Place, words: Words) {
-        let Some(unit) = self.units.get(&place).filter(|_| self.cycle.is_full()) else { return };
-        let Some(decision) = unit.tuner.decision() else { return };
-        let (proposals, number) = (Arc::clone(&unit.proposals), decision.alternative());
-        self.steady.resize_with(self.cycle.period(), || None);
-        self.steady[self.cycle.position()] = Some(Steady { form: place.key.form, words, proposals, number });
+    /// The operation that was called for last is over, or has begun if it is not blocking. `words` name it, if
+    /// it may be done again by them.
+    pub fn settle(&mut self, place: Place, words: Option<Words>) {
+        let (Some(words), Stage::Following(cycle)) = (words, &self.stage) else { return };
+        let position = cycle.last_position();
+        if cycle.place(position) != place {
+            return;
+        }
+        let (best, left) = match self.units.get(&place) {
+            // It goes on as it is until the one that explores has decided.
+            Some(unit) if unit.decision().is_none() && self.active != Some(place) => {
+                (unit.standing(), u32::MAX)
+            }
+            Some(unit) => (unit.standing(), unit.free_turns()),
+            None => (None, u32::MAX),
+        };
+        self.steady[position] = Some(Steady { words, best, left, done: 0 });
+    }
+
+    /// Sleeps for longer if all units of the loop keep to the default. Called at a landmark, when all that was
+    /// called for has begun: so at the same operation on all ranks.
+    pub fn rest(&mut self) {
+        let Stage::Following(cycle) = &self.stage else { return };
+        let rests = |position| self.units.get(&cycle.place(position)).is_some_and(Unit::rests);
+        if (0..cycle.period()).all(rests) {
+            self.stage = Stage::Asleep(NAP << self.rests.min(MOST_RESTS));
+            self.rests += 1;
+            self.steady.clear();
+        }
     }
 
     /// A sentence on each unit that is still being tried.
     pub fn undecided(&self) -> impl Iterator<Item = String> {
-        let open = self.units.iter().filter(|(_, unit)| unit.tuner.decision().is_none());
+        let open = self.units.iter().filter(|(_, unit)| unit.decision().is_none());
         open.map(|(place, unit)| {
             unit.describe(*place, 0, "is what it began with, and nothing is decided yet")
         })
-    }
-
-    /// How a call is to be done that may be done again as it was.
-    #[inline]
-    pub fn steady(&self, form: CallForm, words: &Words) -> Option<&Proposal> {
-        let steady = self.steady.get(self.next)?.as_ref()?;
-        (steady.form == form && steady.words == *words).then(|| &steady.proposals[steady.number])
-    }
-
-    /// It was done again.
-    #[inline]
-    pub fn repeated(&mut self) {
-        self.operations += 1;
-        self.next = if self.next + 1 < self.steady.len() { self.next + 1 } else { 0 };
-    }
-
-    /// The cycle hears of what was done again.
-    fn catch_up(&mut self) {
-        if !self.steady.is_empty() {
-            self.cycle.go_on_to(self.next);
-        }
-    }
-}
-
-impl Unit {
-    /// A unit that nobody has taken a turn of.
-    pub fn new(place: Place, news: News) -> Unit {
-        let News { proposals, key, known, tries, search } = news;
-        let mut alternatives: Vec<_> = proposals.iter().map(|proposal| proposal.alternative).collect();
-        let seed = place.key.bytes ^ u64::from(place.occurrence) << 48 ^ (place.key.collective as u64) << 56;
-        let strategy = search::strategy(search.name(), seed).expect("every setting names a strategy");
-        let tuner = isolated(|| match known {
-            Some(best) => Tuner::known(alternatives, strategy, best),
-            None => {
-                if !tries {
-                    alternatives.truncate(1);
-                }
-                Tuner::new(alternatives, strategy, Rules::default())
-            }
-        });
-        Unit { tuner, proposals: proposals.into(), key, open: None, call_ns: None, latest: 0 }
-    }
-
-    /// What the next operation does, which was called for at `reading`; `None` if it has to wait.
-    pub fn turn(&mut self, place: Place, reading: Reading, learnings: &Learnings) -> Option<Says> {
-        if let Some((operation, start)) = self.open.take() {
-            let inside_ns = reading.inside_ns.saturating_sub(start.inside_ns);
-            let sample = Sample {
-                inside_ns: self.call_ns.take().unwrap_or(inside_ns),
-                period_ns: reading.now_ns.saturating_sub(start.now_ns),
-            };
-            isolated(|| self.tuner.record(operation, sample));
-        }
-        if self.tuner.takes_hints()
-            && let Some(hint) = learnings.hint(&self.key, &self.proposals)
-        {
-            isolated(|| self.tuner.hint(hint));
-        }
-        let was_decided = self.tuner.decision().is_some();
-        let step = isolated(|| self.tuner.turn());
-        let NextStep::Take { alternative, operation, words } = step else { return None };
-        self.open = Some((operation, reading));
-        let decided = self.tuner.decision().filter(|_| !was_decided);
-        let decided = decided.map(|decision| self.decided(place, decision));
-        Some(self.take(alternative, words, decided))
-    }
-
-    /// The maxima of what it has contributed.
-    pub fn heard(&mut self, words: &[u64]) {
-        isolated(|| self.tuner.heard(words));
-    }
-
-    /// They could not be taken.
-    pub fn give_up(&mut self) {
-        isolated(|| self.tuner.give_up());
-    }
-
-    /// How it ended, if it has: the proposal that all further operations take.
-    pub fn decision(&self) -> Option<usize> {
-        self.tuner.decision().map(Decision::alternative)
-    }
-
-    fn take(&self, number: usize, words: Option<Vec<u64>>, decided: Option<Decided>) -> Says {
-        let is_trial = number != 0 && self.tuner.decision().is_none();
-        Says::Take { proposals: Arc::clone(&self.proposals), number, words, decided, is_trial }
-    }
-
-    fn decided(&self, place: Place, decision: Decision) -> Decided {
-        let best = &self.proposals[decision.alternative()];
-        let learned = match decision {
-            Decision::Learned(_) | Decision::OutOfBudget(_) => Some((self.key.clone(), best.label())),
-            Decision::LeftAlone | Decision::Known(_) => None,
-        };
-        Decided { explanation: self.explain(place, decision), learned }
-    }
-
-    fn explain(&self, place: Place, decision: Decision) -> String {
-        let why = match decision {
-            Decision::Learned(_) => "was learned",
-            Decision::LeftAlone => "stays, as the program spends little time in it",
-            Decision::OutOfBudget(_) => "is the best so far, and trying more would cost too much",
-            Decision::Known(_) => "was known",
-        };
-        self.describe(place, decision.alternative(), why)
-    }
-
-    /// A sentence on what was decided, and what each alternative that was tried costs an operation.
-    fn describe(&self, place: Place, number: usize, why: &str) -> String {
-        isolated(|| self.sentence(place, number, why))
-    }
-
-    fn sentence(&self, place: Place, number: usize, why: &str) -> String {
-        let Place { key, occurrence } = place;
-        let name = |proposal: &Proposal| {
-            let Proposal { choice, manner, .. } = proposal;
-            format!("{} ({}, {manner})", choice.generator.name, choice.params)
-        };
-        let mut text = format!(
-            "{} {} of {} bytes (number {} in its loop): {} {why}.",
-            key.form.name(),
-            key.collective,
-            key.bytes,
-            occurrence + 1,
-            name(&self.proposals[number]),
-        );
-        for (number, proposal) in self.proposals.iter().enumerate() {
-            if let Some(price_ns) = self.tuner.price_ns(number).filter(|price| price.is_finite()) {
-                text += &format!(" {}: {:.1} us.", name(proposal), price_ns / 1e3);
-            }
-        }
-        text
     }
 }

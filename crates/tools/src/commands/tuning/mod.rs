@@ -82,7 +82,8 @@ const METHODS: [Method; 6] = [
 
 impl Method {
     fn rules(self) -> Rules {
-        let unlimited = Rules { budget_part: f64::INFINITY, budget_ns: f64::INFINITY, ..Rules::default() };
+        let (budget_part, budget_ns) = (f64::INFINITY, f64::INFINITY);
+        let unlimited = Rules { budget_part, budget_ns, proves: false, ..Rules::default() };
         match self.search {
             _ if self.is_own => Rules::default(),
             Some("halving") => unlimited,

@@ -1,0 +1,187 @@
+//! A comparison of two alternatives by what counts for a program: the time of its loop.
+//!
+//! Samples of single operations say which algorithm is worth a closer look, but not what the program gains:
+//! the time inside MPI of one rank depends on when the others come, and rare long operations count. So the
+//! best is compared with the default in pairs of blocks in turn, by the mean time from one operation to the
+//! next, of the slowest rank, without the longest few, as the machine has other things to do. What disturbs
+//! it for longer meets both. The order within pairs changes, so that neither gains by coming first. What is
+//! found must hold in nearly all pairs.
+
+use std::collections::VecDeque;
+
+/// Pairs of blocks of a round.
+pub(super) const PAIRS: usize = 8;
+/// Words of a round: the mean of each block.
+pub(super) const WORDS: usize = 2 * PAIRS;
+/// Operations of a block that are measured, in the first round; twice as many in each further one.
+const KEPT: u32 = 4;
+/// The first operations of a block do not count: so many.
+const DROPPED: u32 = 1;
+/// Of so many operations of a block the longest is left out.
+const LONG: usize = 4;
+/// Rounds, at most.
+const MOST_ROUNDS: u32 = 3;
+/// A block is shorter if it takes at most this part of the time of its counterpart.
+const SHORTER: f64 = 0.98;
+/// So many blocks of a round have to be shorter for a verdict: by chance it is so in one of 28 rounds.
+const CLEAR: usize = 7;
+/// A lead of less than so many blocks is none.
+const LEAD: usize = 2;
+
+/// An operation of a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub pair: usize,
+    /// 0: of the default; 1: of the other.
+    pub side: usize,
+    pub counts: bool,
+}
+
+/// What a round says of the other alternative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Quicker,
+    Slower,
+    /// Neither, in all rounds that there are.
+    Alike,
+    /// Another round is needed.
+    Open,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Proof {
+    /// What is compared with the default.
+    pub alternative: usize,
+    /// Whether it has been decided on before.
+    pub is_guard: bool,
+    round: u32,
+    /// Nanoseconds of the operations of each block, on this rank.
+    blocks: [[Vec<u64>; 2]; PAIRS],
+}
+
+impl Proof {
+    pub fn new(alternative: usize, is_guard: bool) -> Proof {
+        Proof { alternative, is_guard, round: 0, blocks: Default::default() }
+    }
+
+    /// Returns the operations of the next round.
+    pub fn turns(&self) -> VecDeque<Turn> {
+        let kept = KEPT << self.round;
+        let block = |(pair, side): (usize, usize)| {
+            (0..DROPPED + kept).map(move |number| Turn { pair, side, counts: number >= DROPPED })
+        };
+        let sides = |pair: usize| if pair.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+        (0..PAIRS).flat_map(|pair| sides(pair).map(|side| (pair, side))).flat_map(block).collect()
+    }
+
+    /// Returns the alternative that a turn takes.
+    pub fn taken_by(&self, turn: Turn) -> usize {
+        if turn.side == 0 { 0 } else { self.alternative }
+    }
+
+    /// Notes how long an operation took, from its start to that of the next one.
+    pub fn record(&mut self, turn: Turn, period_ns: u64) {
+        if turn.counts {
+            self.blocks[turn.pair][turn.side].push(period_ns);
+        }
+    }
+
+    /// Returns what this rank contributes: the mean of each block, 0 where there is none.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        self.blocks.iter().flatten().map(|block| mean_ns(block))
+    }
+
+    /// Returns by how much the other alternative has taken longer on this rank, in nanoseconds; less than
+    /// nothing where it took less.
+    pub fn excess_ns(&self) -> f64 {
+        let sum = |side: usize| self.blocks.iter().flat_map(|pair| &pair[side]).sum::<u64>() as f64;
+        sum(1) - sum(0)
+    }
+
+    /// Judges by the maxima of the words of all ranks.
+    pub fn judge(&mut self, words: &[u64]) -> Verdict {
+        let is_shorter = |one: u64, other: u64| one > 0 && other > 0 && one as f64 <= SHORTER * other as f64;
+        let count = |one: usize| {
+            let pairs = words.as_chunks::<2>().0.iter();
+            pairs.filter(|pair| is_shorter(pair[one], pair[1 - one])).count()
+        };
+        let (slower, quicker) = (count(0), count(1));
+        self.round += 1;
+        self.blocks = Default::default();
+        match () {
+            () if quicker >= CLEAR => Verdict::Quicker,
+            () if slower >= CLEAR => Verdict::Slower,
+            () if self.round == MOST_ROUNDS || quicker.abs_diff(slower) < LEAD => Verdict::Alike,
+            () => Verdict::Open,
+        }
+    }
+}
+
+/// The mean without the longest; 0 where there is nothing.
+fn mean_ns(block: &[u64]) -> u64 {
+    let mut sorted = block.to_vec();
+    sorted.sort_unstable();
+    sorted.truncate(block.len() - block.len() / LONG);
+    sorted.iter().sum::<u64>().checked_div(sorted.len() as u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdict on blocks that take so many nanoseconds each, of the default and of the other.
+    fn check(pairs: [(u64, u64); PAIRS], expected: Verdict) {
+        let mut proof = Proof::new(3, false);
+        for turn in proof.turns() {
+            let (default, other) = pairs[turn.pair];
+            proof.record(turn, [default, other][turn.side]);
+        }
+        let words: Vec<u64> = proof.words().collect();
+        assert_eq!(words.len(), WORDS);
+        assert_eq!(proof.judge(&words), expected, "{pairs:?}");
+    }
+
+    #[test]
+    fn what_is_clear_is_said() {
+        check([(100, 90); PAIRS], Verdict::Quicker);
+        check([(90, 100); PAIRS], Verdict::Slower);
+        check([(100, 99); PAIRS], Verdict::Alike);
+        check([(0, 0); PAIRS], Verdict::Alike);
+        let mut pairs = [(100, 90); PAIRS];
+        pairs[2] = (90, 1000);
+        check(pairs, Verdict::Quicker);
+        pairs[5] = (90, 1000);
+        check(pairs, Verdict::Open);
+    }
+
+    #[test]
+    fn the_longest_are_left_out() {
+        assert_eq!(mean_ns(&[]), 0);
+        assert_eq!(mean_ns(&[6]), 6);
+        assert_eq!(mean_ns(&[10, 900, 11, 12]), 11);
+        assert_eq!(mean_ns(&[10, 900, 11, 900]), 307);
+    }
+
+    #[test]
+    fn the_rounds_end() {
+        let mut proof = Proof::new(1, true);
+        let words: Vec<u64> =
+            (0..PAIRS as u64).flat_map(|pair| [100, if pair < 5 { 90 } else { 110 }]).collect();
+        let verdicts: Vec<Verdict> = (0..MOST_ROUNDS).map(|_| proof.judge(&words)).collect();
+        assert_eq!(verdicts, [Verdict::Open, Verdict::Open, Verdict::Alike]);
+    }
+
+    #[test]
+    fn both_come_first_equally_often_and_blocks_grow() {
+        let mut proof = Proof::new(1, false);
+        let turns = proof.turns();
+        let first = |side: usize| {
+            let begins = |pair: &usize| turns.iter().find(|turn| turn.pair == *pair).map(|turn| turn.side);
+            (0..PAIRS).filter(|pair| begins(pair) == Some(side)).count()
+        };
+        assert_eq!(first(0), first(1));
+        proof.judge(&[0; WORDS]);
+        assert!(proof.turns().len() > turns.len());
+    }
+}
