@@ -8,7 +8,7 @@ use clap::Args;
 
 use tutti_offload::desk::{self, Answer, MESSAGE_BYTES, Request};
 use tutti_sys::event;
-use tutti_sys::local_socket::{Connection, Listener};
+use tutti_sys::local_socket::{Carries, Connection, Listener};
 
 use crate::loaded::{Loaded, Owner};
 use crate::policy::{self, Holder, Network};
@@ -40,7 +40,7 @@ struct Client {
 /// # Errors
 /// Another netd serves them, or programs cannot be loaded.
 pub fn serve(options: &Options) -> Result<(), String> {
-    let listener = Listener::bind(desk::NAME).map_err(|error| match error.kind() {
+    let listener = Listener::bind(desk::NAME, Carries::Descriptors).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => "another netd serves this network namespace".to_string(),
         _ => format!("cannot listen: {error}"),
     })?;

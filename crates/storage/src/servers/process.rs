@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use tutti_base::{PortRange, Result};
 use tutti_sys::event::{self, Event, Interest, Poller};
-use tutti_sys::local_socket::{Connection, Listener};
+use tutti_sys::local_socket::{Carries, Connection, Listener};
 use tutti_sys::socket;
 
 use super::greeting::Key;
@@ -71,8 +71,8 @@ impl Process {
         let listener = socket::listen(interface, ports, None)?;
         listener.set_nonblocking(true)?;
         let number = tutti_sys::process::random()?;
-        let local_name = format!("tutti-io-{number:016x}").into_bytes();
-        let local = Listener::bind(&local_name)?;
+        let local_name = format!("io-{number:016x}").into_bytes();
+        let local = Listener::bind(&local_name, Carries::Bytes)?;
         let bell = Arc::new(event::bells(1)?.remove(0));
         let poller = Poller::new()?;
         poller.add(listener.as_fd(), LISTENER, Interest::Read)?;
