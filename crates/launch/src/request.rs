@@ -186,6 +186,8 @@ pub struct Checkpoints {
     pub restart: Option<(OsString, Option<u64>)>,
     /// What becomes of files.
     pub files: RestartFiles,
+    /// Whether a restart believes sets that other users may have written.
+    pub allows_others: bool,
 }
 
 /// One program of the job; a job has several when `:` separates them.
