@@ -17,12 +17,11 @@ use crate::sets::{Directory, Manifest};
 const OTHERS_WRITE: u32 = 0o022;
 /// Bit of a directory in which each user can remove only what is his.
 const STICKY: u32 = 0o1000;
-/// Most files of a set that are looked at.
+/// Limit on the files of a set.
 const MOST_FILES: usize = 1 << 22;
 
 impl Directory {
-    /// Reads the manifest of a set that a job goes on from. `allows_others`: also where other users could have
-    /// written it.
+    /// Reads the manifest of a set for a restart. With `allows_others`, other users may have written the set.
     ///
     /// # Errors
     /// As [`Directory::manifest`]; PermissionDenied, naming the file, for a set that others could have written.

@@ -170,7 +170,7 @@ impl Client {
         if self.joining.is_some() { Some(Instant::now()) } else { silent }
     }
 
-    /// Its program is over, unless netd is killed before; closing its connection may take as long as its user
+    /// Ends the client's program, and closes its connection in a thread: that may take as long as the user
     /// likes.
     fn close(self) {
         drop(self.held);
@@ -192,13 +192,13 @@ struct Closing {
     _place: Place,
 }
 
-/// What became of a look at a connection.
+/// Outcome of a look at a connection.
 enum Attended {
-    /// It wanted nothing.
+    /// There was no request.
     Nothing,
-    /// It had its turn.
+    /// A request was answered.
     Served,
-    /// It has ended, or says what nobody understands.
+    /// The connection has ended, or carried something that is no request.
     Gone,
 }
 

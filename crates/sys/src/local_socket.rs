@@ -44,7 +44,7 @@ pub struct Credentials {
     pub uid: u32,
 }
 
-/// What a listener's connections carry.
+/// Kind of messages on a listener's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     /// Bytes. A message with descriptors is refused.

@@ -35,7 +35,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Pauses between attempts at a directory's lock, and how many.
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 const LOCK_ATTEMPTS: u32 = 2000;
-/// Most files that a sweep looks at.
+/// Limit on the files of one sweep.
 const SWEPT: usize = 256;
 
 /// An address of a local socket.
@@ -283,7 +283,7 @@ pub struct RawAddress {
 }
 
 impl RawAddress {
-    /// Converts an address.
+    /// Converts an address, and keeps open what it leads through.
     ///
     /// # Errors
     /// InvalidInput for a name that is too long; what open reports of a directory.
@@ -307,7 +307,7 @@ impl RawAddress {
         Ok(RawAddress { address: raw, length: length as libc::socklen_t, _directory: directory })
     }
 
-    /// Calls bind.
+    /// Binds the socket `fd` to the address.
     ///
     /// # Errors
     /// What bind reports.
@@ -316,7 +316,7 @@ impl RawAddress {
         check(unsafe { libc::bind(fd, (&raw const self.address).cast(), self.length) })
     }
 
-    /// Calls connect.
+    /// Connects the socket `fd` to the address.
     ///
     /// # Errors
     /// What connect reports.

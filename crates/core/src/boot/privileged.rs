@@ -7,7 +7,7 @@
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::user;
 
-/// What names of variables begin with that the library, or a library that it loads, goes by.
+/// Prefixes of variables that the library, or a library that it loads, goes by.
 const PREFIXES: [&str; 6] = ["TUTTI_", "PMI", "HWLOC_", "FI_", "UCX_", "ROMIO_"];
 
 /// Refuses the start of a privileged program whose environment says how.

@@ -34,7 +34,7 @@ pub struct Opened {
     pub driver: Arc<dyn Driver>,
     /// By which it is lent.
     pub ticket: Token,
-    /// Device and inode.
+    /// Device and inode of the part, as fstat tells them.
     pub identity: (u64, u64),
 }
 
