@@ -1,13 +1,11 @@
 """Sockets of a user's daemons and ranks: nobody else reaches them, takes their names or stops who listens."""
 
-import os
-import socket
 import time
 from pathlib import Path
 
 import pytest
 
-from strangers import A, B, LINGERING, as_user, await_socket, begin_as, call_as, folder_of, is_private, sockets, stranger
+from strangers import A, B, LINGERING, await_socket, begin_as, call_as, folder_of, is_private, sockets, stranger
 
 # A rank with every kind of socket: a port, a published name; the job has io-servers and may be checkpointed.
 PROGRAM = Path(__file__).with_name("sockets.c")
@@ -58,6 +56,10 @@ def test_all_sockets_of_a_job_are_out_of_reach(users, job, folder):
     for path in found.values():
         assert call_as(B, "/usr/bin/python3", "-c", CONNECT, path).stdout.strip() == "PermissionError", path
     finish(job, folder)
+    # io-servers end with their mpirun, a moment later.
+    limit = time.monotonic() + 20
+    while sockets(A) and time.monotonic() < limit:
+        time.sleep(0.05)
     assert sockets(A) == {}
 
 
