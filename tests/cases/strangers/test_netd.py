@@ -99,7 +99,8 @@ def test_root_believes_the_owner_of_the_directory_alone(cluster, no_service):
     """An administrator names a user by giving him the directory; another one there is not believed."""
     program = cluster.compile(Path(__file__).with_name("sums.c"), name="strangers_sums")
     subprocess.run(["install", "-d", "-m", "777", "-o", str(A), DIRECTORY], check=True)
-    with stranger(LIAR, DIRECTORY, prefix=cluster.testbed.on("n0")) as liar:
+    on = cluster.testbed.on
+    with stranger(LIAR, DIRECTORY, prefix=on("n0")) as liar, stranger(LIAR, DIRECTORY, prefix=on("n1")):
         outcome = cluster.run(2, program, env={"TUTTI_OFFLOAD": "on"})
         assert outcome.status != 0 and "that others cannot write" in outcome.err, str(outcome)
         DIRECTORY.chmod(0o755)
