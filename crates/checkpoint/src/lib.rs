@@ -19,11 +19,11 @@
 //! | sockets, child processes, devices, timers of timer_create, filters | nobody: refused by name first |
 //!
 //! The parts: [`coordination`] has the phases of a job as a pure state machine; [`image`] what is kept;
-//! [`sets`] how it becomes whole in one step, [`trust`] whose sets a restart believes; [`process`] stops and
-//! looks, and makes the copies of ranks from which is written while they go on; [`pace`] decides whether; [`mod@write`] writes, and writes no block a
-//! second time that has not changed; [`restore`] has the pure function from an image to system
-//! calls, and runs them in a fresh process. [`call`] is how users ask. Deliberately absent: the job, its
-//! hosts and its command line, which are the launcher's.
+//! [`sets`] how it becomes whole in one step, [`trust`] whose sets a restart believes; [`process`] stops
+//! and looks, and makes the copies of ranks from which is written while they go on; [`pace`] decides
+//! whether; [`mod@write`] writes, and writes no block a second time that has not changed; [`restore`] has
+//! the pure function from an image to system calls, and runs them in a fresh process. [`call`] is how users
+//! ask. Deliberately absent: the job, its hosts and its command line, which are the launcher's.
 #![deny(unsafe_code)]
 
 pub mod call;

@@ -1,8 +1,8 @@
 //! Whose checkpoints a restart believes.
 //!
-//! An image is a program: whoever can write it decides what the restarted ranks do, with the rights of the user
-//! who restarts them. So directories and files of a set have to be this user's or root's, and nobody else may
-//! be able to write them, unless the user allows it.
+//! An image is a program: whoever can write it decides what the restarted ranks do, with the rights of the
+//! user who restarts them. So directories and files of a set have to be this user's or root's, and nobody
+//! else may be able to write them, unless the user allows it.
 
 use std::fs::Metadata;
 use std::io;
@@ -24,7 +24,8 @@ impl Directory {
     /// Reads the manifest of a set for a restart. With `allows_others`, other users may have written the set.
     ///
     /// # Errors
-    /// As [`Directory::manifest`]; PermissionDenied, naming the file, for a set that others could have written.
+    /// As [`Directory::manifest`]; PermissionDenied, naming the file, for a set that others could have
+    /// written.
     pub fn manifest_to_restart(&self, set: u64, allows_others: bool) -> io::Result<Manifest> {
         if allows_others {
             return self.manifest(set);

@@ -96,9 +96,9 @@ pub fn declare(boot: &Boot, reach: Reach) -> Result<()> {
     Ok(())
 }
 
-/// Sets whether programs that this process starts inherit the job's memory, which holds the secret of the job. They
-/// need it before MPI_Init, as shells do, and after MPI_Finalize, where a rank becomes its next MPI program. In
-/// between none of them can join.
+/// Sets whether programs that this process starts inherit the job's memory, which holds the secret of the
+/// job. They need it before MPI_Init, as shells do, and after MPI_Finalize, where a rank becomes its next
+/// MPI program. In between none of them can join.
 pub fn set_inheritance(job: &Job, inherits: bool) {
     if let (Ok(Some(number)), Ok(object)) = (variable(ENV_FD), job.object()) {
         this_process::set_inheritance(number as i32, object, inherits);

@@ -200,8 +200,8 @@ impl Loaded {
 }
 
 impl Drop for Loaded {
-    /// Takes the program from the interface, though the job may hold its attachments: its connection has ended.
-    /// A netd that is killed does not get here, and the job goes on.
+    /// Takes the program from the interface, though the job may hold its attachments: its connection has
+    /// ended. A netd that is killed does not get here, and the job goes on.
     fn drop(&mut self) {
         for link in self.links.iter().filter_map(|link| link.fd().ok()) {
             // Gone with its interface otherwise.
@@ -220,8 +220,8 @@ pub fn sweep() {
     }
 }
 
-/// The hardware addresses of hosts on this link, or the first of which the kernel does not know it yet. Those are
-/// asked for.
+/// The hardware addresses of hosts on this link, or the first of which the kernel does not know it yet.
+/// Those are asked for.
 fn neighbours(
     interface: &str,
     own: Ipv4Addr,

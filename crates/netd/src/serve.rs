@@ -1,8 +1,8 @@
 //! Who asks and who has gone: one loop over the connections, in which nothing waits.
 //!
 //! Every user of the host may connect, so each gets only a share of netd: so many connections and programs
-//! ([`policy`]), one request in each round of the loop, [`SILENCE`] until a connection has a program. What a user
-//! has sent and is not meant, and every connection, is closed in a thread that may hang alone
+//! ([`policy`]), one request in each round of the loop, [`SILENCE`] until a connection has a program. What
+//! a user has sent and is not meant, and every connection, is closed in a thread that may hang alone
 //! ([`tutti_sys::closing`]); the connection counts as its user's until that is done.
 
 use std::net::UdpSocket;
@@ -24,7 +24,8 @@ use crate::policy::{self, Holder, Network};
 
 /// A connection has to have a program after this time.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Hosts of a group have to tell their hardware addresses within this time; they answer sooner if they are there.
+/// Hosts of a group have to tell their hardware addresses within this time; they answer sooner if they are
+/// there.
 const NEIGHBOUR: Duration = Duration::from_millis(500);
 /// Pause between looks at the table of neighbours.
 const LOOK: Duration = Duration::from_millis(2);
@@ -264,8 +265,9 @@ fn attend(
     }
 }
 
-/// The port at which a rank wants to be woken: that of its own socket, not one that it names, so that nobody has
-/// packets sent to the ports of others. The socket has to be one for datagrams in this network namespace.
+/// The port at which a rank wants to be woken: that of its own socket, not one that it names, so that
+/// nobody has packets sent to the ports of others. The socket has to be one for datagrams in this network
+/// namespace.
 fn wake_port(
     descriptors: Vec<OwnedFd>,
     own: std::os::fd::BorrowedFd<'_>,

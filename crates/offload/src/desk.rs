@@ -1,8 +1,9 @@
 //! What a job and `tutti netd` say to each other: one connection a rank, by a local socket of the network
 //! namespace. The kernel tells netd the user; a job is over when its connection closes.
 //!
-//! netd decides the results of collectives, so a rank asks only one that an administrator has started. Its socket
-//! lies in [`DIRECTORY`], which root makes, and root or the owner of that directory has to listen there.
+//! netd decides the results of collectives, so a rank asks only one that an administrator has started. Its
+//! socket lies in [`DIRECTORY`], which root makes, and root or the owner of that directory has to listen
+//! there.
 
 use std::net::Ipv4Addr;
 

@@ -290,8 +290,8 @@ const TABLE_SHAPES: [TableShape; TABLES] = [
     TableShape { entry_bytes: size_of::<u64>(), entries: COUNTERS },
 ];
 
-/// Maps a table of the kernel's program. Anything else is refused: memory that its owner can truncate would end
-/// this process (SIGBUS).
+/// Maps a table of the kernel's program. Anything else is refused: memory that its owner can truncate would
+/// end this process (SIGBUS).
 fn map_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<Mapping, String> {
     if TableShape::read(fd) != Some(expected) {
         return Err("`tutti netd` hands out what is no table of its program".into());

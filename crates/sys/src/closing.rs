@@ -1,9 +1,9 @@
 //! Closes descriptors that came from other users, in threads that may hang alone.
 //!
-//! A process can put a descriptor into a message that makes the one who closes it wait: a TCP socket with a long
-//! SO_LINGER and unsent data. It is closed when its last holder drops it, and also when a connection is closed
-//! whose queue still holds it. A daemon that closes such a connection itself stops serving everybody. So
-//! everything that a stranger has touched is dropped by [`drop_apart`].
+//! A process can put a descriptor into a message that makes the one who closes it wait: a TCP socket with a
+//! long SO_LINGER and unsent data. It is closed when its last holder drops it, and also when a connection
+//! is closed whose queue still holds it. A daemon that closes such a connection itself stops serving
+//! everybody. So everything that a stranger has touched is dropped by [`drop_apart`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

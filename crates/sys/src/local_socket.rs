@@ -1,16 +1,16 @@
 //! Sockets between processes of one host that pass descriptors and tell who is at the other end.
 //!
-//! Daemons and ranks believe what comes over such a socket, so this module decides who may be at its ends. A
-//! socket of a user ([`Listener::bind`], [`Connection::connect`]) lies where only that user can connect
-//! ([`crate::socket_names`]); both ends ask the kernel for the other's user and refuse any other. A service for
-//! all users ([`Listener::bind_service`], [`Connection::connect_service`]) lies in a directory that an
+//! Daemons and ranks believe what comes over such a socket, so this module decides who may be at its ends.
+//! A socket of a user ([`Listener::bind`], [`Connection::connect`]) lies where only that user can connect
+//! ([`crate::socket_names`]); both ends ask the kernel for the other's user and refuse any other. A service
+//! for all users ([`Listener::bind_service`], [`Connection::connect_service`]) lies in a directory that an
 //! administrator has made, and a client believes root or the owner of that directory.
 //!
 //! | danger | what is done here |
 //! |---|---|
 //! | another user listens under the name | directory of mode 0700; the listener's user is checked |
 //! | another user connects | the directory; the user is checked before a byte is read |
-//! | a descriptor that hangs its closer | refused by the kernel (SO_PASSRIGHTS, Linux 6.16) where none is meant; whatever comes from another user is closed in a thread that may hang alone ([`crate::closing`]) |
+//! | a descriptor that hangs its closer | SO_PASSRIGHTS where none is meant; [`crate::closing`] |
 //! | a user of a namespace without a number | [`crate::user::is_own`] |
 //!
 //! Messages keep their bounds (SOCK_SEQPACKET).
@@ -116,8 +116,8 @@ impl Listener {
         Listener::bind_abstract(name, carries)
     }
 
-    /// Listens under `name` for processes of this user that do not see its directories: in containers of which
-    /// each has its own /tmp.
+    /// Listens under `name` for processes of this user that do not see its directories: in containers of
+    /// which each has its own /tmp.
     ///
     /// # Errors
     /// AddrInUse when any process does so already, also another user's.
@@ -128,11 +128,12 @@ impl Listener {
         Ok(Listener::new(fd, carries, false, None))
     }
 
-    /// Listens under `name` in a directory that an administrator has made, for processes of all users. What they
-    /// send is to be dropped by [`closing::drop_apart`], and so are their connections.
+    /// Listens under `name` in a directory that an administrator has made, for processes of all users. What
+    /// they send is to be dropped by [`closing::drop_apart`], and so are their connections.
     ///
     /// # Errors
-    /// AddrInUse when another process does so already; PermissionDenied, with what to do, without the directory.
+    /// AddrInUse when another process does so already; PermissionDenied, with what to do, without the
+    /// directory.
     pub fn bind_service(directory: &Path, name: &[u8], carries: Carries) -> io::Result<Listener> {
         names::make_service(directory)?;
         let fd = names::new_socket()?;
@@ -145,7 +146,8 @@ impl Listener {
         Listener { fd, carries, is_public, _file: file }
     }
 
-    /// The next connection, of a process of this user unless this is a service; `None` when there is none now.
+    /// The next connection, of a process of this user unless this is a service; `None` when there is none
+    /// now.
     ///
     /// # Errors
     /// What the system reports.
@@ -189,8 +191,8 @@ impl Connection {
     /// Connects to the process of this user that listens under `name`.
     ///
     /// # Errors
-    /// ConnectionRefused when none does; PermissionDenied, caused by [`Foreign`], when only another user's process
-    /// does; WouldBlock when it is busy.
+    /// ConnectionRefused when none does; PermissionDenied, caused by [`Foreign`], when only another user's
+    /// process does; WouldBlock when it is busy.
     pub fn connect(name: &[u8]) -> io::Result<Connection> {
         let mut foreign = None;
         for address in names::addresses(name) {
@@ -214,8 +216,8 @@ impl Connection {
     /// Connects to the service of a directory that an administrator has made.
     ///
     /// # Errors
-    /// ConnectionRefused when there is none; PermissionDenied, with the reason, when neither root nor the owner
-    /// of the directory listens there; WouldBlock when it is busy.
+    /// ConnectionRefused when there is none; PermissionDenied, with the reason, when neither root nor the
+    /// owner of the directory listens there; WouldBlock when it is busy.
     pub fn connect_service(directory: &Path, name: &[u8]) -> io::Result<Connection> {
         let absent = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => io::ErrorKind::ConnectionRefused.into(),

@@ -158,8 +158,8 @@ pub fn omit_checksums(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if `other` is a socket for datagrams over IPv4 (UDP) in the network namespace of `own`. Before
-/// Linux 5.14 the system does not say, and no socket is one.
+/// Returns true if `other` is a socket for datagrams over IPv4 (UDP) in the network namespace of `own`.
+/// Before Linux 5.14 the system does not say, and no socket is one.
 pub fn is_udp_beside(other: BorrowedFd<'_>, own: BorrowedFd<'_>) -> bool {
     /// SO_NETNS_COOKIE: a number of the network namespace, never used twice.
     const NETWORK: libc::c_int = 71;

@@ -1,20 +1,21 @@
 //! Names of local sockets: where the processes of one user find each other's, and nobody else can connect.
 //!
-//! A socket in the abstract namespace has no owner. Any user of the host can take its name first, connect to it,
-//! and send descriptors to it. So the sockets of a user are files in a directory of mode 0700. Both sides derive
-//! the directory from the user alone, since they may have different environments (a rank under Slurm, a shell).
-//! [`directories`] lists the candidates; a listener uses the first that it can, a client looks in all of them.
+//! A socket in the abstract namespace has no owner. Any user of the host can take its name first, connect
+//! to it, and send descriptors to it. So the sockets of a user are files in a directory of mode 0700. Both
+//! sides derive the directory from the user alone, since they may have different environments (a rank under
+//! Slurm, a shell). [`directories`] lists the candidates; a listener uses the first that it can, a client
+//! looks in all of them.
 //!
 //! | candidate | why |
 //! |---|---|
 //! | `/tmp/tutti-UID` | lives as long as the host; shared by all sessions of the user |
-//! | `$XDG_RUNTIME_DIR/tutti`, `/run/user/UID/tutti` | cannot be taken by others, but goes with the user's last session |
-//! | the abstract name `tutti-UID-NAME` | where there is no directory. [`crate::local_socket`] checks who connects |
+//! | `$XDG_RUNTIME_DIR/tutti`, `/run/user/UID/tutti` | no stranger can make it; goes with the last session |
+//! | the abstract name `tutti-UID-NAME` | where there is no directory |
 //!
-//! The names of files begin with a number of the host and its network namespace, as directories can be shared.
-//! A listener that was killed leaves a file, which the next listener removes ([`Bound::new`]).
+//! The names of files begin with a number of the host and its network namespace, as directories can be
+//! shared. A listener that was killed leaves a file, which the next listener removes ([`Bound::new`]).
 //!
-//! The socket of a service for all users ([`service_directory`]) lies in a directory that only root or the
+//! The socket of a service for all users ([`make_service`], [`service_owner`]) lies in a directory that only root or the
 //! service's user can write.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -63,8 +64,8 @@ pub fn directories() -> Vec<PathBuf> {
     found
 }
 
-/// Returns the addresses at which a socket of this user may be, the preferred one first. Directories that others
-/// could have made are left out.
+/// Returns the addresses at which a socket of this user may be, the preferred one first. Directories that
+/// others could have made are left out.
 ///
 /// A name that is too long or would lead out of a directory has none.
 pub fn addresses(name: &[u8]) -> Vec<Address> {
@@ -86,13 +87,17 @@ pub fn abstract_address(name: &[u8]) -> Address {
     Address::Abstract([format!("tutti-{}-", user::own_outside()).as_bytes(), name].concat())
 }
 
-/// Returns the name of a socket's file: start of the host's boot number, network namespace, name. It is the same
-/// for all processes of one host and network namespace, and another one where directories are shared.
+/// Returns the name of a socket's file: start of the host's boot number, network namespace, name. It is the
+/// same for all processes of one host and network namespace, and another one where directories are shared.
 pub fn file_name(name: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(&[host_prefix().as_bytes(), name].concat()))
+}
+
+/// Start of the names of files of this host and network namespace.
+fn host_prefix() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let network = std::fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino());
-    let start = format!("{}-{network}-", boot.get(..8).unwrap_or_default());
-    PathBuf::from(std::ffi::OsStr::from_bytes(&[start.as_bytes(), name].concat()))
+    format!("{}-{network}-", boot.get(..8).unwrap_or_default())
 }
 
 /// Makes a directory of this user if it is missing.
@@ -152,7 +157,8 @@ pub fn make_service(directory: &Path) -> io::Result<()> {
 /// only root can make or replace it.
 ///
 /// # Errors
-/// NotFound without such a directory; PermissionDenied, with the reason, where somebody else could have made it.
+/// NotFound without such a directory; PermissionDenied, with the reason, where somebody else could have
+/// made it.
 pub fn service_owner(directory: &Path) -> io::Result<u32> {
     let refuse = |path: &Path, why: &str| {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display())))
@@ -232,15 +238,25 @@ fn is_dead(path: &Path) -> bool {
     is_socket && connected().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Removes files of sockets whose processes were killed.
+/// Removes files of sockets whose processes were killed: those of this host and network namespace that the
+/// kernel does not list. Live sockets notice nothing of it, where a connection would be taken for a client.
 fn sweep(directory: &Path) {
     let Ok(_lock) = lock(directory, 1) else { return };
-    let Ok(entries) = directory.read_dir() else { return };
+    let (Ok(entries), Ok(listed)) = (directory.read_dir(), std::fs::read("/proc/net/unix")) else { return };
+    let start = host_prefix();
     for entry in entries.flatten().take(SWEPT) {
-        if is_dead(&entry.path()) {
+        let name = entry.file_name();
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        if is_socket && name.as_bytes().starts_with(start.as_bytes()) && !lists(&listed, name.as_bytes()) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
+}
+
+/// Returns true if the kernel's list has a socket whose path ends with a name.
+fn lists(listed: &[u8], name: &[u8]) -> bool {
+    let ending = [b"/", name].concat();
+    listed.split(|byte| *byte == b'\n').any(|line| line.ends_with(&ending))
 }
 
 /// Takes the lock of a directory, under which sockets are bound and dead files removed. It is given back with
@@ -326,8 +342,8 @@ impl RawAddress {
     }
 }
 
-/// A path that fits into an address (108 bytes, unix(7)), and the directory that it leads through if it had to
-/// be made shorter.
+/// A path that fits into an address (108 bytes, unix(7)), and the directory that it leads through if it had
+/// to be made shorter.
 fn short_path(path: &Path) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
     const MOST: usize = 107;
     let bytes = path.as_os_str().as_bytes();
@@ -419,15 +435,31 @@ mod tests {
     #[test]
     fn a_sweep_leaves_what_lives() {
         let folder = Folder::new("sweep");
-        let live = new_socket().unwrap();
-        let _bound = Bound::new(live.as_raw_fd(), folder.0.join("live"), 0o600).unwrap();
-        let dead = new_socket().unwrap();
-        std::mem::forget(Bound::new(dead.as_raw_fd(), folder.0.join("dead"), 0o600).unwrap());
-        drop(dead);
-        std::fs::write(folder.0.join("file"), "no socket").unwrap();
-        sweep(&folder.0);
-        let left = |name: &str| folder.0.join(name).exists();
-        assert_eq!((left("live"), left("dead"), left("file")), (true, false, true));
+        // Also where the path does not fit into an address.
+        let long = folder.0.join("long".repeat(30));
+        std::fs::create_dir(&long).unwrap();
+        for folder in [&folder.0, &long] {
+            let bind = |name: PathBuf| {
+                let fd = new_socket().unwrap();
+                let bound = Bound::new(fd.as_raw_fd(), folder.join(name), 0o600).unwrap();
+                (fd, bound)
+            };
+            let (live, _bound) = bind(file_name(b"live"));
+            let (dead, killed) = bind(file_name(b"dead"));
+            let (elsewhere, unknown) = bind("another-host-dead".into());
+            std::mem::forget((killed, unknown));
+            drop((dead, elsewhere));
+            std::fs::write(folder.join(file_name(b"file")), "no socket").unwrap();
+            sweep(folder);
+            let left = |name: PathBuf| folder.join(name).exists();
+            let found =
+                [file_name(b"live"), file_name(b"dead"), file_name(b"file"), "another-host-dead".into()];
+            assert_eq!(found.map(left), [true, false, true, true]);
+            // Nobody has connected to the live one.
+            let null = std::ptr::null_mut();
+            // SAFETY: an open socket that does not wait.
+            assert!(unsafe { libc::accept(live.as_raw_fd(), null, std::ptr::null_mut()) } < 0);
+        }
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub fn is_certain(user: u32) -> bool {
 }
 
 /// Returns true if a peer with the number `user` is a process of this process's user. `process` yields a
-/// descriptor of the peer (pidfd), asked for where the number alone proves nothing: a process may send a signal
-/// only to those of its own user.
+/// descriptor of the peer (pidfd), asked for where the number alone proves nothing: a process may send a
+/// signal only to those of its own user.
 pub fn is_own<F: std::os::fd::AsFd>(user: u32, process: impl FnOnce() -> Option<F>) -> bool {
     user == own() && (is_certain(user) || process().is_some_and(|process| may_signal(process.as_fd())))
 }

@@ -1,10 +1,10 @@
 //! The ranks of a host find each other where no launcher of ours has brought them together: the first of them makes the job
 //! object and gives it to the others, over a socket whose name all derive from what the starter calls the job.
 //!
-//! The socket is one of this user ([`tutti_sys::local_socket`]); the object has no name. Ranks in containers that each have
-//! their own /tmp do not find such a socket. For them the first rank listens under an abstract name too, once ranks have
-//! been missing for [`APART`]. All ranks of the host wait for all: only then is known where each may run, which all must see
-//! alike when they choose algorithms.
+//! The socket is one of this user ([`tutti_sys::local_socket`]); the object has no name. Ranks in
+//! containers that each have their own /tmp do not find such a socket. For them the first rank listens
+//! under an abstract name too, once ranks have been missing for [`APART`]. All ranks of the host wait for
+//! all: only then is known where each may run, which all must see alike when they choose algorithms.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -175,7 +175,8 @@ struct Host {
 }
 
 impl Host {
-    /// Listens under an abstract name too. Where that is taken, or this rank does so already, nothing changes.
+    /// Listens under an abstract name too. Where that is taken, or this rank does so already, nothing
+    /// changes.
     fn listen_apart(&mut self, name: &[u8]) -> Result<()> {
         if let Ok(listener) = Listener::bind_abstract(name, Carries::Bytes) {
             self.poller.add(listener.as_fd(), TOKEN_APART, Interest::Read)?;

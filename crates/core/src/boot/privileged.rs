@@ -1,8 +1,8 @@
 //! Programs that run with other rights than their caller: set-user-ID, set-group-ID, file capabilities.
 //!
-//! Their environment comes from a user with fewer rights. Its variables name libraries to load (`PMIX_PREFIX`),
-//! files to write (`TUTTI_TRACE`) and a job whose memory that user holds (`TUTTI_FD`). Such a program may start
-//! alone, without any of these variables; otherwise it is refused.
+//! Their environment comes from a user with fewer rights. Its variables name libraries to load
+//! (`PMIX_PREFIX`), files to write (`TUTTI_TRACE`) and a job whose memory that user holds (`TUTTI_FD`).
+//! Such a program may start alone, without any of these variables; otherwise it is refused.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::user;

@@ -1,7 +1,7 @@
 //! Ports (MPI-5 section 11.9.1): local sockets, and in a job of several hosts sockets of the network too.
 //!
-//! The name of a port says where it is and holds a key that nobody guesses. On a host both sides are of the same user
-//! ([`tutti_sys::local_socket`]); between hosts each proves that it knows the key ([`line`]).
+//! The name of a port says where it is and holds a key that nobody guesses. On a host both sides are of the
+//! same user ([`tutti_sys::local_socket`]); between hosts each proves that it knows the key ([`line`]).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};

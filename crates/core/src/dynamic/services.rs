@@ -1,8 +1,8 @@
 //! Published names (MPI-5 section 11.9.3): who has published one says the port to whoever asks, as long as it lives.
 //!
-//! A name is a local socket whose name is a hash of the service. So all jobs of a user on a host see it, and it is
-//! gone with its process, however that ends. Sockets of other users are neither asked nor answered
-//! ([`tutti_sys::local_socket`]).
+//! A name is a local socket whose name is a hash of the service. So all jobs of a user on a host see it,
+//! and it is gone with its process, however that ends. Sockets of other users are neither asked nor
+//! answered ([`tutti_sys::local_socket`]).
 
 use std::io;
 use std::sync::Arc;

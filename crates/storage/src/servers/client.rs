@@ -205,8 +205,8 @@ impl Client {
     }
 
     /// The open file of a ticket, where the server runs on this host and is this user's. `identity` is the
-    /// file's device and inode, as the server says over the connection on which both ends have proved that they
-    /// know the key.
+    /// file's device and inode, as the server says over the connection on which both ends have proved that
+    /// they know the key.
     pub fn borrow(&self, peer: &Peer, ticket: &Token, identity: (u64, u64)) -> Option<OwnedFd> {
         let link = peer.link.as_ref().filter(|_| self.borrows)?;
         // Names of another host mean nothing here: nobody listens, or it is not the one.

@@ -159,7 +159,8 @@ impl Mount {
     /// From a file.
     ///
     /// # Errors
-    /// What the system reports; `Access` for a file that others can read, or that is another user's; `BadFile`.
+    /// What the system reports; `Access` for a file that others can read, or that is another user's;
+    /// `BadFile`.
     pub fn read(path: &Path) -> Result<Mount> {
         let what = || format!("cannot read the mount file {}", path.display());
         // A pipe would wait for its other end.

@@ -1,9 +1,9 @@
 //! A server as a process: sockets around [`Session`]s, one thread. Each client that is ready gets one chunk
 //! moved before the next one has its turn; what waits for a device waits in a thread of its own.
 //!
-//! Anybody in the network can connect. A client has [`PROOF`] to prove that it knows the key of the mount, and of
-//! [`MOST_UNPROVED`] that have not yet the oldest makes room. Where no descriptor is left, the listener rests for
-//! [`REST`]. Files are lent at a local socket of this server's user.
+//! Anybody in the network can connect. A client has [`PROOF`] to prove that it knows the key of the mount,
+//! and of [`MOST_UNPROVED`] that have not yet the oldest makes room. Where no descriptor is left, the
+//! listener rests for [`REST`]. Files are lent at a local socket of this server's user.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
