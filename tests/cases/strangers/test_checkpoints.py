@@ -8,6 +8,9 @@ import pytest
 
 from strangers import A, B, PYTHON, begin_as, call_as
 
+# They share two users, and the place of netd.
+pytestmark = pytest.mark.alone
+
 HERE = Path(__file__).parent
 
 

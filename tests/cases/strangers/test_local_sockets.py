@@ -6,6 +6,9 @@ import pytest
 
 from strangers import A, B, LINGERING, await_socket, begin_as, call_as, folder_of, is_private, sockets, stranger
 
+# They share two users, and the place of netd.
+pytestmark = pytest.mark.alone
+
 # A rank with every kind of socket: a port, a published name; the job has io-servers and may be checkpointed.
 PROGRAM = Path(__file__).with_name("sockets.c")
 

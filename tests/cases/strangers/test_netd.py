@@ -10,6 +10,9 @@ from daemons import Daemons
 from hosts import Cluster
 from strangers import A, B, LINGERING, PYTHON, as_user, stranger
 
+# They share two users, and the place of netd.
+pytestmark = pytest.mark.alone
+
 DIRECTORY = Path("/run/tutti-netd")
 
 

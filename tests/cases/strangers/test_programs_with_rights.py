@@ -9,6 +9,9 @@ import pytest
 
 from strangers import A, B, as_user, begin_as
 
+# They share two users, and the place of netd.
+pytestmark = pytest.mark.alone
+
 HERE = Path(__file__).parent
 
 

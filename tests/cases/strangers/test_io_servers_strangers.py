@@ -12,6 +12,9 @@ import pytest
 from servers import TUTTI, Servers, place  # noqa: F401
 from strangers import A, B, PYTHON, as_user, await_socket, call_as, folder_of, is_private, sockets, stranger
 
+# They share two users, and the place of netd.
+pytestmark = pytest.mark.alone
+
 CONNECTIONS = """
 import socket, struct, sys, time
 host, port = sys.argv[1].rsplit(":", 1)
