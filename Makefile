@@ -135,6 +135,7 @@ lint: need
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) xtask tidy
+	@scripts/deny.sh
 
 install: build
 	@STRIP=1 DEBUG_INFO=$(DEBUG_INFO) scripts/install.sh $(PREFIX)

@@ -8,9 +8,12 @@ from hosts import Cluster
 
 # Stands in the place of `tutti netd`: takes seconds to answer, and then refuses with a reason of its own.
 SLOW = """
-import socket, threading, time
+import os, socket, threading, time
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-listener.bind(b"\\0tutti-netd-2")
+os.makedirs("/run/tutti-netd", exist_ok=True)
+boot = open("/proc/sys/kernel/random/boot_id").read()[:8]
+name = f"/run/tutti-netd/{boot}-{os.stat('/proc/self/ns/net').st_ino}-netd-3"
+listener.bind(name)
 listener.listen(64)
 print("there", flush=True)
 def serve(one):

@@ -37,9 +37,10 @@ def starter(request, tutti):
 
 
 def sockets():
-    """Abstract sockets under our names."""
+    """Sockets at which ranks of a job meet: files, and abstract names."""
     lines = Path("/proc/net/unix").read_text().splitlines()
-    return [line for line in lines if f"@tutti-{os.getuid()}-" in line]
+    files = Path(f"/tmp/tutti-{os.getuid()}").glob("*-job-*")
+    return [line for line in lines if f"@tutti-{os.getuid()}-" in line] + list(files)
 
 
 def test_ranks_find_each_other(starter, job):

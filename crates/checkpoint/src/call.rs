@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use tutti_sys::letter::{self, Fields};
-use tutti_sys::local_socket::{self, Connection};
+use tutti_sys::local_socket::{Connection, Foreign};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Answer {
 
 /// The name at which the mpirun of this process number listens.
 pub fn name(pid: u32) -> Vec<u8> {
-    format!("tutti-checkpoint-{pid}").into_bytes()
+    format!("checkpoint-{pid}").into_bytes()
 }
 
 impl Call {
@@ -72,18 +72,17 @@ impl Answer {
 /// # Errors
 /// If there is no such mpirun, or it is another user's, or it ends before it has answered.
 pub fn ask(pid: u32, call: &Call) -> io::Result<Answer> {
-    let connection = local_socket::Connection::connect(&name(pid)).map_err(|_| {
-        let what = format!("process {pid} is no mpirun of yours on this host that runs a job");
+    let connection = Connection::connect(&name(pid)).map_err(|error| {
+        let foreign = error.get_ref().and_then(|cause| cause.downcast_ref::<Foreign>());
+        let what = match foreign {
+            Some(Foreign(user)) => format!("user {user} listens in the place of the mpirun of process {pid}"),
+            None => format!("process {pid} is no mpirun of yours on this host that runs a job"),
+        };
         io::Error::new(io::ErrorKind::NotFound, what)
     })?;
     letter::send(&connection, &call.encode(), &[])?;
     let answer = letter::receive(&connection).ok().and_then(|letter| Answer::decode(&letter.bytes));
     answer.ok_or_else(|| io::Error::other("the job has ended before its checkpoint was whole"))
-}
-
-/// Whether who has connected is this user.
-pub fn is_own(connection: &Connection) -> bool {
-    connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user())
 }
 
 /// Takes what who has connected wants, once something of it is there.

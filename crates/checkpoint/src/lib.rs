@@ -19,7 +19,8 @@
 //! | sockets, child processes, devices, timers of timer_create, filters | nobody: refused by name first |
 //!
 //! The parts: [`coordination`] has the phases of a job as a pure state machine; [`image`] what is kept;
-//! [`sets`] how it becomes whole in one step, and [`lock`] that one job at a time writes there;
+//! [`sets`] how it becomes whole in one step, [`lock`] that one job at a time writes there,
+//! [`trust`] whose sets a restart believes;
 //! [`process`] stops and looks, and makes the copies of ranks from which is written while they go on;
 //! [`pace`] decides whether; [`mod@write`] writes, and writes no block a second time that has not changed;
 //! [`restore`] has the pure function from an image to system calls, and runs them in a fresh process;
@@ -36,4 +37,5 @@ pub mod pace;
 pub mod process;
 pub mod restore;
 pub mod sets;
+pub mod trust;
 pub mod write;

@@ -1,9 +1,8 @@
 //! How a host writes: while its ranks stand still, or from copies of them while they go on; packed or as it
 //! is. It goes by how fast the disk is, which is measured before anything stops, and by how much there is.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tutti_sys::cgroup;
 
 use crate::image::packing::Packing;
+use crate::sets::fresh_file;
 
 /// Bytes of memory that are read, hashed and compared in a second, about.
 const READ_RATE: f64 = 3e9;
@@ -103,9 +103,8 @@ pub fn refined(seemed: Option<f64>, bytes: u64, waited: Duration, took: Duration
 /// # Errors
 /// What the system reports.
 pub fn probe(folder: &Path, host: u32) -> io::Result<f64> {
-    let path = folder.join(format!("probe-{host}"));
-    let result = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-    let result = result.and_then(|mut file| {
+    let (path, mut file) = fresh_file(folder, &format!("probe-{host}"))?;
+    let mut measure = || -> io::Result<f64> {
         let piece = noise(PIECE);
         let begun = Instant::now();
         let mut pieces = 0u32;
@@ -115,7 +114,8 @@ pub fn probe(folder: &Path, host: u32) -> io::Result<f64> {
             pieces += 1;
         }
         Ok(f64::from(pieces) * PIECE as f64 / begun.elapsed().as_secs_f64().max(1e-9))
-    });
+    };
+    let result = measure();
     let _ = fs::remove_file(&path);
     result
 }

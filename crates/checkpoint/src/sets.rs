@@ -95,6 +95,16 @@ fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
+/// Makes a file that was not there, under a name that nobody can have taken with a link.
+///
+/// # Errors
+/// What the system reports.
+pub fn fresh_file(folder: &Path, start: &str) -> io::Result<(PathBuf, File)> {
+    let path = folder.join(format!("{start}-{:016x}", tutti_sys::process::random()?));
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    Ok((path, file))
+}
+
 impl Directory {
     /// A directory; see [`Directory::check`].
     pub fn new(path: &Path) -> Directory {
@@ -115,8 +125,12 @@ impl Directory {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(named(&self.0, error)),
             _ => {}
         }
-        let probe = self.0.join(".probe");
-        fs::write(&probe, b"?").and_then(|()| fs::remove_file(&probe)).map_err(|error| named(&self.0, error))
+        let probed = || {
+            let (probe, mut file) = fresh_file(&self.0, ".probe")?;
+            let written = file.write_all(b"?");
+            fs::remove_file(probe).and(written)
+        };
+        probed().map_err(|error| named(&self.0, error))
     }
 
     /// Finds out before a job starts whether sets could be written here. A directory that is not there yet is

@@ -6,6 +6,7 @@ mod hosted;
 pub mod meeting;
 pub mod pmi;
 mod pmix;
+pub mod privileged;
 pub mod starter;
 
 use std::os::fd::OwnedFd;
@@ -93,6 +94,15 @@ pub fn declare(boot: &Boot, reach: Reach) -> Result<()> {
     let proof_address = std::ptr::from_ref(&PROOF) as u64;
     boot.job.declare(boot.local, &Declaration { proof_address, proof, reach });
     Ok(())
+}
+
+/// Sets whether programs that this process starts inherit the job's memory, which holds the secret of the
+/// job. They need it before MPI_Init, as shells do, and after MPI_Finalize, where a rank becomes its next
+/// MPI program. In between none of them can join.
+pub fn set_inheritance(job: &Job, inherits: bool) {
+    if let (Ok(Some(number)), Ok(object)) = (variable(ENV_FD), job.object()) {
+        this_process::set_inheritance(number as i32, object, inherits);
+    }
 }
 
 fn inherited(fd: u32, rank: u32) -> Result<Boot> {

@@ -48,6 +48,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
         crash::tell();
     }
     debugger::wait_at_gate();
+    boot::set_inheritance(&process.job, false);
     warn_of_other_libraries(process);
     process.block().set_state(RankState::Running);
     PHASE.store(RUNNING, Ordering::Release);
@@ -55,6 +56,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 }
 
 fn join(wanted: ThreadLevel) -> Result<Process> {
+    boot::privileged::check_environment()?;
     let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
     if wanted == ThreadLevel::Multiple || config.waiting.progress_thread {
@@ -100,6 +102,7 @@ pub fn meet(held: &mut LaneGuard, process: &'static Process) -> Result<()> {
 /// MPI_Finalize, after [`meet`]: leaves the job if all ranks have called it; otherwise when the process
 /// exits.
 fn finalize(held: &mut LaneGuard, process: &'static Process) {
+    boot::set_inheritance(&process.job, true);
     progress_thread::stop(held, process);
     if process.job.have_all_arrived() {
         leave(held, process);
@@ -144,6 +147,7 @@ fn leave(held: &mut LaneGuard, process: &'static Process) {
 /// Leaves the job for now, as no session is open and MPI_Init was never called: completes what is under way
 /// and counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
 fn pause(held: &mut LaneGuard, process: &'static Process) {
+    boot::set_inheritance(&process.job, true);
     progress_thread::stop(held, process);
     progress::send_queued(held, process, "MPI_Session_finalize");
     connected_jobs::end(held, process);
@@ -210,6 +214,7 @@ fn drain_multicasts(held: &mut LaneGuard, process: &Process) {
 /// [`LaneGuard::secure`](crate::lanes::LaneGuard::secure).
 pub fn resume(held: &LaneGuard, wanted: ThreadLevel) -> Option<&'static Process> {
     let process = PROCESS.get()?;
+    boot::set_inheritance(&process.job, false);
     if wanted == ThreadLevel::Multiple && !lanes::several_wait() {
         lanes::allow_threads(process.messages.lanes().count() as u32);
     }

@@ -191,6 +191,8 @@ pub struct Checkpoints {
     pub input: RestartInput,
     /// This mpirun holds the lock of the directory.
     pub is_locked: bool,
+    /// Whether a restart believes sets that other users may have written.
+    pub allows_others: bool,
 }
 
 /// One program of the job; a job has several when `:` separates them.

@@ -10,7 +10,7 @@
 //! nobody to ask, and use the schedules of hosts. Before Linux 6.6 nothing can be held: there programs are
 //! filters, which go with netd's connection to their job, or with the next netd.
 //!
-//! Absent: MPI; anything that survives the jobs; threads.
+//! Absent: MPI; anything that survives the jobs; threads, but for those that close what users have sent.
 #![forbid(unsafe_code)]
 
 pub mod loaded;

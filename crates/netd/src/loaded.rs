@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions};
@@ -10,10 +9,8 @@ use aya::programs::{MultiProgLink, SchedClassifier, TcAttachType, tc};
 use aya::{Ebpf, EbpfLoader};
 
 use tutti_offload::layout::{GROUPS, PEERS};
-use tutti_sys::process;
+use tutti_sys::{bpf, process};
 
-/// Neighbours answer sooner, if they are there.
-const NEIGHBOUR: Duration = Duration::from_millis(500);
 /// Tables of the job, in the order in which they are handed out.
 const LENT: [&str; 5] = ["rules", "events", "records", "areas", "counters"];
 
@@ -25,6 +22,9 @@ const WAYS: [(&str, TcAttachType); 2] = [(INGRESS, TcAttachType::Ingress), (EGRE
 
 /// A hardware address.
 pub type Mac = [u8; 6];
+
+/// Rank, address and hardware address of a host on the link.
+type Neighbour = (u32, Ipv4Addr, Mac);
 
 /// A program at an interface.
 #[derive(Debug)]
@@ -166,11 +166,17 @@ impl Loaded {
         Ok(lent)
     }
 
-    /// Makes a group known; its slot.
+    /// Makes a group known; its slot, or `None` while a host has not told its hardware address yet. Then the
+    /// call is to be made again.
     ///
     /// # Errors
-    /// There are too many, or a host is not on this link.
-    pub fn join(&mut self, group: (u32, u32), peers: &[(u32, Ipv4Addr)]) -> Result<u32, String> {
+    /// There are too many, or, with `is_late`, a host is not on this link.
+    pub fn join(
+        &mut self,
+        group: (u32, u32),
+        peers: &[(u32, Ipv4Addr)],
+        is_late: bool,
+    ) -> Result<Option<u32>, String> {
         let slot = self.groups.len();
         if slot >= GROUPS {
             return Err(format!(
@@ -180,10 +186,27 @@ impl Loaded {
         if self.groups.contains(&group.0) {
             return Err(format!("the job has a group {} already", group.0));
         }
-        let known = neighbours(&self.interface, self.address, peers)?;
+        let known = match neighbours(&self.interface, self.address, peers)? {
+            Ok(known) => known,
+            Err(_) if !is_late => return Ok(None),
+            Err(missing) => {
+                return Err(format!("{missing} does not answer on the link of {}", self.interface));
+            }
+        };
         fill_group(&mut self.ebpf, slot, group, &known)?;
         self.groups.push(group.0);
-        Ok(slot as u32)
+        Ok(Some(slot as u32))
+    }
+}
+
+impl Drop for Loaded {
+    /// Takes the program from the interface, though the job may hold its attachments: its connection has
+    /// ended. A netd that is killed does not get here, and the job goes on.
+    fn drop(&mut self) {
+        for link in self.links.iter().filter_map(|link| link.fd().ok()) {
+            // Gone with its interface otherwise.
+            let _ = bpf::detach(link.as_fd());
+        }
     }
 }
 
@@ -197,31 +220,27 @@ pub fn sweep() {
     }
 }
 
-/// Has the kernel find the hardware addresses of hosts on this link.
+/// The hardware addresses of hosts on this link, or the first of which the kernel does not know it yet.
+/// Those are asked for.
 fn neighbours(
     interface: &str,
     own: Ipv4Addr,
     hosts: &[(u32, Ipv4Addr)],
-) -> Result<Vec<(u32, Ipv4Addr, Mac)>, String> {
-    let socket = UdpSocket::bind((own, 0)).map_err(|error| format!("{own}: {error}"))?;
-    let until = Instant::now() + NEIGHBOUR;
-    loop {
-        let table = std::fs::read_to_string("/proc/net/arp").unwrap_or_default();
-        let mac = |host: Ipv4Addr| neighbour(&table, interface, host);
-        let found = hosts.iter().map(|(rank, host)| mac(*host).map(|mac| (*rank, *host, mac)).ok_or(*host));
-        match found.collect::<Result<Vec<_>, _>>() {
-            Ok(found) => return Ok(found),
-            Err(missing) if Instant::now() > until => {
-                return Err(format!("{missing} does not answer on the link of {interface}"));
-            }
-            Err(_) => {}
-        }
+) -> Result<Result<Vec<Neighbour>, Ipv4Addr>, String> {
+    let table = std::fs::read_to_string("/proc/net/arp").unwrap_or_default();
+    let mac = |host: Ipv4Addr| neighbour(&table, interface, host);
+    let found = hosts.iter().map(|(rank, host)| mac(*host).map(|mac| (*rank, *host, mac)).ok_or(*host));
+    let found = found.collect::<Result<Vec<_>, _>>();
+    if found.is_err() {
+        let socket = UdpSocket::bind((own, 0)).map_err(|error| format!("{own}: {error}"))?;
+        // What has no room is sent the next time.
+        socket.set_nonblocking(true).map_err(|error| format!("{own}: {error}"))?;
         for (_, host) in hosts.iter().filter(|(_, host)| mac(*host).is_none()) {
             // To the port where datagrams are discarded (RFC 863).
             let _ = socket.send_to(&[0], (*host, 9));
         }
-        std::thread::sleep(Duration::from_millis(2));
     }
+    Ok(found)
 }
 
 /// A host in the table of neighbours (proc_net(5)): address, type, flags, hardware address, mask, device.

@@ -7,6 +7,12 @@ use tutti_offload::layout::PEERS;
 
 /// Programs at a time on a host: each looks at every packet.
 pub const MOST_JOBS: usize = 16;
+/// Programs at a time of one user, so that no user takes all of them.
+pub const MOST_JOBS_OF_USER: usize = 12;
+/// Connections at a time, with and without a program.
+pub const MOST_CONNECTIONS: usize = 256;
+/// Connections at a time of one user, those included that still hang while they are closed.
+pub const MOST_CONNECTIONS_OF_USER: usize = 32;
 
 /// Hosts to which jobs may send: `10.1.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +62,19 @@ pub fn may_begin(asks: Holder, holders: &[Holder]) -> Result<(), String> {
     if holders.len() >= MOST_JOBS {
         return Err(format!("{MOST_JOBS} jobs of this host have programs, and no more are loaded"));
     }
+    if holders.iter().filter(|holder| holder.user == asks.user).count() >= MOST_JOBS_OF_USER {
+        return Err(format!(
+            "{MOST_JOBS_OF_USER} jobs of user {} have programs, and no more are loaded",
+            asks.user
+        ));
+    }
     Ok(())
+}
+
+/// Whether a user may have another connection. `connected` are the users of all connections.
+pub fn may_connect(user: u32, connected: &[u32]) -> bool {
+    let own = connected.iter().filter(|other| **other == user).count();
+    connected.len() < MOST_CONNECTIONS && own < MOST_CONNECTIONS_OF_USER
 }
 
 /// Whether a group may have these peers. `allowed`: the networks that jobs may send to; none: all hosts of
@@ -111,7 +129,21 @@ mod tests {
         assert_eq!(may_begin(Holder { job: 2, user: 100 }, &held), Ok(()));
         assert!(may_begin(Holder { job: 1, user: 101 }, &held).unwrap_err().contains("another user"));
         assert!(may_begin(Holder { job: 1, user: 100 }, &held).unwrap_err().contains("one rank a host"));
-        let full: Vec<_> = (0..MOST_JOBS as u32).map(|job| Holder { job, user: 1 }).collect();
-        assert!(may_begin(Holder { job: 99, user: 1 }, &full).is_err());
+        let full: Vec<_> = (0..MOST_JOBS as u32).map(|job| Holder { job, user: job }).collect();
+        assert!(may_begin(Holder { job: 99, user: 99 }, &full).is_err());
+        let greedy: Vec<_> = (0..MOST_JOBS_OF_USER as u32).map(|job| Holder { job, user: 1 }).collect();
+        assert!(may_begin(Holder { job: 99, user: 1 }, &greedy).unwrap_err().contains("of user 1"));
+        assert_eq!(may_begin(Holder { job: 99, user: 2 }, &greedy), Ok(()));
+    }
+
+    #[test]
+    fn connections_of_one_user_do_not_keep_others_out() {
+        let many = [1; MOST_CONNECTIONS_OF_USER];
+        assert_eq!(
+            (may_connect(1, &many[1..]), may_connect(1, &many), may_connect(2, &many)),
+            (true, false, true)
+        );
+        let all: Vec<u32> = (0..MOST_CONNECTIONS as u32).collect();
+        assert!(!may_connect(1000, &all));
     }
 }

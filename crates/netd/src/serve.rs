@@ -1,20 +1,38 @@
-//! Who asks and who has gone: one loop over the connections.
+//! Who asks and who has gone: one loop over the connections, in which nothing waits.
+//!
+//! Every user of the host may connect, so each gets only a share of netd: so many connections and programs
+//! ([`policy`]), one request in each round of the loop, [`SILENCE`] until a connection has a program. What
+//! a user has sent and is not meant, and every connection, is closed in a thread that may hang alone
+//! ([`tutti_sys::closing`]); the connection counts as its user's until that is done.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use tutti_offload::desk::{self, Answer, MESSAGE_BYTES, Request};
-use tutti_sys::event;
-use tutti_sys::local_socket::{Connection, Listener};
+use tutti_sys::closing::drop_apart;
+use tutti_sys::local_socket::{Carries, Connection, Listener};
+use tutti_sys::process::DescriptorLimit;
+use tutti_sys::{event, socket};
 
 use crate::loaded::{Loaded, Owner};
 use crate::policy::{self, Holder, Network};
 
-/// Connections at a time, with and without a program.
-const MOST_CONNECTIONS: usize = 256;
+/// A connection has to have a program after this time.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Hosts of a group have to tell their hardware addresses within this time; they answer sooner if they are
+/// there.
+const NEIGHBOUR: Duration = Duration::from_millis(500);
+/// Pause between looks at the table of neighbours.
+const LOOK: Duration = Duration::from_millis(2);
+/// Connections that are taken in one round.
+const AT_ONCE: usize = 32;
+/// Open descriptors: what [`policy::MOST_CONNECTIONS`] may send in one message each.
+const DESCRIPTORS: u64 = 1 << 16;
 
 /// What netd is told on its command line.
 #[derive(Args, Clone, Debug, Default)]
@@ -28,11 +46,49 @@ pub struct Options {
     pub filters: bool,
 }
 
+/// The users of all connections, those included that are being closed.
+type Users = Arc<Mutex<Vec<u32>>>;
+
+/// One connection's entry among the users.
+struct Place {
+    user: u32,
+    users: Users,
+}
+
+impl Place {
+    /// Enters a connection; `None` if its user has too many.
+    fn take(user: u32, users: &Users) -> Option<Place> {
+        let mut all = users.lock().unwrap_or_else(PoisonError::into_inner);
+        policy::may_connect(user, &all).then(|| {
+            all.push(user);
+            Place { user, users: Arc::clone(users) }
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = all.iter().position(|user| *user == self.user) {
+            all.swap_remove(place);
+        }
+    }
+}
+
 /// A rank that is connected.
 struct Client {
     connection: Connection,
-    user: u32,
+    place: Place,
+    since: Instant,
     held: Option<(Holder, Loaded)>,
+    joining: Option<Joining>,
+}
+
+/// A group of which hosts have not told their hardware addresses yet.
+struct Joining {
+    group: (u32, u32),
+    peers: Vec<(u32, std::net::Ipv4Addr)>,
+    until: Instant,
 }
 
 /// Serves the ranks of this network namespace until it is ended.
@@ -40,97 +96,233 @@ struct Client {
 /// # Errors
 /// Another netd serves them, or programs cannot be loaded.
 pub fn serve(options: &Options) -> Result<(), String> {
-    let listener = Listener::bind(desk::NAME).map_err(|error| match error.kind() {
+    let bound = Listener::bind_service(Path::new(desk::DIRECTORY), desk::NAME, Carries::Descriptors);
+    let listener = bound.map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => "another netd serves this network namespace".to_string(),
         _ => format!("cannot listen: {error}"),
     })?;
+    let own = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+    let own = own.map_err(|error| format!("no socket for datagrams: {error}"))?;
+    DescriptorLimit::raise(DESCRIPTORS);
     try_to_load()?;
     crate::loaded::sweep();
     println!("netd: ready");
-    let mut clients: Vec<Client> = Vec::new();
-    loop {
-        let mut watched = vec![listener.as_fd().as_raw_fd()];
-        watched.extend(clients.iter().map(|client| client.connection.as_fd().as_raw_fd()));
-        event::wait_readable(&watched, Duration::from_secs(3600));
-        while let Ok(Some(connection)) = listener.accept() {
-            let Ok(peer) = connection.peer() else { continue };
-            if clients.len() < MOST_CONNECTIONS {
-                clients.push(Client { connection, user: peer.uid, held: None });
+    let (mut clients, users) = (Vec::new(), Users::default());
+    for round in 0.. {
+        wait(&listener, &clients);
+        let accepted = std::iter::from_fn(|| match listener.accept() {
+            Ok(next) => next,
+            Err(_) => {
+                // Without a descriptor there is none until one is closed.
+                std::thread::sleep(LOOK);
+                None
+            }
+        });
+        for connection in accepted.take(AT_ONCE) {
+            let place = connection.peer().ok().and_then(|peer| Place::take(peer.uid, &users));
+            match place {
+                Some(place) => clients.push(Client::new(connection, place)),
+                None => drop_apart(connection),
             }
         }
-        for place in (0..clients.len()).rev() {
-            if !attend(&mut clients, place, options) {
-                // With its program, unless the job still holds that.
-                clients.swap_remove(place);
+        // Those of a user have their turn one after the other.
+        let mut served: Vec<u32> = Vec::new();
+        let count = clients.len();
+        let mut gone = Vec::new();
+        for place in (0..count).map(|step| (step + round) % count) {
+            if served.contains(&clients[place].place.user) {
+                continue;
             }
+            match attend(&mut clients, place, options, own.as_fd()) {
+                Attended::Nothing => {}
+                Attended::Served => served.push(clients[place].place.user),
+                Attended::Gone => {
+                    served.push(clients[place].place.user);
+                    gone.push(place);
+                }
+            }
+        }
+        gone.sort_unstable();
+        for place in gone.into_iter().rev() {
+            clients.swap_remove(place).close();
         }
     }
+    Ok(())
+}
+
+/// Waits until a connection has something for netd, or a time limit is over.
+fn wait(listener: &Listener, clients: &[Client]) {
+    let mut watched = vec![listener.as_fd().as_raw_fd()];
+    let idle = clients.iter().filter(|client| client.joining.is_none());
+    watched.extend(idle.map(|client| client.connection.as_fd().as_raw_fd()));
+    let left = clients.iter().filter_map(Client::deadline).min();
+    let left = left.map(|until| until.saturating_duration_since(Instant::now()).max(LOOK));
+    event::wait_readable(&watched, left.unwrap_or(Duration::from_secs(3600)));
+}
+
+impl Client {
+    fn new(connection: Connection, place: Place) -> Client {
+        Client { connection, place, since: Instant::now(), held: None, joining: None }
+    }
+
+    /// When it has to be looked at though it says nothing.
+    fn deadline(&self) -> Option<Instant> {
+        let silent = self.held.is_none().then_some(self.since + SILENCE);
+        if self.joining.is_some() { Some(Instant::now()) } else { silent }
+    }
+
+    /// Ends the client's program, and closes its connection in a thread: that may take as long as the user
+    /// likes.
+    fn close(self) {
+        drop(self.held);
+        let (connection, place) = (self.connection, self.place);
+        drop_apart(Closing { _connection: connection, _place: place });
+    }
+
+    fn answer(&self, answer: &Answer, lent: &[std::os::fd::BorrowedFd<'_>]) -> Attended {
+        match self.connection.send(&answer.write(), lent) {
+            Ok(()) => Attended::Served,
+            Err(_) => Attended::Gone,
+        }
+    }
+}
+
+/// Closed in this order: the place is free when the connection is gone.
+struct Closing {
+    _connection: Connection,
+    _place: Place,
+}
+
+/// Outcome of a look at a connection.
+enum Attended {
+    /// There was no request.
+    Nothing,
+    /// A request was answered.
+    Served,
+    /// The connection has ended, or carried something that is no request.
+    Gone,
 }
 
 /// Whether this process may load programs, found out by doing so.
 fn try_to_load() -> Result<(), String> {
     let owner = Owner { job: 0, key: [0; 16], address: std::net::Ipv4Addr::UNSPECIFIED, port: 0 };
-    let hint = "netd takes CAP_BPF and CAP_NET_ADMIN: run it as root, by its service file, or after \
-                `setcap cap_bpf,cap_net_admin+ep tutti`";
+    let hint = "netd takes CAP_BPF and CAP_NET_ADMIN: run it as root or by its service file";
     crate::loaded::load(&owner, [0; 6]).map(drop).map_err(|error| format!("{error}; {hint}"))
 }
 
-/// Answers what a rank has asked; false when it has gone, or says what nobody understands.
-fn attend(clients: &mut [Client], place: usize, options: &Options) -> bool {
-    let mut bytes = [0; MESSAGE_BYTES];
-    let (count, descriptors) = match clients[place].connection.receive(&mut bytes) {
-        Ok(message) => message,
-        Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
-    };
-    let Some(request) = Request::read(&bytes[..count]) else { return false };
+/// Answers what a rank has asked.
+fn attend(
+    clients: &mut [Client],
+    place: usize,
+    options: &Options,
+    own: std::os::fd::BorrowedFd<'_>,
+) -> Attended {
     let holders: Vec<Holder> =
         clients.iter().filter_map(|client| client.held.as_ref()).map(|held| held.0).collect();
     let client = &mut clients[place];
-    let is_beginning = matches!(request, Request::Begin { .. });
-    let done = match request {
+    if client.joining.is_some() {
+        return join(client);
+    }
+    let mut bytes = [0; MESSAGE_BYTES];
+    let (count, descriptors) = match client.connection.receive(&mut bytes) {
+        Ok(message) => message,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            let is_late = client.held.is_none() && client.since.elapsed() >= SILENCE;
+            return if is_late { Attended::Gone } else { Attended::Nothing };
+        }
+        Err(_) => return Attended::Gone,
+    };
+    let Some(request) = Request::read(&bytes[..count]) else {
+        drop_apart(descriptors);
+        return Attended::Gone;
+    };
+    match request {
+        Request::Begin { job, key, address } => {
+            let woken = match wake_port(descriptors, own, address) {
+                Ok(port) => port,
+                Err(why) => return client.answer(&Answer::Refused(why), &[]),
+            };
+            let owner = Owner { job, key, address, port: woken };
+            begin(client, &owner, &holders, options.filters)
+        }
+        // Descriptors are meant with a beginning only.
+        _ if !descriptors.is_empty() => {
+            drop_apart(descriptors);
+            Attended::Gone
+        }
         Request::Status => {
             let text = format!("{} jobs of this host have programs in the kernel", holders.len());
-            Ok(Answer::Granted(0, text))
+            client.answer(&Answer::Granted(0, text), &[])
         }
-        Request::Begin { .. } => begin(client, &request, descriptors, &holders, options.filters),
-        Request::Join { group, rank, peers } => join(client, (group, rank), &peers, options),
-    };
-    let answer = done.unwrap_or_else(Answer::Refused);
-    let is_begun = is_beginning && matches!(answer, Answer::Granted(..));
-    let lent = client.held.as_ref().filter(|_| is_begun).and_then(|(_, loaded)| loaded.lent().ok());
-    client.connection.send(&answer.write(), &lent.unwrap_or_default()).is_ok()
+        Request::Join { group, rank, peers } => match policy::may_join(&peers, &options.allow) {
+            Ok(()) => {
+                let until = Instant::now() + NEIGHBOUR;
+                client.joining = Some(Joining { group: (group, rank), peers, until });
+                join(client)
+            }
+            Err(why) => client.answer(&Answer::Refused(why), &[]),
+        },
+    }
 }
 
-fn begin(
-    client: &mut Client,
-    request: &Request,
+/// The port at which a rank wants to be woken: that of its own socket, not one that it names, so that
+/// nobody has packets sent to the ports of others. The socket has to be one for datagrams in this network
+/// namespace.
+fn wake_port(
     descriptors: Vec<OwnedFd>,
-    holders: &[Holder],
-    as_filter: bool,
-) -> Result<Answer, String> {
-    let &Request::Begin { job, key, address } = request else { unreachable!("only these are begun") };
-    let asks = Holder { job, user: client.user };
-    policy::may_begin(asks, holders)?;
-    // Its own socket, not a port that it names: nobody has packets sent to the ports of others.
-    let socket = descriptors.into_iter().next().ok_or("the rank lends no socket")?;
-    let woken =
-        UdpSocket::from(socket).local_addr().map_err(|error| format!("the rank's socket: {error}"))?;
+    own: std::os::fd::BorrowedFd<'_>,
+    address: std::net::Ipv4Addr,
+) -> Result<u16, String> {
+    let lent = match <[OwnedFd; 1]>::try_from(descriptors) {
+        Ok([lent]) if socket::is_udp_beside(lent.as_fd(), own) => lent,
+        Ok(other) => {
+            drop_apart(other);
+            return Err("the rank lends no socket for datagrams of this host".into());
+        }
+        Err(others) => {
+            drop_apart(others);
+            return Err("the rank lends no socket, or several".into());
+        }
+    };
+    // Such a socket is closed at once.
+    let woken = UdpSocket::from(lent).local_addr().map_err(|error| format!("the rank's socket: {error}"))?;
     if woken.ip() != address {
         return Err(format!("the rank's socket is at {}, not at {address}", woken.ip()));
     }
-    let loaded = Loaded::new(&Owner { job, key, address, port: woken.port() }, as_filter)?;
-    loaded.lent()?;
-    client.held = Some((asks, loaded));
-    Ok(Answer::Granted(0, String::new()))
+    Ok(woken.port())
 }
 
-fn join(
-    client: &mut Client,
-    group: (u32, u32),
-    peers: &[(u32, std::net::Ipv4Addr)],
-    options: &Options,
-) -> Result<Answer, String> {
-    policy::may_join(peers, &options.allow)?;
-    let (_, loaded) = client.held.as_mut().ok_or("there is no program yet")?;
-    Ok(Answer::Granted(loaded.join(group, peers)?, String::new()))
+fn begin(client: &mut Client, owner: &Owner, holders: &[Holder], as_filter: bool) -> Attended {
+    let asks = Holder { job: owner.job, user: client.place.user };
+    let loaded = match client.held {
+        Some(_) => Err("this connection has a program already".to_string()),
+        None => policy::may_begin(asks, holders).and_then(|()| Loaded::new(owner, as_filter)),
+    };
+    let attended = match &loaded {
+        Ok(loaded) => match loaded.lent() {
+            Ok(lent) => client.answer(&Answer::Granted(0, String::new()), &lent),
+            Err(why) => return client.answer(&Answer::Refused(why), &[]),
+        },
+        Err(why) => return client.answer(&Answer::Refused(why.clone()), &[]),
+    };
+    client.held = loaded.ok().map(|loaded| (asks, loaded));
+    attended
+}
+
+/// Goes on with a group; its rank is answered when that is decided.
+fn join(client: &mut Client) -> Attended {
+    let Some(joining) = client.joining.take() else { return Attended::Nothing };
+    let is_late = Instant::now() >= joining.until;
+    let joined = match client.held.as_mut() {
+        Some((_, loaded)) => loaded.join(joining.group, &joining.peers, is_late),
+        None => Err("there is no program yet".to_string()),
+    };
+    match joined {
+        Ok(None) => {
+            client.joining = Some(joining);
+            Attended::Nothing
+        }
+        Ok(Some(slot)) => client.answer(&Answer::Granted(slot, String::new()), &[]),
+        Err(why) => client.answer(&Answer::Refused(why), &[]),
+    }
 }

@@ -37,6 +37,9 @@ enum {
 	OPERANDS = 16,
 	// Looks at the lock of a record; a packet that does not get it is lost, and asked for again.
 	LOOKS = 1024,
+	// Questions that may follow from one packet, each from the one before. Rules may make two hosts ask each
+	// other: without an end that would go on for ever.
+	HOPS = 64,
 	FRAME = 42,
 	HEADER = 48,
 	DATA = FRAME + HEADER,
@@ -139,6 +142,7 @@ struct work {
 	u32 bytes;     // of a block
 	u32 payload;   // bytes behind the header now
 	u32 held;      // the area they are of, and one more; 0: of none
+	u32 hops;      // questions that may follow from it
 };
 
 static __always_inline void count(u32 what)
@@ -321,7 +325,7 @@ __noinline int combine(struct work *work, u32 operator, u32 a, u32 b, u32 c)
 }
 
 static __always_inline void address(struct frame *frame, const u8 *from_mac, u32 from, const u8 *mac, u32 to, u16 port,
-				    u32 payload)
+				    u32 payload, u8 hops)
 {
 	u16 *words = (u16 *)&frame->version;
 	u32 sum = 0;
@@ -334,7 +338,7 @@ static __always_inline void address(struct frame *frame, const u8 *from_mac, u32
 	frame->total = bpf_htons(20 + 8 + HEADER + payload);
 	frame->id = 0;
 	frame->fragment = bpf_htons(0x4000);
-	frame->hops = 64;
+	frame->hops = hops;
 	frame->kind = 17;
 	frame->sum = 0;
 	frame->source = from;
@@ -383,7 +387,8 @@ __noinline int emit(struct __sk_buff *skb, struct work *work, struct header *hea
 	header->to = peer->rank;
 	if (!seal(skb, header, size, &header->tag))
 		return 0;
-	address(&frame, job->mac, job->address, peer->mac, peer->address, bpf_htons(PORT), size);
+	address(&frame, job->mac, job->address, peer->mac, peer->address, bpf_htons(PORT), size,
+		header->purpose == ASK ? work->hops : HOPS);
 	if (bpf_skb_store_bytes(skb, 0, frame.to, FRAME, 0) || bpf_skb_store_bytes(skb, FRAME, header, HEADER, 0))
 		return 0;
 	header->to = header->from;
@@ -527,8 +532,10 @@ static __always_inline void answer(struct __sk_buff *skb, struct work *work, str
 	if (!event)
 		return;
 	count(TAKEN);
-	header->index = event->rule;
-	emit(skb, work, header, event->peer, 0);
+	if (work->hops) {
+		header->index = event->rule;
+		emit(skb, work, header, event->peer, 0);
+	}
 	reassure(skb, work, header, rule);
 }
 
@@ -552,7 +559,7 @@ static __always_inline int wake(struct __sk_buff *skb, struct work *work)
 	if (!job || !peer)
 		return TC_ACT_SHOT;
 	// As from somebody else: what a host gets from its own address it takes for forged.
-	address(&frame, peer->mac, peer->address, job->mac, job->address, job->wake_port, work->payload);
+	address(&frame, peer->mac, peer->address, job->mac, job->address, job->wake_port, work->payload, HOPS);
 	return bpf_skb_store_bytes(skb, 0, frame.to, FRAME, 0) ? TC_ACT_SHOT : TC_ACT_OK;
 }
 
@@ -627,6 +634,9 @@ static __always_inline int run(struct __sk_buff *skb, int is_egress)
 
 		if (header.data || rule->action != EMIT || !peer || !peer->is_used || peer->rank != header.from)
 			goto malformed;
+		// A question carries how many may follow from it where other packets carry what IP wants there.
+		work.hops = frame.hops < HOPS ? frame.hops : HOPS;
+		work.hops = work.hops ? work.hops - 1 : 0;
 		if (lock(record)) {
 			answer(skb, &work, &header, record, rule, number);
 			__sync_lock_test_and_set(&record->lock, 0);

@@ -1,10 +1,16 @@
-//! What a job and `tutti netd` say to each other: one connection a rank, by a local socket whose name belongs
-//! to the network namespace. The kernel tells netd the user; a job is over when its connection closes.
+//! What a job and `tutti netd` say to each other: one connection a rank, by a local socket of the network
+//! namespace. The kernel tells netd the user; a job is over when its connection closes.
+//!
+//! netd decides the results of collectives, so a rank asks only one that an administrator has started. Its
+//! socket lies in [`DIRECTORY`], which root makes, and root or the owner of that directory has to listen
+//! there.
 
 use std::net::Ipv4Addr;
 
-/// Name of netd's socket, in the abstract name space.
-pub const NAME: &[u8] = b"tutti-netd-2";
+/// Directory of netd's socket.
+pub const DIRECTORY: &str = "/run/tutti-netd";
+/// Name of netd's socket there; the number is that of the protocol.
+pub const NAME: &[u8] = b"netd-3";
 /// Longest request or answer.
 pub const MESSAGE_BYTES: usize = 4096;
 /// Tables that are handed out, in this order: rules, events, records, areas, counters. Behind them come the

@@ -10,10 +10,12 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use tutti_coll::lower::{AREAS, CHANNELS, EVENTS, Packet, Program, RULES};
+use tutti_sys::bpf::TableShape;
 use tutti_sys::local_socket::Connection;
 use tutti_sys::memory::Mapping;
 use tutti_sys::{event, socket};
@@ -21,8 +23,8 @@ use tutti_transport::adaptive::tag::Key;
 
 use crate::desk::{self, Answer, DESCRIPTORS, MESSAGE_BYTES, Request, TABLES};
 use crate::layout::{
-    AREA_BYTES, AREA_ENTRIES, COUNTERS, EVENT_ENTRIES, Entry, PORT, PROGRAMS, RECORD_ENTRIES, RECORD_STRIDE,
-    RULE_ENTRIES, TooManyPeers, entries,
+    AREA_BYTES, AREA_ENTRIES, COUNTERS, EVENT_ENTRIES, Entry, PORT, PROGRAMS, RECORD_BYTES, RECORD_ENTRIES,
+    RECORD_STRIDE, RULE_ENTRIES, TooManyPeers, entries,
 };
 use crate::packet::{self, Line};
 
@@ -98,8 +100,10 @@ pub fn status() -> Result<String, String> {
 }
 
 fn connect() -> Result<Connection, String> {
-    Connection::connect(desk::NAME).map_err(|error| match error.kind() {
+    let connected = Connection::connect_service(Path::new(desk::DIRECTORY), desk::NAME);
+    connected.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => "no `tutti netd` runs on this host".to_string(),
+        io::ErrorKind::PermissionDenied => format!("no `tutti netd` of an administrator runs here: {error}"),
         _ => format!("`tutti netd` cannot be reached: {error}"),
     })
 }
@@ -147,15 +151,13 @@ impl Seat {
             (Answer::Refused(text), _) => return Err(text),
         };
         let attachments = descriptors.split_off(TABLES);
-        let map = |table: usize, bytes: usize| {
-            Mapping::beginning(descriptors[table].as_fd(), bytes.next_multiple_of(4096)).map_err(told)
-        };
+        let map = |table: usize| map_table(descriptors[table].as_fd(), TABLE_SHAPES[table]);
         Ok(Seat {
-            rules: map(0, RULE_ENTRIES * size_of::<Entry>())?,
-            events: map(1, EVENT_ENTRIES * size_of::<Entry>())?,
-            records: map(2, RECORD_ENTRIES * RECORD_STRIDE)?,
-            areas: map(3, AREA_ENTRIES * AREA_BYTES)?,
-            counters: map(4, COUNTERS * size_of::<u64>())?,
+            rules: map(0)?,
+            events: map(1)?,
+            records: map(2)?,
+            areas: map(3)?,
+            counters: map(4)?,
             netd,
             patience,
             socket,
@@ -279,6 +281,26 @@ impl Seat {
     }
 }
 
+/// Tables in the order in which they are handed out.
+const TABLE_SHAPES: [TableShape; TABLES] = [
+    TableShape { entry_bytes: size_of::<Entry>(), entries: RULE_ENTRIES },
+    TableShape { entry_bytes: size_of::<Entry>(), entries: EVENT_ENTRIES },
+    TableShape { entry_bytes: RECORD_BYTES, entries: RECORD_ENTRIES },
+    TableShape { entry_bytes: AREA_BYTES, entries: AREA_ENTRIES },
+    TableShape { entry_bytes: size_of::<u64>(), entries: COUNTERS },
+];
+
+/// Maps a table of the kernel's program. Anything else is refused: memory that its owner can truncate would
+/// end this process (SIGBUS).
+fn map_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<Mapping, String> {
+    if TableShape::read(fd) != Some(expected) {
+        return Err("`tutti netd` hands out what is no table of its program".into());
+    }
+    let bytes = expected.entry_bytes.next_multiple_of(8) * expected.entries;
+    Mapping::beginning(fd, bytes.next_multiple_of(4096))
+        .map_err(|error| format!("the kernel's tables: {error}"))
+}
+
 /// Writes entries of a table.
 fn fill(table: &Mapping, first: usize, entries: &[Entry]) {
     assert!((first + entries.len()) * size_of::<Entry>() <= table.bytes());
@@ -286,5 +308,18 @@ fn fill(table: &Mapping, first: usize, entries: &[Entry]) {
         // SAFETY: within the mapping, as was just checked, and aligned.
         let word = unsafe { table.base().cast::<AtomicU64>().add(first + place).as_ref() };
         word.store(u64::from_le_bytes(*entry), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_another_process_is_no_table() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        for shape in TABLE_SHAPES {
+            assert!(map_table(file.as_fd(), shape).unwrap_err().contains("no table"));
+        }
     }
 }

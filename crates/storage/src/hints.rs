@@ -107,7 +107,7 @@ impl Hints {
     /// What holds before a program says anything: the hints of the file that the environment names, if it can
     /// be read.
     pub fn of_environment() -> Hints {
-        let text = std::env::var_os(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
+        let text = tutti_sys::user::variable(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
         let text = text.unwrap_or_default();
         let pairs: BTreeMap<&str, &str> = parse(&text).collect();
         Hints::default().with(|key| pairs.get(key).copied())
@@ -184,7 +184,7 @@ impl Hints {
 
 /// The hints of the environment's file that change nothing, and why.
 pub fn ignored_of_environment() -> Vec<(String, &'static str)> {
-    let text = std::env::var_os(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
+    let text = tutti_sys::user::variable(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
     ignored(&text.unwrap_or_default())
 }
 

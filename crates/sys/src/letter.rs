@@ -183,11 +183,11 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
     use crate::event;
-    use crate::local_socket::Listener;
+    use crate::local_socket::{Carries, Listener};
 
     fn pair(what: &str) -> (Connection, Connection) {
-        let name = format!("tutti-letter-{what}-{}", std::process::id()).into_bytes();
-        let listener = Listener::bind(&name).unwrap();
+        let name = format!("letter-{what}-{}", std::process::id()).into_bytes();
+        let listener = Listener::bind(&name, Carries::Descriptors).unwrap();
         let near = Connection::connect(&name).unwrap();
         (near, listener.accept().unwrap().unwrap())
     }

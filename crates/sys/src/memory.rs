@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::ptr::NonNull;
 
-use crate::{refusal, this_process};
+use crate::{refusal, this_process, user};
 
 /// Creates an anonymous shared memory object of `bytes`, all zero, without pages until touched.
 ///
@@ -53,7 +53,7 @@ fn is_refused(error: &io::Error) -> bool {
 }
 
 fn stand_in(bytes: u64, used: u64, refused: &io::Error) -> io::Result<OwnedFd> {
-    let own = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    let own = user::variable("TMPDIR").filter(|folder| !folder.is_empty()).map(OsString::from);
     let folders = STAND_IN_FOLDERS.map(OsString::from).into_iter();
     // The second, after /dev/shm.
     let folders: Vec<OsString> = folders.clone().take(1).chain(own).chain(folders.skip(1)).collect();

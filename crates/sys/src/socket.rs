@@ -158,6 +158,29 @@ pub fn omit_checksums(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns true if `other` is a socket for datagrams over IPv4 (UDP) in the network namespace of `own`.
+/// Before Linux 5.14 the system does not say, and no socket is one.
+pub fn is_udp_beside(other: BorrowedFd<'_>, own: BorrowedFd<'_>) -> bool {
+    /// SO_NETNS_COOKIE: a number of the network namespace, never used twice.
+    const NETWORK: libc::c_int = 71;
+    let network = option(other, NETWORK, 0u64);
+    let is = |name, value: libc::c_int| option(other, name, 0) == Some(value);
+    is(libc::SO_DOMAIN, libc::AF_INET)
+        && is(libc::SO_TYPE, libc::SOCK_DGRAM)
+        && is(libc::SO_PROTOCOL, libc::IPPROTO_UDP)
+        && network.is_some()
+        && network == option(own, NETWORK, 0u64)
+}
+
+/// An option of a socket; `None` if it has none of that name and size.
+fn option<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, mut value: T) -> Option<T> {
+    let mut size = size_of::<T>() as libc::socklen_t;
+    let room = std::ptr::from_mut(&mut value).cast();
+    // SAFETY: the value is writable for its size, and a plain number for the options asked for here.
+    let told = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, room, &mut size) };
+    (told == 0 && size as usize == size_of::<T>()).then_some(value)
+}
+
 /// Binds to a port: any, or one of the range, of which no two processes try the same one first.
 fn on_a_port<S>(
     interface: IpAddr,

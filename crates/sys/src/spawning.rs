@@ -8,7 +8,7 @@ use std::io;
 
 use crate::kept;
 use crate::letter::{self, Fields};
-use crate::local_socket::{self, Connection};
+use crate::local_socket::Connection;
 
 /// Environment variable: the port at which the processes that started this one wait for it.
 pub const ENV_PARENT: &str = "TUTTI_PARENT_PORT";
@@ -56,7 +56,7 @@ pub struct Program {
 
 /// Where the daemon of host `host` of a job listens.
 pub fn name(job_id: u64, host: u32) -> Vec<u8> {
-    format!("tutti-mpirun-{job_id:016x}-{host}").into_bytes()
+    format!("mpirun-{job_id:016x}-{host}").into_bytes()
 }
 
 /// Tells the daemon that an order follows, for whose job it will have to answer.
@@ -65,9 +65,6 @@ pub fn name(job_id: u64, host: u32) -> Vec<u8> {
 /// What the system reports: there is no such daemon; PermissionDenied when it is another user's.
 pub fn call(job_id: u64, host: u32, new_job_id: u64) -> io::Result<Connection> {
     let connection = Connection::connect(&name(job_id, host))?;
-    if connection.peer()?.uid != local_socket::own_user() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
     connection.send(&new_job_id.to_le_bytes(), &[])?;
     Ok(connection)
 }
@@ -103,9 +100,6 @@ pub fn ask_for_checkpoint(job_id: u64, host: u32, stops: bool) -> io::Result<()>
     // The socket is nothing that the checkpoint could keep.
     let _critical = kept::Critical::enter();
     let connection = Connection::connect(&name(job_id, host))?;
-    if connection.peer()?.uid != local_socket::own_user() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
     connection.send(CHECKPOINT[usize::from(stops)], &[])
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use tutti_base::machines::Processors;
 
-use crate::{cpu, memory, process};
+use crate::{cpu, memory, process, remap};
 
 /// The number from which on the descriptors of objects that one writes to are placed: beyond those that a
 /// program gets for its own files, so that one which it has closed by mistake is missed, and not taken for a
@@ -41,6 +41,21 @@ pub fn adopt_descriptor(fd: i32) -> io::Result<OwnedFd> {
     // SAFETY: fd is open, as the copy shows, and is only borrowed for this call.
     memory::set_inheritable(unsafe { BorrowedFd::borrow_raw(fd) }, true)?;
     Ok(out_of_the_way(owned))
+}
+
+/// Sets whether programs that this process starts get the descriptor `number`, if it is one of `object`: the
+/// program may have closed it, and opened a file of its own with that number.
+pub fn set_inheritance(number: i32, object: BorrowedFd<'_>, inherits: bool) {
+    if number < 0 {
+        return;
+    }
+    // SAFETY: borrowed for these calls only; a number that is no open descriptor is reported by fstat.
+    let inherited = unsafe { BorrowedFd::borrow_raw(number) };
+    let identities = (remap::identity(inherited), remap::identity(object));
+    if matches!(identities, (Ok(one), Ok(other)) if one == other) {
+        // What is refused leaves the descriptor as it was.
+        let _ = memory::set_inheritable(inherited, inherits);
+    }
 }
 
 /// Closes an inherited descriptor that nobody else uses.

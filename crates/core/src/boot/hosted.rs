@@ -10,7 +10,7 @@ use tutti_base::config::Config;
 use tutti_base::{Machines, Result, WorldRank};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::job::{Job, Plan, Secret, TEXTS_END};
-use tutti_sys::{event, files, interface, process};
+use tutti_sys::{event, files, interface, process, user};
 use tutti_topo::Machine;
 
 use super::guardian;
@@ -178,7 +178,7 @@ const MODEL_BYTES: u64 = 1 << 20;
 fn texts(config: &Config, machine: Option<&Machine>, with_model: bool) -> Vec<u8> {
     let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
     let host = process::host_name();
-    let path = config.model_path(&host, cpu::usable_processors(), |name| std::env::var(name).ok());
+    let path = config.model_path(&host, cpu::usable_processors(), user::variable);
     let model = path.filter(|_| with_model).and_then(|path| files::read(Path::new(&path), MODEL_BYTES).ok());
     if let Some(model) = model {
         texts.push(TEXTS_END);

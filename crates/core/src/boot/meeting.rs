@@ -1,9 +1,10 @@
 //! The ranks of a host find each other where no launcher of ours has brought them together: the first of them makes the job
 //! object and gives it to the others, over a socket whose name all derive from what the starter calls the job.
 //!
-//! Whoever is killed in between, nothing is left: the name is abstract, the object has no name. Anybody may connect or have
-//! taken the name, so both sides ask the kernel for the other's user. All ranks of the host wait for all: only then is known
-//! where each may run, which all must see alike when they choose algorithms.
+//! The socket is one of this user ([`tutti_sys::local_socket`]); the object has no name. Ranks in
+//! containers that each have their own /tmp do not find such a socket. For them the first rank listens
+//! under an abstract name too, once ranks have been missing for [`APART`]. All ranks of the host wait for
+//! all: only then is known where each may run, which all must see alike when they choose algorithms.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::cpu::ProcessorSet;
 use tutti_sys::event::{Interest, Poller};
-use tutti_sys::local_socket::{self, Connection, DESCRIPTORS, Listener};
+use tutti_sys::local_socket::{Carries, Connection, DESCRIPTORS, Foreign, Listener};
 
 /// First bytes of a greeting: the version of all that follows.
 const MAGIC: [u8; 8] = *b"tutti\0\0\x02";
@@ -23,6 +24,9 @@ const GREETING_BYTES: usize = 16 << 10;
 /// Pauses between attempts to connect while nobody listens yet.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 const TOKEN_LISTENER: u64 = u64::MAX;
+const TOKEN_APART: u64 = u64::MAX - 1;
+/// Ranks that are missing for so long may see other directories than the first one.
+const APART: Duration = Duration::from_millis(300);
 
 /// What a rank says to the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +77,9 @@ pub enum MeetingError {
 
 impl From<io::Error> for MeetingError {
     fn from(error: io::Error) -> MeetingError {
+        if let Some(Foreign(user)) = error.get_ref().and_then(|cause| cause.downcast_ref()) {
+            return MeetingError::Foreign(*user);
+        }
         match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
                 MeetingError::Ended(None)
@@ -115,7 +122,7 @@ type Result<T> = std::result::Result<T, MeetingError>;
 pub fn name(job: &str, host: u32) -> Vec<u8> {
     let mut hasher = DefaultHasher::new();
     job.hash(&mut hasher);
-    format!("tutti-{}-{:016x}-{host}", local_socket::own_user(), hasher.finish()).into_bytes()
+    format!("job-{:016x}-{host}", hasher.finish()).into_bytes()
 }
 
 /// Waits for the `expected` ranks, in any order; returns them in theirs.
@@ -124,7 +131,8 @@ pub fn name(job: &str, host: u32) -> Vec<u8> {
 /// Who did not come, or what else went wrong.
 pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Vec<Guest>> {
     let mut host = Host {
-        listener: Listener::bind(name)?,
+        listener: Listener::bind(name, Carries::Bytes)?,
+        apart: None,
         poller: Poller::new()?,
         silent: HashMap::new(),
         guests: HashMap::new(),
@@ -132,17 +140,22 @@ pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Ve
     };
     host.poller.add(host.listener.as_fd(), TOKEN_LISTENER, Interest::Read)?;
     let start = Instant::now();
-    let mut events = Vec::new();
+    let (mut events, mut is_apart) = (Vec::new(), false);
     while host.guests.len() < expected.len() {
         let left = limit.saturating_sub(start.elapsed());
         if left.is_zero() {
             let missing = expected.iter().copied().filter(|rank| !host.guests.contains_key(rank));
             return Err(MeetingError::Missing(missing.collect()));
         }
-        host.poller.wait(Some(left), &mut events)?;
+        let next = if is_apart { left } else { left.min(APART.saturating_sub(start.elapsed())) };
+        host.poller.wait(Some(next), &mut events)?;
+        if !is_apart && start.elapsed() >= APART {
+            is_apart = true;
+            host.listen_apart(name)?;
+        }
         for event in events.drain(..) {
             match event.token {
-                TOKEN_LISTENER => host.let_in()?,
+                TOKEN_LISTENER | TOKEN_APART => host.let_in()?,
                 token => host.hear(token, expected)?,
             }
         }
@@ -152,6 +165,8 @@ pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Ve
 
 struct Host {
     listener: Listener,
+    /// For ranks that do not see this rank's directories.
+    apart: Option<Listener>,
     poller: Poller,
     /// Who is connected and has said nothing yet.
     silent: HashMap<u64, Connection>,
@@ -160,12 +175,27 @@ struct Host {
 }
 
 impl Host {
-    fn let_in(&mut self) -> Result<()> {
-        while let Some(connection) = self.listener.accept()? {
-            // Anybody can knock: it is not answered.
-            if connection.peer()?.uid != local_socket::own_user() {
-                continue;
+    /// Listens under an abstract name too. Where that is taken, or this rank does so already, nothing
+    /// changes.
+    fn listen_apart(&mut self, name: &[u8]) -> Result<()> {
+        if let Ok(listener) = Listener::bind_abstract(name, Carries::Bytes) {
+            self.poller.add(listener.as_fd(), TOKEN_APART, Interest::Read)?;
+            self.apart = Some(listener);
+        }
+        Ok(())
+    }
+
+    fn next_connection(&self) -> Result<Option<Connection>> {
+        for listener in std::iter::once(&self.listener).chain(&self.apart) {
+            if let Some(connection) = listener.accept()? {
+                return Ok(Some(connection));
             }
+        }
+        Ok(None)
+    }
+
+    fn let_in(&mut self) -> Result<()> {
+        while let Some(connection) = self.next_connection()? {
             self.poller.add(connection.as_fd(), self.next_token, Interest::Read)?;
             self.silent.insert(self.next_token, connection);
             self.next_token += 1;
@@ -229,10 +259,6 @@ impl Guest {
 /// That it is not there in time, or what else went wrong.
 pub fn visit(name: &[u8], greeting: &Greeting, limit: Duration) -> Result<Gift> {
     let connection = connect(name, limit)?;
-    let user = connection.peer()?.uid;
-    if user != local_socket::own_user() {
-        return Err(MeetingError::Foreign(user));
-    }
     connection.send(&greeting.encode(), &[])?;
     // The first rank gives up earlier: it knows who is missing, and its end is noticed.
     let limit = limit * 2;
@@ -256,13 +282,18 @@ fn connect(name: &[u8], limit: Duration) -> Result<Connection> {
     let start = Instant::now();
     let mut pause = PAUSES[0];
     loop {
-        match Connection::connect(name) {
-            Err(error)
-                if [io::ErrorKind::ConnectionRefused, io::ErrorKind::WouldBlock].contains(&error.kind()) => {}
+        // Another user who has taken the name keeps nobody from waiting for the first rank.
+        let passing =
+            [io::ErrorKind::ConnectionRefused, io::ErrorKind::WouldBlock, io::ErrorKind::PermissionDenied];
+        let error = match Connection::connect(name) {
+            Err(error) if passing.contains(&error.kind()) => error,
             other => return Ok(other?),
-        }
+        };
         if start.elapsed() >= limit {
-            return Err(MeetingError::NoHost);
+            return Err(match MeetingError::from(error) {
+                foreign @ MeetingError::Foreign(_) => foreign,
+                _ => MeetingError::NoHost,
+            });
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(PAUSES[1]);
@@ -333,6 +364,21 @@ mod tests {
     }
 
     #[test]
+    fn ranks_that_see_other_directories_are_let_in_later() {
+        let name = test_name("apart");
+        // In the place of the first rank's socket, which this rank does not see.
+        let apart = std::thread::scope(|scope| {
+            let host = scope.spawn(|| await_guests(&name, &[1], LIMIT).map(|guests| guests.len()));
+            std::thread::sleep(APART * 2);
+            let taken =
+                Listener::bind_abstract(&name, Carries::Bytes).map(drop).map_err(|error| error.kind());
+            connect(&name, LIMIT).unwrap().send(&greeting(1).encode(), &[]).unwrap();
+            (taken, host.join().unwrap().unwrap())
+        });
+        assert_eq!(apart, (Err(io::ErrorKind::AddrInUse), 1));
+    }
+
+    #[test]
     fn who_does_not_come_is_named() {
         let name = test_name("missing");
         let short = Duration::from_millis(30);
@@ -371,7 +417,7 @@ mod tests {
         };
         check(b"hello");
         check(&greeting(9).encode());
-        let _first = Listener::bind(&name).unwrap();
+        let _first = Listener::bind(&name, Carries::Bytes).unwrap();
         assert!(matches!(await_guests(&name, &[1], LIMIT), Err(MeetingError::Taken)));
     }
 

@@ -235,10 +235,13 @@ fn seat(
     let header = process.job.header();
     let address: Ipv4Addr =
         header.interface().parse().map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
-    let tag = Key::new(&header.secret.0, Use::Derived).tag(&[b"netd"]);
+    let derived = Key::new(&header.secret.0, Use::Derived);
+    let tag = derived.tag(&[b"netd"]);
+    // Nobody else knows it, so nobody takes it first.
+    let [a, b, c, d, ..] = derived.tag(&[b"netd number"]);
+    let number = u32::from_le_bytes([a, b, c, d]);
     let mut kernel = process.kernel.borrow_mut(held);
-    let seat =
-        kernel.seat(|| Seat::take(header.world_id() as u32, tag, address, patience(&process.config)))?;
+    let seat = kernel.seat(|| Seat::take(number, tag, address, patience(&process.config)))?;
     Ok((seat, address))
 }
 

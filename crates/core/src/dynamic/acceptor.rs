@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use tutti_sys::letter::{self, Partial};
-use tutti_sys::local_socket::{self, Connection};
+use tutti_sys::local_socket::Connection;
 
 use super::line::{FarLine, Line, Proving};
 
@@ -43,11 +43,9 @@ impl Acceptor {
         Acceptor { key, secret, strangers: VecDeque::new(), proved: VecDeque::new() }
     }
 
-    /// Somebody of this host has come. Other users are sent away.
+    /// Adds a connection of this user on this host.
     pub(super) fn near(&mut self, connection: Connection) {
-        if connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user()) {
-            self.add(Stranger::Near(connection, Partial::default()));
-        }
+        self.add(Stranger::Near(connection, Partial::default()));
     }
 
     /// Somebody has come over the network.

@@ -22,7 +22,7 @@
 //! (`dynamic::meeting`): two groups, each with a root, and a socket between the roots. The side that
 //! accepts builds a *bridge*, a job object of nothing but rings between any two members; both sides get
 //! each other's job objects too, in which the doorbells are, so that a process sleeps in one place whoever
-//! may wake it, and learns of the other's end. Descriptors and roots' words go over abstract sockets of one
+//! may wake it, and learns of the other's end. Descriptors and roots' words go over local sockets of one
 //! user (`local_socket`, `letter`), in a thread of their own (`background`), so that the process goes on
 //! communicating. A process of another job has a number beyond the ranks of the own world; between
 //! processes its `Name` travels (job, rank). Groups, matching, requests, contexts and collectives do not

@@ -1,7 +1,8 @@
 //! Published names (MPI-5 section 11.9.3): who has published one says the port to whoever asks, as long as it lives.
 //!
-//! A name is a socket with an abstract name, made of the user and of a hash of the service. So all jobs of a user on a host see it,
-//! no file is needed, and it is gone with its process, however that ends. Nobody else is believed or answered.
+//! A name is a local socket whose name is a hash of the service. So all jobs of a user on a host see it,
+//! and it is gone with its process, however that ends. Sockets of other users are neither asked nor
+//! answered ([`tutti_sys::local_socket`]).
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::letter::{self, Fields};
-use tutti_sys::local_socket::{self, Connection, Listener};
+use tutti_sys::local_socket::{Carries, Connection, Listener};
 use tutti_sys::own_thread;
 
 use super::background::wait_for;
@@ -28,7 +29,7 @@ pub struct Service {
 impl Service {
     fn publish(name: &[u8], port: &[u8]) -> io::Result<Service> {
         let socket = socket_name(name);
-        let listener = Listener::bind(&socket)?;
+        let listener = Listener::bind(&socket, Carries::Bytes)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let mut answer = Vec::new();
         letter::put(&mut answer, name);
@@ -37,8 +38,7 @@ impl Service {
         let started = own_thread::spawn("tutti-service", move || {
             while !stop.load(Ordering::Acquire) {
                 match listener.accept() {
-                    Ok(Some(caller)) if is_own(&caller) => drop(letter::send(&caller, &answer, &[])),
-                    Ok(Some(_)) => {}
+                    Ok(Some(caller)) => drop(letter::send(&caller, &answer, &[])),
                     Ok(None) => ports::wait_at(&listener),
                     Err(_) => return,
                 }
@@ -58,23 +58,16 @@ impl Drop for Service {
     }
 }
 
-fn is_own(connection: &Connection) -> bool {
-    connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user())
-}
-
 fn socket_name(service: &[u8]) -> Vec<u8> {
     let mix = |hash: u128, byte: &u8| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
     };
     let hash = service.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, mix);
-    format!("tutti-service-{}-{hash:032x}", local_socket::own_user()).into_bytes()
+    format!("service-{hash:032x}").into_bytes()
 }
 
 fn ask(service: &[u8]) -> io::Result<Vec<u8>> {
     let connection = ports::connect_to(&socket_name(service))?;
-    if !is_own(&connection) {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
     let answer = letter::receive(&connection)?.bytes;
     let mut fields = Fields::of(&answer);
     let is_meant = fields.field() == Some(service);

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use tutti_checkpoint::call::{self, Answer, Call};
 use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::letter;
-use tutti_sys::local_socket::{Connection, Listener};
+use tutti_sys::local_socket::{Carries, Connection, Listener};
 use tutti_sys::process;
 
 /// Who has said nothing yet may be so many.
@@ -28,16 +28,24 @@ pub(super) struct Calls {
 impl Calls {
     /// Takes calls from now on, of which the poller tells by `token`.
     pub(super) fn listen(&mut self, poller: &Poller, token: u64) {
-        let Ok(listener) = Listener::bind(&call::name(process::parent())) else { return };
-        if poller.add(listener.as_fd(), token, Interest::Read).is_ok() {
-            (self.listener, self.token) = (Some(listener), token);
+        let pid = process::parent();
+        let bound = Listener::bind(&call::name(pid), Carries::Bytes);
+        let watched = bound.and_then(|listener| {
+            poller.add(listener.as_fd(), token, Interest::Read)?;
+            Ok(listener)
+        });
+        match watched {
+            Ok(listener) => (self.listener, self.token) = (Some(listener), token),
+            Err(error) => {
+                eprintln!("mpirun: `tutti checkpoint {pid}` will not reach this job: {error}");
+            }
         }
     }
 
     /// What was asked for meanwhile, by whom.
     pub(super) fn heard(&mut self, poller: &Poller) -> Vec<(Call, Connection)> {
         while let Some(Ok(Some(connection))) = self.listener.as_ref().map(Listener::accept) {
-            let is_welcome = self.silent.len() < MOST_SILENT && call::is_own(&connection);
+            let is_welcome = self.silent.len() < MOST_SILENT;
             if is_welcome && poller.add(connection.as_fd(), self.token, Interest::Read).is_ok() {
                 self.silent.push(connection);
             }

@@ -32,7 +32,8 @@ pub fn prepare(
     launcher: PathBuf,
 ) -> Result<JobPlan, Refusal> {
     let folder = Directory::new(Path::new(directory));
-    let manifest = choose(&folder, set)?;
+    let allows_others = request.checkpoints.allows_others;
+    let manifest = choose(&folder, set, allows_others)?;
     let fits = check_machine(&folder, manifest.set, &manifest.machine, &capture::machine());
     fits.map_err(|reason| Refusal { status: STATUS_DAMAGED, reason })?;
     let mut info: JobInfo = postcard::from_bytes(&manifest.job)
@@ -47,6 +48,7 @@ pub fn prepare(
         directory: directory.clone().into_vec(),
         set: manifest.set,
         files: request.checkpoints.files,
+        allows_others,
     });
     let placement =
         placement_of(&info).ok_or_else(|| usage("the job of the checkpoint is none".to_string()))?;
@@ -79,15 +81,16 @@ fn check_machine(folder: &Directory, set: u64, there: &str, here: &str) -> Resul
 }
 
 /// The set that is asked for, or the newest that is whole.
-fn choose(folder: &Directory, set: Option<u64>) -> Result<Manifest, Refusal> {
+fn choose(folder: &Directory, set: Option<u64>, allows_others: bool) -> Result<Manifest, Refusal> {
     let refused = |reason: String| Refusal { status: STATUS_DAMAGED, reason };
+    let read = |set| folder.manifest_to_restart(set, allows_others);
     if let Some(set) = set {
-        return folder.manifest(set).map_err(|error| refused(format!("no checkpoint {set}: {error}")));
+        return read(set).map_err(|error| refused(format!("no checkpoint {set}: {error}")));
     }
     let numbers = folder.numbers().map_err(|error| refused(format!("no checkpoint: {error}")))?;
     let mut last = None;
     for number in numbers {
-        match folder.manifest(number) {
+        match read(number) {
             Ok(manifest) => {
                 if let Some(error) = last {
                     eprintln!("mpirun: {error}; going back to checkpoint {number}");

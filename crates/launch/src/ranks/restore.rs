@@ -75,7 +75,7 @@ struct Set {
 impl Set {
     fn open(restart: &Restart) -> io::Result<Set> {
         let folder = Directory::new(Path::new(OsStr::from_bytes(&restart.directory)));
-        let manifest = folder.manifest(restart.set)?;
+        let manifest = folder.manifest_to_restart(restart.set, restart.allows_others)?;
         Ok(Set { folder, number: restart.set, manifest, files: restart.files })
     }
 

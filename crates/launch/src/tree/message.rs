@@ -99,6 +99,8 @@ pub struct Restart {
     pub set: u64,
     /// What becomes of files that have grown since.
     pub files: RestartFiles,
+    /// Whether other users may have written the set.
+    pub allows_others: bool,
 }
 
 impl JobInfo {

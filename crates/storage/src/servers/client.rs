@@ -193,26 +193,30 @@ impl Client {
             return Err(gone(server, &"it is no io-server"));
         };
         let key = &self.mount.key;
-        if !key.verifies(End::Server, &nonce, &other, &proof) {
+        if !key.verifies(End::Server, (&nonce, &other), &local, &proof) {
             let why = gone(server, &"it does not know the key of the mount").to_string();
             return Err(Error::new(ErrorClass::Access, why));
         }
-        let proof = key.proof(End::Client, &nonce, &other);
+        let proof = key.proof(End::Client, &nonce, &other, &local);
         ask(&stream, &Request::Proof(proof)).map_err(|why| gone(server, &why))?;
         stream.set_read_timeout(None).map_err(failed)?;
         stream.set_nonblocking(true).map_err(failed)?;
         Ok(Link { stream, local })
     }
 
-    /// The open file of a ticket, where the server runs on this host.
-    pub fn borrow(&self, peer: &Peer, ticket: &Token) -> Option<OwnedFd> {
+    /// The open file of a ticket, where the server runs on this host and is this user's. `identity` is the
+    /// file's device and inode, as the server says over the connection on which both ends have proved that
+    /// they know the key.
+    pub fn borrow(&self, peer: &Peer, ticket: &Token, identity: (u64, u64)) -> Option<OwnedFd> {
         let link = peer.link.as_ref().filter(|_| self.borrows)?;
         // Names of another host mean nothing here: nobody listens, or it is not the one.
         let connection = local_socket::Connection::connect(&link.local).ok()?;
         connection.send(ticket, &[]).ok()?;
         let mut answer = [0];
         let (_, mut files) = connection.receive_within(&mut answer, LEND).ok()?;
-        files.pop()
+        let file = files.pop()?;
+        let found = rustix::fs::fstat(&file).ok()?;
+        ((found.st_dev, found.st_ino) == identity).then_some(file)
     }
 }
 

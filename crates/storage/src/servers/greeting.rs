@@ -56,19 +56,27 @@ impl Key {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
 
-    /// The proof of one end.
-    pub fn proof(&self, end: End, client: &Token, server: &Token) -> Token {
+    /// The proof of one end. `local` is the name of the socket at which the server lends files: a stranger in
+    /// between cannot put another one in its place.
+    pub fn proof(&self, end: End, client: &Token, server: &Token, local: &[u8]) -> Token {
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(b"tutti io-server 1");
+        hasher.write(b"tutti io-server 2");
         hasher.write(&[end as u8]);
         hasher.write(client);
         hasher.write(server);
+        hasher.write(local);
         hasher.finish128().as_bytes()
     }
 
     /// Whether `proof` is that of `end`; takes the same time wherever it differs.
-    pub fn verifies(&self, end: End, client: &Token, server: &Token, proof: &Token) -> bool {
-        let expected = self.proof(end, client, server);
+    pub fn verifies(
+        &self,
+        end: End,
+        (client, server): (&Token, &Token),
+        local: &[u8],
+        proof: &Token,
+    ) -> bool {
+        let expected = self.proof(end, client, server, local);
         expected.iter().zip(proof).fold(0, |all, (one, other)| all | (one ^ other)) == 0
     }
 }
@@ -90,12 +98,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_is_of_one_end_one_key_and_both_numbers() {
+    fn a_proof_is_of_one_end_one_key_both_numbers_and_a_name() {
         let key = Key::parse("000102030405060708090a0b0c0d0e0f").unwrap();
-        let proof = key.proof(End::Server, &[1; 16], &[2; 16]);
-        let check = |key: Key, end, client, server, expected| {
-            assert_eq!(key.verifies(end, &[client; 16], &[server; 16], &proof), expected);
+        let proof = key.proof(End::Server, &[1; 16], &[2; 16], b"here");
+        let check_name = |key: Key, end, client, server, local: &str, expected| {
+            let tokens = (&[client; 16], &[server; 16]);
+            assert_eq!(key.verifies(end, tokens, local.as_bytes(), &proof), expected);
         };
+        let check =
+            |key, end, client, server, expected| check_name(key, end, client, server, "here", expected);
+        check_name(key, End::Server, 1, 2, "there", false);
         check(key, End::Server, 1, 2, true);
         check(key, End::Client, 1, 2, false);
         check(key, End::Server, 3, 2, false);

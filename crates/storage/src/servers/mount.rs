@@ -14,13 +14,13 @@
 //! finds its line by its name.
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use tutti_base::{Error, ErrorClass, Result};
 
 use super::greeting::Key;
@@ -159,11 +159,16 @@ impl Mount {
     /// From a file.
     ///
     /// # Errors
-    /// What the system reports; `Access` for a file that others can read; `BadFile`.
+    /// What the system reports; `Access` for a file that others can read, or that is another user's;
+    /// `BadFile`.
     pub fn read(path: &Path) -> Result<Mount> {
         let what = || format!("cannot read the mount file {}", path.display());
-        let file = File::open(path).map_err(|error| failed(&what(), &error))?;
+        // A pipe would wait for its other end.
+        let nonblock = OFlags::NONBLOCK.bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
+        let file = file.map_err(|error| failed(&what(), &error))?;
         let status = file.metadata().map_err(|error| failed(&what(), &error))?;
+        check_owner(&status).map_err(|why| Error::new(ErrorClass::Access, format!("{}: {why}", what())))?;
         if status.mode() & 0o077 != 0 {
             let why = format!(
                 "{}: others can read it (mode {:o}), and it has the key",
@@ -214,18 +219,46 @@ impl Mount {
         let what = || format!("cannot write the mount file {}", path.display());
         let system = |error: io::Error| failed(&what(), &error);
         let lock_path = with_ending(path, "lock");
-        let lock = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(&lock_path);
-        let lock = lock.map_err(system)?;
+        let nofollow = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(false).mode(0o600).custom_flags(nofollow);
+        let locked_by = |why: String| {
+            Error::new(ErrorClass::Access, format!("{}: {}: {why}", what(), lock_path.display()))
+        };
+        let lock = options.open(&lock_path).map_err(|error| locked_by(error.to_string()))?;
+        check_owner(&lock.metadata().map_err(system)?).map_err(locked_by)?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|error| system(error.into()))?;
         let mut mount = if path.exists() { Mount::read(path)? } else { fresh()? };
         let place = mount.enter(server)?;
-        let new = with_ending(path, "new");
-        let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new);
+        // A name that nobody can have taken: the file gets the key.
+        let number = tutti_sys::process::random().map_err(system)?;
+        let new = with_ending(path, &format!("{number:016x}"));
+        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new);
         let mut file = file.map_err(system)?;
-        file.write_all(mount.text().as_bytes()).and_then(|()| file.sync_all()).map_err(system)?;
-        std::fs::rename(&new, path).map_err(system)?;
+        let written = file.write_all(mount.text().as_bytes()).and_then(|()| file.sync_all());
+        let done = written.and_then(|()| std::fs::rename(&new, path));
+        if done.is_err() {
+            // Nothing more can be done about it.
+            let _ = std::fs::remove_file(&new);
+        }
+        done.map_err(system)?;
         Ok((mount, place))
     }
+}
+
+/// Checks that a file is one of this user's or root's.
+///
+/// # Errors
+/// Why it is not believed.
+fn check_owner(status: &std::fs::Metadata) -> std::result::Result<(), String> {
+    let own = tutti_sys::user::own();
+    if !status.is_file() {
+        return Err("it is not a file".to_string());
+    }
+    if status.uid() != own && status.uid() != 0 {
+        return Err(format!("it is a file of user {}, not of user {own}", status.uid()));
+    }
+    Ok(())
 }
 
 /// The text of a mount of which everything but the key is said.
@@ -291,9 +324,24 @@ mod tests {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(&path, open).unwrap();
         assert_eq!(Mount::read(&path).unwrap_err().class, ErrorClass::Access);
-        for ending in ["lock", "new"] {
-            let _ = std::fs::remove_file(with_ending(&path, ending));
-        }
+        std::fs::remove_file(with_ending(&path, "lock")).unwrap();
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_key_goes_into_no_file_that_was_there() {
+        let folder = std::env::temp_dir().join(format!("tutti-mount-links-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let (path, other) = (folder.join("mount"), folder.join("other"));
+        std::fs::write(&other, "").unwrap();
+        let enter = || Mount::enter_file(&path, || Mount::new(Mode::Forward, 4096, 2), server(1, "a"));
+        // As a stranger could put them there.
+        std::os::unix::fs::symlink(&other, with_ending(&path, "new")).unwrap();
+        enter().unwrap();
+        assert_eq!(std::fs::read(&other).unwrap(), b"");
+        std::fs::remove_file(with_ending(&path, "lock")).unwrap();
+        std::os::unix::fs::symlink(&other, with_ending(&path, "lock")).unwrap();
+        assert_eq!(enter().unwrap_err().class, ErrorClass::Access);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,17 +1,21 @@
 //! A server as a process: sockets around [`Session`]s, one thread. Each client that is ready gets one chunk
 //! moved before the next one has its turn; what waits for a device waits in a thread of its own.
+//!
+//! Anybody in the network can connect. A client has [`PROOF`] to prove that it knows the key of the mount,
+//! and of [`MOST_UNPROVED`] that have not yet the oldest makes room. Where no descriptor is left, the
+//! listener rests for [`REST`]. Files are lent at a local socket of this server's user.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 use tutti_base::{PortRange, Result};
 use tutti_sys::event::{self, Event, Interest, Poller};
-use tutti_sys::local_socket::{Connection, Listener};
+use tutti_sys::local_socket::{Carries, Connection, Listener};
 use tutti_sys::socket;
 
 use super::greeting::Key;
@@ -23,6 +27,12 @@ use super::wire::Token;
 const MOST_CLIENTS: usize = 4096;
 /// Who asks for lent files at a time.
 const MOST_BORROWERS: usize = 256;
+/// Clients at a time that have not proved anything.
+const MOST_UNPROVED: usize = 128;
+/// Time for the proof.
+const PROOF: Duration = Duration::from_secs(10);
+/// Pause of the listener when a connection cannot be taken.
+const REST: Duration = Duration::from_millis(100);
 /// A client whose host has vanished is noticed after silence of this length, by the system.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -55,6 +65,10 @@ pub struct Process {
     lent: Lent,
     poller: Poller,
     clients: BTreeMap<u64, Client>,
+    /// Clients that may not have proved anything, and until when; the oldest first.
+    unproved: VecDeque<(u64, Instant)>,
+    /// When the listener takes connections again, while it rests.
+    rests_until: Option<Instant>,
     borrowers: BTreeMap<u64, Connection>,
     next: u64,
     bell: Arc<OwnedFd>,
@@ -71,8 +85,8 @@ impl Process {
         let listener = socket::listen(interface, ports, None)?;
         listener.set_nonblocking(true)?;
         let number = tutti_sys::process::random()?;
-        let local_name = format!("tutti-io-{number:016x}").into_bytes();
-        let local = Listener::bind(&local_name)?;
+        let local_name = format!("io-{number:016x}").into_bytes();
+        let local = Listener::bind(&local_name, Carries::Bytes)?;
         let bell = Arc::new(event::bells(1)?.remove(0));
         let poller = Poller::new()?;
         poller.add(listener.as_fd(), LISTENER, Interest::Read)?;
@@ -89,6 +103,8 @@ impl Process {
             lent,
             poller,
             clients,
+            unproved: VecDeque::new(),
+            rests_until: None,
             borrowers,
             next,
             bell,
@@ -120,7 +136,8 @@ impl Process {
         }
         let mut events = Vec::new();
         loop {
-            self.poller.wait(None, &mut events)?;
+            let left = self.advance()?;
+            self.poller.wait(left, &mut events)?;
             for Event { token } in events.drain(..) {
                 match token {
                     LISTENER => self.accept(),
@@ -139,8 +156,62 @@ impl Process {
         self.next
     }
 
+    /// Does what is due, and returns the time until there is more.
+    fn advance(&mut self) -> io::Result<Option<Duration>> {
+        let now = Instant::now();
+        if self.rests_until.is_some_and(|until| until <= now) {
+            self.rests_until = None;
+            self.poller.change(self.listener.as_fd(), LISTENER, Interest::Read)?;
+        }
+        let is_proved = |client: Option<&Client>| client.is_none_or(|client| client.session.is_proved());
+        while let Some(&(number, until)) = self.unproved.front()
+            && (until <= now || is_proved(self.clients.get(&number)))
+        {
+            self.unproved.pop_front();
+            self.drop_unproved(number);
+        }
+        let deadline =
+            self.unproved.front().map(|(_, until)| *until).into_iter().chain(self.rests_until).min();
+        Ok(deadline.map(|until| until.saturating_duration_since(now)))
+    }
+
+    /// Closes the connection of a client if it has not proved anything.
+    fn drop_unproved(&mut self, number: u64) {
+        if self.clients.get(&number).is_some_and(|client| !client.session.is_proved()) {
+            self.clients.remove(&number);
+        }
+    }
+
+    /// Makes room for one more client without a proof.
+    fn make_room(&mut self) {
+        if self.unproved.len() >= MOST_UNPROVED {
+            let clients = &self.clients;
+            let is_unproved =
+                |number: &u64| clients.get(number).is_some_and(|client| !client.session.is_proved());
+            self.unproved.retain(|(number, _)| is_unproved(number));
+        }
+        while self.unproved.len() >= MOST_UNPROVED
+            && let Some((number, _)) = self.unproved.pop_front()
+        {
+            self.drop_unproved(number);
+        }
+    }
+
     fn accept(&mut self) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return;
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return,
+            Err(_) => {
+                // Too many descriptors: those who have proved themselves are served meanwhile.
+                let rests = self.poller.change(self.listener.as_fd(), LISTENER, Interest::Nothing);
+                self.rests_until = rests.ok().map(|()| Instant::now() + REST);
+                return;
+            }
+        };
+        self.make_room();
         if self.clients.len() >= MOST_CLIENTS || stream.set_nonblocking(true).is_err() {
             return;
         }
@@ -156,6 +227,7 @@ impl Process {
         let (pending, out) = (Vec::new(), Vec::new());
         let client = Client { stream, session, pending, out, sent: 0, interest: Interest::Read };
         self.clients.insert(number, client);
+        self.unproved.push_back((number, Instant::now() + PROOF));
     }
 
     fn accept_borrower(&mut self) {

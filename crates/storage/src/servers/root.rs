@@ -280,7 +280,7 @@ impl Store for Root {
         let driver = Posix::of(File::from(opened), PathBuf::from(name), Amode::of(read, write))?;
         let ticket = token()?;
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).insert(ticket, lent);
-        Ok(Opened { driver: Arc::new(driver), ticket })
+        Ok(Opened { driver: Arc::new(driver), ticket, identity: (status.st_dev, status.st_ino) })
     }
 
     fn close(&mut self, ticket: &Token) {

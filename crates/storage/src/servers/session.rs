@@ -15,7 +15,9 @@ use tutti_data::Tiles;
 use super::greeting::{End, Key, token};
 use super::stripes::Stripes;
 use super::walk::{File, Walk, wrong};
-use super::wire::{self, Entry, HEADER_BYTES, Header, Make, Place, Reply, Request, Token, VERSION};
+use super::wire::{
+    self, Entry, HEADER_BYTES, Header, MOST_UNPROVED_BYTES, Make, Place, Reply, Request, Token, VERSION,
+};
 use crate::driver::{Driver, Moved};
 
 /// Bytes that are moved at a time, before others have their turn.
@@ -32,6 +34,8 @@ pub struct Opened {
     pub driver: Arc<dyn Driver>,
     /// By which it is lent.
     pub ticket: Token,
+    /// Device and inode of the part, as fstat tells them.
+    pub identity: (u64, u64),
 }
 
 /// Where the files of a server are.
@@ -118,6 +122,18 @@ impl fmt::Debug for Session {
     }
 }
 
+/// Reads one of the two messages of a greeting, by its first byte: the number of its kind (postcard).
+///
+/// # Errors
+/// `Access` for any other message; `Io` for what is none.
+fn unproved(message: &[u8]) -> Result<Request> {
+    const GREETING: [u8; 2] = [0, 1];
+    match message.first() {
+        Some(kind) if GREETING.contains(kind) => wire::message(message),
+        _ => Err(wrong(ErrorClass::Access, "a request before the proof")),
+    }
+}
+
 impl Session {
     /// With a client that has just connected.
     pub fn new(client: u64, key: Key, local: Vec<u8>) -> Session {
@@ -166,11 +182,26 @@ impl Session {
         Ok(at)
     }
 
+    /// Whether the client has proved that it knows the key.
+    pub fn is_proved(&self) -> bool {
+        self.proved
+    }
+
+    /// A header whose lengths are meant.
+    fn checked(&self, header: &[u8; HEADER_BYTES]) -> Result<Header> {
+        let header = Header::decode(header)?;
+        let is_short = header.message <= MOST_UNPROVED_BYTES && header.payload == 0;
+        if self.proved || is_short {
+            return Ok(header);
+        }
+        Err(wrong(ErrorClass::Access, "a long message before the proof"))
+    }
+
     /// Keeps bytes of a header and its message; how many.
     fn collect(&mut self, bytes: &[u8]) -> Result<usize> {
         let wanted = match self.input.first_chunk::<HEADER_BYTES>() {
             None => HEADER_BYTES,
-            Some(header) => HEADER_BYTES + Header::decode(header)?.message,
+            Some(header) => HEADER_BYTES + self.checked(header)?.message,
         };
         let take = (wanted - self.input.len()).min(bytes.len());
         self.input.extend_from_slice(&bytes[..take]);
@@ -179,11 +210,13 @@ impl Session {
 
     fn complete(&mut self) -> Result<Option<(Header, Request)>> {
         let Some(header) = self.input.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-        let header = Header::decode(header)?;
+        let header = self.checked(header)?;
         if self.input.len() < HEADER_BYTES + header.message {
             return Ok(None);
         }
-        let request = wire::message(&self.input[HEADER_BYTES..])?;
+        let message = &self.input[HEADER_BYTES..];
+        // Nothing else is decoded for a client that has proved nothing.
+        let request = if self.proved { wire::message(message)? } else { unproved(message)? };
         self.input.clear();
         let has_payload = matches!(request, Request::Write(..));
         if header.payload > 0 && !has_payload {
@@ -226,13 +259,13 @@ impl Session {
         }
         let nonce = token()?;
         self.nonces = Some((client, nonce));
-        let proof = self.key.proof(End::Server, &client, &nonce);
+        let proof = self.key.proof(End::Server, &client, &nonce, &self.local);
         Ok(Reply::Challenge { nonce, proof, local: self.local.clone() })
     }
 
     fn check(&mut self, proof: &Token) -> Result<Reply> {
         let is_right = |(client, server): &(Token, Token)| {
-            !self.proved && self.key.verifies(End::Client, client, server, proof)
+            !self.proved && self.key.verifies(End::Client, (client, server), &self.local, proof)
         };
         if !self.nonces.as_ref().is_some_and(is_right) {
             return Err(wrong(ErrorClass::Access, "a proof of another key"));
@@ -298,12 +331,12 @@ impl Session {
         if self.files.len() >= MOST_FILES {
             return Err(wrong(ErrorClass::Other, "too many open files"));
         }
-        let Opened { driver, ticket } = store.open(name, read, write, make)?;
+        let Opened { driver, ticket, identity } = store.open(name, read, write, make)?;
         let file = self.next;
         self.next += 1;
         let (views, unsynced) = (BTreeMap::new(), Arc::default());
         self.files.insert(file, File { driver, ticket, stripes, server, views, unsynced });
-        Ok(Reply::Opened { file, ticket, verifier: store.verifier() })
+        Ok(Reply::Opened { file, ticket, identity, verifier: store.verifier() })
     }
 
     fn tell(&mut self, file: u32, number: u32, shape: &[u8]) -> Result<()> {

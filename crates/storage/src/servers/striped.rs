@@ -230,10 +230,10 @@ impl Striped {
 
     /// A server has opened its part.
     fn opened(&self, peer: &Peer, server: usize, reply: Reply) -> Result<()> {
-        let Reply::Opened { file, ticket, verifier } = reply else {
+        let Reply::Opened { file, ticket, identity, verifier } = reply else {
             return Err(peer.error(ErrorClass::Io, "it does not open the file"));
         };
-        let near = self.client.borrow(peer, &ticket);
+        let near = self.client.borrow(peer, &ticket, identity);
         let near = near.map(|file| Posix::of(File::from(file), PathBuf::from(&self.name), self.amode));
         let mut part = self.part(server);
         part.near = near.transpose()?.map(Arc::new);

@@ -14,11 +14,13 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::Segment;
 
 /// Of the protocol; both ends must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 12;
 /// Longest message: a list of pieces, or the shape of a view.
 pub const MOST_MESSAGE_BYTES: usize = 2 << 20;
+/// Longest message before a client has proved that it knows the key.
+pub const MOST_UNPROVED_BYTES: usize = 64;
 /// Most pieces of a list, so that the longest message has room for them.
 pub const MOST_PIECES: usize = 64 << 10;
 /// Random numbers, proofs and tickets.
@@ -167,6 +169,8 @@ pub enum Reply {
         file: u32,
         /// Who shows it on the server's host gets the open file.
         ticket: Token,
+        /// Device and inode of the file, so that a lent one can be compared.
+        identity: (u64, u64),
         /// See the module of the servers.
         verifier: u64,
     },

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use tutti_base::config::Config;
 use tutti_coll::tune::learned::{self, Learned};
 use tutti_sys::job::{Job, PROGRAM_LINE};
-use tutti_sys::{cpu, files, process};
+use tutti_sys::{cpu, files, process, user};
 
 /// Most that is kept of one run.
 const MOST: usize = 256;
@@ -40,8 +40,7 @@ impl Learnings {
         if self.0.is_empty() {
             return;
         }
-        let variable = |name: &str| std::env::var(name).ok();
-        let path = config.model_path(&process::host_name(), cpu::usable_processors(), variable);
+        let path = config.model_path(&process::host_name(), cpu::usable_processors(), user::variable);
         let Some(path) = path else { return };
         let result = self.write(Path::new(&path));
         if config.collectives.explain {

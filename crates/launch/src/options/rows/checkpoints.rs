@@ -81,4 +81,13 @@ pub(super) const ROWS: &[Row] = &[
             Ok(())
         },
     ),
+    row(
+        &["restart-untrusted"],
+        &[],
+        "--restart also from a checkpoint that other users own or may write",
+        |r, _| {
+            r.request.checkpoints.allows_others = true;
+            Ok(())
+        },
+    ),
 ];

@@ -1,7 +1,10 @@
 //! For fuzzing: whatever bytes a client that knows the key sends, in whatever pieces, a session neither
 //! panics nor grows without bound.
 
-use super::{Entry, Error, ErrorClass, Make, Opened, Request, Result, Session, Store, Token};
+use super::{
+    Entry, Error, ErrorClass, HEADER_BYTES, MOST_UNPROVED_BYTES, Make, Opened, Request, Result, Session,
+    Store, Token,
+};
 use crate::servers::greeting::Key;
 use crate::servers::wire;
 use crate::simulated::Simulated;
@@ -26,7 +29,7 @@ impl Store for Memory {
     fn open(&mut self, _: &str, _: bool, _: bool, _: Make) -> Result<Opened> {
         let none = || Error::new(ErrorClass::NoSuchFile, "there is none");
         let file = self.file.as_ref().ok_or_else(none)?;
-        Ok(Opened { driver: Arc::<Simulated>::clone(file), ticket: [0; 16] })
+        Ok(Opened { driver: Arc::<Simulated>::clone(file), ticket: [0; 16], identity: (0, 0) })
     }
 
     fn close(&mut self, _: &Token) {}
@@ -88,5 +91,22 @@ pub fn requests(input: &[u8]) {
                 return;
             }
         }
+    }
+}
+
+/// The entry for bytes of a fuzzer that a client sends which does not know the key.
+///
+/// # Panics
+/// If such a client has proved that it knows the key, or much is kept of what it sends: a bug.
+pub fn greetings(input: &[u8]) {
+    let mut store = Memory::default();
+    let mut session = Session::new(1, Key::random().expect("random numbers"), Vec::new());
+    let mut out = Vec::new();
+    for piece in input.chunks(1 + input.len() / 5) {
+        match session.feed(&mut store, piece, &mut out) {
+            Ok(taken) => assert_eq!(taken, piece.len()),
+            Err(_) => return,
+        }
+        assert!(!session.proved && session.input.len() <= HEADER_BYTES + MOST_UNPROVED_BYTES);
     }
 }

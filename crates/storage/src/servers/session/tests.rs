@@ -1,6 +1,6 @@
 //! Sessions against models.
 
-use super::fuzz::{Memory, proved, requests};
+use super::fuzz::{Memory, greetings, proved, requests};
 use super::*;
 use crate::servers::stripes::Ground;
 use proptest::prelude::*;
@@ -67,6 +67,34 @@ fn nobody_without_the_key_is_served() {
     };
     check(&Request::Proof([0; 16]));
     check(&Request::List { after: String::new() });
+}
+
+#[test]
+fn nothing_long_is_kept_before_the_proof() {
+    let check = |message: usize, payload: u64, expected| {
+        let mut session = Session::new(1, Key::random().unwrap(), Vec::new());
+        let header = [&(message as u32).to_le_bytes()[..], &payload.to_le_bytes()].concat();
+        let fed = session.feed(&mut Memory::default(), &[&header[..], &[0; 8]].concat(), &mut Vec::new());
+        assert_eq!(fed.is_ok(), expected, "{message} {payload}");
+    };
+    check(MOST_UNPROVED_BYTES, 0, true);
+    check(MOST_UNPROVED_BYTES + 1, 0, false);
+    check(wire::MOST_MESSAGE_BYTES, 0, false);
+    check(MOST_UNPROVED_BYTES, 1, false);
+}
+
+#[test]
+fn the_greeting_fits_before_the_proof() {
+    for request in [Request::Hello { version: u32::MAX, nonce: [255; 16] }, Request::Proof([255; 16])] {
+        let mut bytes = Vec::new();
+        wire::put(&mut bytes, &request, 0);
+        let message = &bytes[HEADER_BYTES..];
+        assert!(message.len() <= MOST_UNPROVED_BYTES);
+        assert_eq!(unproved(message).unwrap(), request);
+    }
+    let mut bytes = Vec::new();
+    wire::put(&mut bytes, &Request::Nothing, 0);
+    assert!(unproved(&bytes[HEADER_BYTES..]).is_err());
 }
 
 #[test]
@@ -148,6 +176,7 @@ proptest! {
     #[test]
     fn any_bytes_do_no_harm(input in proptest::collection::vec(any::<u8>(), 0..600)) {
         requests(&input);
+        greetings(&input);
     }
 
     /// Frames that are messages, of accesses to whatever place.
