@@ -1,13 +1,14 @@
-"""What tuning at run time costs and gains (S11): 60 programs of loops, mixes and changing communicators, tuned
-beside untuned.
+"""What tuning at run time costs and gains (S11): 60 programs of loops, mixes and changing communicators,
+tuned beside untuned.
 
 usage: python tests/figures/tune_table.py [--short] [--only WORD] [--no-hosts] [--rate 1gbit] [--seconds S]
 
-Each program (tests/programs/tune_table.c) has rounds on a communicator that is tuned and on one that is not, in
-slices of some milliseconds in turn. Columns, tuned to untuned: while it learns, the second half of that, and
-afterwards; then to the best of what can be forced, for loops of one operation. The budget counts the time of the
-whole program, half of which is not tuned. Sums are compared with the forced algorithms too, though tuning tries
-only those that add in the same order; such lines have a star and do not count for the last figure.
+Each program (tests/programs/tune_table.c) has rounds on a communicator that is tuned and on one that is
+not, in slices of some milliseconds in turn. Columns, tuned to untuned: while it learns, the second half of
+that, and afterwards; then to the best of what can be forced, for loops of one operation. The budget counts
+the time of the whole program, half of which is not tuned. Sums are compared with the forced algorithms too,
+though tuning tries only those that add in the same order; such lines have a star and do not count for the
+last figure.
 
 60 programs take about 9 minutes, --short one: every fifth program, of a shorter time.
 """

@@ -4,11 +4,11 @@
  *
  * KIND: loop (the operations in their order), mix (in random order), dup (each round on a new duplicate).
  * OPERATIONS: name:bytes,... with i before the name for a non-blocking one; names as of TUTTI_ALGORITHM.
- * WORK: multiplications beside each operation. LEARN: seconds of the first part; AFTER: of the second, in which
- * ALGORITHMS (words of TUTTI_ALGORITHM), each forced on a communicator of its own, take turns too.
+ * WORK: multiplications beside each operation. LEARN: seconds of the first part; AFTER: of the second, in
+ * which ALGORITHMS (words of TUTTI_ALGORITHM), each forced on a communicator of its own, take turns too.
  *
- * Prints: tuned to untuned in the first part, in its second half, and in the second part; then tuned to the best
- * of all in the second part, and which that is (0: untuned; 1: the first algorithm, ...). */
+ * Prints: tuned to untuned in the first part, in its second half, and in the second part; then tuned to the
+ * best of all in the second part, and which that is (0: untuned; 1: the first algorithm, ...). */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

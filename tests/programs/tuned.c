@@ -3,8 +3,8 @@
  * `tuned persistent N`: of these forms; `tuned copies N`: on one communicator after the other;
  * `tuned wishes N`: what info keys and the control variable say changes on the way; `tuned changing N`: each
  * round on a new duplicate; `tuned mixed N`: operations in random order; `tuned kinds N`: operations of equal
- * bytes whose operators differ; `tuned bits N`: sums whose bits must stay; `tuned ahead`: a root far ahead of a
- * rank that waits for a message first. */
+ * bytes whose operators differ; `tuned bits N`: sums whose bits must stay; `tuned ahead`: a root far ahead of
+ * a rank that waits for a message first. */
 #include "check.h"
 
 enum { MOST = 1 << 14, STREAM = 400 };

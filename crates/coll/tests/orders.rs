@@ -1,6 +1,6 @@
 //! Which algorithms add in the same order. Tuning at run time changes between algorithms of a reduction only
-//! where [`Generator::combines_like`] says that the bits stay; here each pair of which it says so is proved to
-//! make the same expression of every element, on machines of one and of several hosts.
+//! where [`Generator::combines_like`] says that the bits stay; here each pair of which it says so is proved
+//! to make the same expression of every element, on machines of one and of several hosts.
 
 use std::collections::HashMap;
 use std::sync::Arc;

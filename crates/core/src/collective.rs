@@ -81,7 +81,7 @@ pub use crate::communicator::collectives::collected::{Gathering, Maximum};
 pub use crate::communicator::collectives::learnings::Learnings;
 use crate::communicator::collectives::node::{HostOffer, Neighbourhood};
 pub use crate::communicator::collectives::operation::{Operation, Side};
-use crate::communicator::collectives::repertoire::{Best, Kind};
+use crate::communicator::collectives::repertoire::{Best, KindOfCall};
 use crate::communicator::collectives::turn::{BankTurn, SlotNeeds};
 pub use crate::communicator::collectives::wishes::{self, Wishes};
 pub use crate::communicator::collectives::words::Words;
@@ -488,11 +488,11 @@ fn kind_of(
     comm: &Communicator,
     shape: &Shape,
     form: CallForm,
-) -> (Kind, Environment) {
+) -> (KindOfCall, Environment) {
     let (environment, whose) = surroundings(held, process, comm, shape, Means::All);
     let in_kernel = form == CallForm::Blocking && offloaded::is_candidate(held, comm, shape);
     let key = UnitKey::of(shape, form);
-    (Kind::new(key, shape.ranks, (&environment, whose), in_kernel), environment)
+    (KindOfCall::new(key, shape.ranks, (&environment, whose), in_kernel), environment)
 }
 
 /// What tuning may choose from, the default first; equal at all members.

@@ -5,12 +5,12 @@
 //! Everything here is a function over data, without a clock: what the n-th operation of a unit takes comes
 //! out of [`Tuner::turn`], what operations took goes into [`Tuner::record`].
 //!
-//! - A **unit** of tuning is a communicator, a [`UnitKey`] (collective, root, bytes, operator) and its place in
-//!   the cycle of such keys that the program repeats ([`cycle`]): all of it is equal on every rank, as a call
-//!   stack would not be.
+//! - A **unit** of tuning is a communicator, a [`UnitKey`] (collective, root, bytes, operator) and its place
+//!   in the cycle of such keys that the program repeats ([`cycle`]): all of it is equal on every rank, as a
+//!   call stack would not be.
 //! - **Alternatives** ([`Alternative`]) are algorithms with their parameters; the first is what the model
-//!   chooses. Only those that give the same bits as that one are among them ([`alternatives`]). They are asked for
-//!   once the program has gone on for long enough to pay for that ([`NextStep::Provide`]).
+//!   chooses. Only those that give the same bits as that one are among them ([`alternatives`]). They are
+//!   asked for once the program has gone on for long enough to pay for that ([`NextStep::Provide`]).
 //! - A **strategy** ([`search`]) says what is tried next: candidates in turn with halving, or one of the
 //!   paper's searches (brute force, attribute by attribute, 2^k factorial).
 //! - **Proof**: what comes out best takes turns with the default, and is decided on if the loop takes less
@@ -20,13 +20,13 @@
 //!   ([`Tuner::hint`]) counts once all ranks have said that they know it.
 //! - **Agreement**: after a fixed number of operations each rank has words to contribute
 //!   ([`NextStep::Take`]); the element-wise maximum over all ranks comes back by [`Tuner::heard`]. Ranks look
-//!   at nothing else, so all take the same. Some operations go on with the best so far in the meantime; only then
-//!   one has to wait for the words ([`NextStep::Await`]): its beginning is put off, the call that starts it stays
-//!   local.
+//!   at nothing else, so all take the same. Some operations go on with the best so far in the meantime; only
+//!   then one has to wait for the words ([`NextStep::Await`]): its beginning is put off, the call that starts
+//!   it stays local.
 //! - **Rehearsals** ([`rehearse`]): ranks that tune together without a job, for tests and tables.
-//! - **Budget** ([`Rules`], [`Account`]): what all units of a program have lost stays below a part of the time of
-//!   the program. Ranks contribute what they have measured of both. What may cost more is postponed until the
-//!   program has run for longer. Units that hardly spend time in MPI are left alone.
+//! - **Budget** ([`Rules`], [`Account`]): what all units of a program have lost stays below a part of the
+//!   time of the program. Ranks contribute what they have measured of both. What may cost more is postponed
+//!   until the program has run for longer. Units that hardly spend time in MPI are left alone.
 //! - **Free turns** ([`Tuner::free_turns`]): operations that change nothing but a number, and need not ask.
 
 mod alternatives;

@@ -44,8 +44,8 @@ fn scenario(seed: u64, poisoned: bool) -> Play {
     play(&inside, vec![20e3 + 200e3 * random.unit(); number], &priors)
 }
 
-/// Of 100 scenarios: in how many the loop with what was chosen takes at most 1.05 times the best; and the worst
-/// ratio of the whole time to that of the default.
+/// Of 100 scenarios: in how many the loop with what was chosen takes at most 1.05 times the best; and the
+/// worst ratio of the whole time to that of the default.
 fn right(name: &str, poisoned: bool, rules: Rules) -> (u32, f64) {
     let (mut right, mut worst) = (0, 0.0_f64);
     for seed in 0..100 {

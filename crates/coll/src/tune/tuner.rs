@@ -49,7 +49,8 @@ pub struct Tuner {
     measured: Vec<u32>,
     /// Maxima that have come before the operation from which on they count, which is the same on all ranks.
     news: Option<Vec<u64>>,
-    /// Stands for what this rank knows from elsewhere, and once it is agreed on for what all ranks know; or 0.
+    /// Stands for what this rank knows from elsewhere, and once it is agreed on for what all ranks know; or
+    /// 0.
     hint: u64,
     /// What operations cost as far as that is agreed on, and the best of them.
     prices: Vec<Option<f64>>,
@@ -138,8 +139,8 @@ const MOST_STAYING: u64 = 4096;
 /// The time outside MPI differs if it does so by this part of the least.
 const OUTSIDE_PART: f64 = 0.05;
 /// Words before those of alternatives: the time so far, to the greatest number; what tuning has lost in the
-/// program; what finding the alternatives takes; by how much trials took longer, above [`ZERO`]; the hint, and
-/// what is left of it to the greatest number, so that the maxima say whether all ranks have the same.
+/// program; what finding the alternatives takes; by how much trials took longer, above [`ZERO`]; the hint,
+/// and what is left of it to the greatest number, so that the maxima say whether all ranks have the same.
 const HEADER: usize = 6;
 /// Stands for no difference between times.
 const ZERO: u64 = 1 << 62;
@@ -236,8 +237,8 @@ impl Tuner {
         matches!(self.phase, Phase::Staying(0)) && self.agreed.operations == 0
     }
 
-    /// Stands for what this rank knows of an equal unit elsewhere; not 0. If all ranks have given the same when
-    /// they first contribute, [`Tuner::agreed_hint`] has it when the alternatives are asked for.
+    /// Stands for what this rank knows of an equal unit elsewhere; not 0. If all ranks have given the same
+    /// when they first contribute, [`Tuner::agreed_hint`] has it when the alternatives are asked for.
     pub fn hint(&mut self, hint: u64) {
         self.hint = hint;
     }
@@ -263,7 +264,8 @@ impl Tuner {
         std::mem::take(&mut self.untold_ns)
     }
 
-    /// What there is to choose from, the default first, and which is known to be the best; equal on all ranks.
+    /// What there is to choose from, the default first, and which is known to be the best; equal on all
+    /// ranks.
     pub fn provide(&mut self, alternatives: Vec<Alternative>, known: Option<usize>) {
         assert!(!self.is_complete && !alternatives.is_empty(), "they were asked for");
         let number = alternatives.len();
@@ -275,7 +277,8 @@ impl Tuner {
         self.prices.resize(number, None);
         self.agreed.inside.resize(number, None);
         self.agreed.outside.resize(number, None);
-        // All ranks debit what all ranks have agreed that it takes; what it really takes is in the next words.
+        // All ranks debit what all ranks have agreed that it takes; what it really takes is in the next
+        // words.
         self.agreed.program_lost_ns += self.agreed.finding_ns;
         self.phase = match (known, number) {
             (Some(best), _) => self.decided(Decision::Known(best)),

@@ -39,8 +39,8 @@ use crate::communicator::collectives::MOST_UNDER_WAY;
 use crate::communicator::collectives::deferred::{Settling, Waiting};
 use crate::communicator::collectives::operation::Owned;
 use crate::communicator::collectives::repertoire::Best;
-use crate::communicator::collectives::tuning::Spot;
-use crate::communicator::collectives::unit::{Answer, Decided, News, Says};
+use crate::communicator::collectives::tuning::CallSpot;
+use crate::communicator::collectives::unit::{Decided, News, Says, UnitAnswer};
 use crate::completion;
 use crate::inside::{self, Reading};
 use crate::lanes::LaneGuard;
@@ -137,26 +137,26 @@ fn take_tags(
 }
 
 /// Returns true if an operation begins at once and by default, as where nothing is tuned.
-fn begins_as_usual(held: &LaneGuard, process: &Process, comm: &Communicator, spot: Option<Spot>) -> bool {
+fn begins_as_usual(held: &LaneGuard, process: &Process, comm: &Communicator, spot: Option<CallSpot>) -> bool {
     let its = &comm.collectives;
     let is_settled = its.node.numbers(process, comm).is_none() || its.node.is_settled(held);
     let is_usual = match spot {
         None => true,
-        Some(Spot::Loose(_)) => !its.deferred.borrow(held).tuning.has_known(),
-        Some(Spot::Placed(..)) => false,
+        Some(CallSpot::Loose(_)) => !its.deferred.borrow(held).tuning.has_known(),
+        Some(CallSpot::Placed(..)) => false,
     };
     is_usual && is_settled && its.tune(held, process).is_on() && !is_crowded(held, comm)
 }
 
-/// Where an operation is that is called for now; `None` if it is not tuned. To be called once for each, in the
-/// order of calls.
+/// Where an operation is that is called for now; `None` if it is not tuned. To be called once for each, in
+/// the order of calls.
 fn meet(
     held: &LaneGuard,
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
     form: CallForm,
-) -> Option<Spot> {
+) -> Option<CallSpot> {
     let its = &comm.collectives;
     let mode = its.tune(held, process);
     if !mode.is_on() {
@@ -228,8 +228,8 @@ pub(super) fn run(
     let reading = inside::reading();
     let (place, lap) = match meet(held, process, comm, &shape, CallForm::Blocking) {
         None => return super::run(held, process, comm, operation),
-        Some(Spot::Placed(place, lap)) => (place, lap),
-        Some(Spot::Loose(key)) => {
+        Some(CallSpot::Placed(place, lap)) => (place, lap),
+        Some(CallSpot::Loose(key)) => {
             if !comm.collectives.deferred.borrow(held).tuning.has_known() {
                 return super::run(held, process, comm, operation);
             }
@@ -239,7 +239,7 @@ pub(super) fn run(
         }
     };
     agree(held, process, comm)?;
-    let spot = Spot::Placed(place, lap);
+    let spot = CallSpot::Placed(place, lap);
     let mut says = loop {
         if let Some(says) = turn(held, process, comm, &shape, (spot, reading))? {
             break says;
@@ -407,7 +407,7 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
             start_under(held, process, comm, run, ticket, request);
             words
         });
-        let Some(Spot::Placed(place, _)) = spot.map(|spot| spot.0) else { continue };
+        let Some(CallSpot::Placed(place, _)) = spot.map(|spot| spot.0) else { continue };
         contribute(held, process, comm, place, Some(tags[1]), &mut says);
         let mut its = comm.collectives.deferred.borrow_mut(held);
         if means == Means::All && its.waiting.is_empty() {
@@ -528,11 +528,11 @@ fn turn(
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
-    (spot, reading): (Spot, Reading),
+    (spot, reading): (CallSpot, Reading),
 ) -> Result<Option<Says>> {
     let (place, lap) = match spot {
-        Spot::Placed(place, lap) => (place, lap),
-        Spot::Loose(key) => {
+        CallSpot::Placed(place, lap) => (place, lap),
+        CallSpot::Loose(key) => {
             let has_known = comm.collectives.deferred.borrow(held).tuning.has_known();
             let best = has_known.then(|| known(held, process, comm, shape, key)).flatten();
             return Ok(Some(Says { best, ..Says::default() }));
@@ -564,9 +564,9 @@ fn turn(
             its.tuning.turn((place, lap), reading, &learnings, &mut ledger)
         };
         match answer {
-            Answer::Says(says) => return Ok(Some(says)),
-            Answer::Wait => return Ok(None),
-            Answer::Provide => {
+            UnitAnswer::Says(says) => return Ok(Some(says)),
+            UnitAnswer::Wait => return Ok(None),
+            UnitAnswer::Provide => {
                 let proposals = alternatives(held, process, comm, shape, place.key.form);
                 if let Some(unit) = comm.collectives.deferred.borrow_mut(held).tuning.unit(place) {
                     unit.provide(proposals);

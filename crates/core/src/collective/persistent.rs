@@ -30,7 +30,7 @@ use crate::communicator::collectives::collected::Maxima;
 use crate::communicator::collectives::node::Neighbourhood;
 use crate::communicator::collectives::repertoire::Best;
 use crate::communicator::collectives::under_way::Kept;
-use crate::communicator::collectives::unit::{Answer, News, Says, Unit};
+use crate::communicator::collectives::unit::{News, Says, Unit, UnitAnswer};
 use crate::completion;
 use crate::engine::ExecutionStatus;
 use crate::inside;
@@ -382,10 +382,10 @@ impl Tuned {
         let says = loop {
             let learnings = process.library.learnings.borrow(held);
             match unit.turn(*place, reading, &learnings, &mut process.library.ledger.borrow_mut(held)) {
-                Answer::Says(says) => break says,
-                Answer::Wait => return None,
+                UnitAnswer::Says(says) => break says,
+                UnitAnswer::Wait => return None,
                 // It asks but once.
-                Answer::Provide => unit.provide(Arc::clone(proposals)),
+                UnitAnswer::Provide => unit.provide(Arc::clone(proposals)),
             }
         };
         let Says { best, words: contributed, decided, .. } = says;

@@ -123,9 +123,13 @@ unsafe fn attempt(
     };
     let is_exempt = matches!(way, Way::Exempt);
     // SAFETY: passed on.
-    let place = unsafe { state.awaken(words, has_lists, addresses, |run| way.is_meant(run))? };
+    let place = unsafe {
+        state.awaken(words, has_lists, addresses, |run| {
+            way.is_meant(&run.execution.plan().shape, run.tuned, |proposal| run.is_of(proposal))
+        })?
+    };
     if let (Some(deferred), Some(run), false) = (&mut deferred, &state.rest[place], is_exempt) {
-        deferred.tuning.went(form, run);
+        deferred.tuning.went(form, &run.execution.plan().shape);
     }
     drop(deferred);
     state.nap.0 -= u32::from(sleeps);

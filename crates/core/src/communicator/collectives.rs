@@ -277,8 +277,8 @@ impl Collectives {
         self.state.borrow(held).tune(host)
     }
 
-    /// Begins with what tuning has learned on a communicator of the same members, all of whose operations have
-    /// begun.
+    /// Begins with what tuning has learned on a communicator of the same members, all of whose operations
+    /// have begun.
     pub(crate) fn inherit_tuning(&self, held: &LaneGuard, host: &Host, from: &Collectives) {
         let mode = self.tune(held, host);
         if mode.is_on() && from.tune(held, host) == mode {

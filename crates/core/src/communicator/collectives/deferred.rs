@@ -7,7 +7,7 @@ use tutti_coll::tune::cycle::Place;
 
 use super::collected::{Maxima, Maximum};
 use super::operation::Owned;
-use super::tuning::{Spot, Tuning};
+use super::tuning::{CallSpot, Tuning};
 use crate::inside::Reading;
 use crate::request::RequestId;
 
@@ -50,5 +50,5 @@ pub(crate) struct Waiting {
     pub(crate) tags: [i32; 2],
     pub(crate) request: RequestId,
     /// If it is tuned: where it is, and when it was called for.
-    pub(crate) spot: Option<Box<(Spot, Reading)>>,
+    pub(crate) spot: Option<Box<(CallSpot, Reading)>>,
 }

@@ -34,7 +34,7 @@ impl Best {
 
 /// An operation and what its choice depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Kind {
+pub(crate) struct KindOfCall {
     key: UnitKey,
     ranks: u32,
     node: Node,
@@ -46,16 +46,16 @@ pub(crate) struct Kind {
     pub in_kernel: bool,
 }
 
-impl Kind {
+impl KindOfCall {
     /// Returns the kind of an operation on so many ranks in this environment.
     pub fn new(
         key: UnitKey,
         ranks: u32,
         (environment, whose): (&Environment, Whose),
         in_kernel: bool,
-    ) -> Kind {
+    ) -> KindOfCall {
         let Environment { node, reach, multicast, ref layout, .. } = *environment;
-        Kind { key, ranks, node, reach, multicast, layout: whose.address(layout), in_kernel }
+        KindOfCall { key, ranks, node, reach, multicast, layout: whose.address(layout), in_kernel }
     }
 }
 
@@ -65,19 +65,20 @@ type Everywhere = (Place, u32, usize);
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Repertoire {
-    alternatives: HashMap<Kind, Arc<[Proposal]>>,
-    /// What earlier runs have found best, by label; with the layout, whose address is in use while it is here.
+    alternatives: HashMap<KindOfCall, Arc<[Proposal]>>,
+    /// What earlier runs have found best, by label; with the layout, whose address is in use while it is
+    /// here.
     known: HashMap<Everywhere, (Arc<Layout>, Option<&'static str>)>,
 }
 
 impl Repertoire {
     /// Returns the alternatives of a kind of operation, the default first.
-    pub(crate) fn alternatives(&self, kind: &Kind) -> Option<Arc<[Proposal]>> {
+    pub(crate) fn alternatives(&self, kind: &KindOfCall) -> Option<Arc<[Proposal]>> {
         self.alternatives.get(kind).cloned()
     }
 
     /// Keeps the alternatives of a kind of operation.
-    pub(crate) fn keep(&mut self, kind: Kind, proposals: Vec<Proposal>) -> Arc<[Proposal]> {
+    pub(crate) fn keep(&mut self, kind: KindOfCall, proposals: Vec<Proposal>) -> Arc<[Proposal]> {
         if self.alternatives.len() >= MOST {
             self.alternatives.clear();
         }

@@ -5,8 +5,8 @@
 //! at first, then looks for a while whether its operations go in a cycle ([`Watch`]). If they do not, it
 //! sleeps for longer each time and in the end for ever. In a cycle ([`Cycle`]) the places become units. One
 //! unit explores at a time, in the order in which units come up: what one tries would disturb what the others
-//! measure. What units have decided holds for operations outside of the loop too ([`Tuning::known`]), unless it
-//! sleeps: then operations go as without tuning ([`Tuning::take_nap`]).
+//! measure. What units have decided holds for operations outside of the loop too ([`Tuning::known`]), unless
+//! it sleeps: then operations go as without tuning ([`Tuning::take_nap`]).
 //!
 //! State of two kinds must not be mixed. *By calls* go the stage, the cycle and the short way; they change
 //! when an operation is called for. *By beginnings* go units and what is known; they change when it begins,
@@ -24,11 +24,10 @@ use tutti_coll::Shape;
 use tutti_coll::tune::cycle::{Cycle, Place, Watch};
 use tutti_coll::tune::{CallForm, Proposal, UnitKey};
 
-use super::Run;
 use super::learnings::Learnings;
 use super::ledger::Ledger;
 use super::repertoire::Best;
-use super::unit::{Answer, News, Says, Unit};
+use super::unit::{News, Says, Unit, UnitAnswer};
 use super::words::Words;
 use crate::inside::Reading;
 
@@ -47,7 +46,7 @@ const MOST_LOOPS: u32 = 8;
 
 /// An operation that was called for, as far as tuning goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Spot {
+pub(crate) enum CallSpot {
     /// It belongs to no loop.
     Loose(UnitKey),
     /// It is at a place of a loop: of the so many-th loop of the communicator.
@@ -77,8 +76,8 @@ pub(crate) struct Tuning {
     active: Option<Place>,
     /// The loop that operations are in that begin now.
     lap: u32,
-    /// What is known of operations wherever they come; `None`: nothing. Only where [`Tuning::has_known`] may it be
-    /// another algorithm than the default.
+    /// What is known of operations wherever they come; `None`: nothing. Only where [`Tuning::has_known`] may
+    /// it be another algorithm than the default.
     known: Vec<(UnitKey, Option<Best>)>,
 }
 
@@ -110,8 +109,8 @@ pub(crate) enum Way<'t> {
     Exempt,
     /// It belongs to no loop, as far as is known.
     Loose(&'t Tuning, CallForm),
-    /// It is the next one of the loop, which has this key, and does this. Calls with equal words may have lists
-    /// of other sums, and so other keys.
+    /// It is the next one of the loop, which has this key, and does this. Calls with equal words may have
+    /// lists of other sums, and so other keys.
     Placed(UnitKey, Option<&'t Proposal>),
 }
 
@@ -122,27 +121,21 @@ impl Default for Stage {
 }
 
 impl Way<'_> {
-    /// Returns true if an execution is the one that the call takes.
+    /// Returns true if an execution is the one that the call takes: of this shape, chosen by tuning or not,
+    /// and then of which proposals.
     #[inline]
-    pub fn is_meant(&self, run: &Run) -> bool {
+    pub fn is_meant(&self, shape: &Shape, tuned: bool, is_of: impl Fn(&Proposal) -> bool) -> bool {
+        let is_right = |proposal: Option<&Proposal>| proposal.map_or(!tuned, |one| tuned && is_of(one));
         match self {
-            Way::Exempt => !run.tuned,
-            Way::Placed(key, proposal) => {
-                key_of(run, key.form) == *key && proposal.map_or(!run.tuned, |proposal| run.is_of(proposal))
-            }
-            Way::Loose(tuning, _) if !tuning.has_known => !run.tuned,
-            Way::Loose(tuning, form) => match tuning.known_of(&key_of(run, *form)) {
+            Way::Exempt => !tuned,
+            Way::Placed(key, proposal) => UnitKey::of(shape, key.form) == *key && is_right(*proposal),
+            Way::Loose(tuning, _) if !tuning.has_known => !tuned,
+            Way::Loose(tuning, form) => match tuning.known_of(&UnitKey::of(shape, *form)) {
                 None => false,
-                Some(None) => !run.tuned,
-                Some(Some(best)) => best.proposal().map_or(!run.tuned, |proposal| run.is_of(proposal)),
+                Some(best) => is_right(best.as_ref().and_then(Best::proposal)),
             },
         }
     }
-}
-
-#[inline]
-fn key_of(run: &Run, form: CallForm) -> UnitKey {
-    UnitKey::of(&run.execution.plan().shape, form)
 }
 
 impl Tuning {
@@ -178,7 +171,7 @@ impl Tuning {
     }
 
     /// Where an operation is that is called for now.
-    pub fn meet(&mut self, shape: &Shape, form: CallForm) -> Spot {
+    pub fn meet(&mut self, shape: &Shape, form: CallForm) -> CallSpot {
         self.catch_up();
         self.note(UnitKey::of(shape, form))
     }
@@ -199,14 +192,14 @@ impl Tuning {
         is_free.then(|| Way::Placed(key, steady.best.as_ref().and_then(Best::proposal)))
     }
 
-    /// A call went the short way, with this execution.
+    /// A call of this shape went the short way.
     #[inline]
-    pub fn went(&mut self, form: CallForm, run: &Run) {
+    pub fn went(&mut self, form: CallForm, shape: &Shape) {
         match &mut self.stage {
             Stage::Off => {}
             Stage::Asleep(left) if *left > 1 => *left -= 1,
             Stage::Asleep(_) | Stage::Watching(_) => {
-                self.note(key_of(run, form));
+                self.note(UnitKey::of(shape, form));
             }
             Stage::Following(cycle) => {
                 let steady = self.steady[cycle.position()].as_mut().expect("its way was known");
@@ -220,7 +213,7 @@ impl Tuning {
     }
 
     /// Goes on by an operation that does not go the short way, or is in no loop.
-    fn note(&mut self, key: UnitKey) -> Spot {
+    fn note(&mut self, key: UnitKey) -> CallSpot {
         match &mut self.stage {
             Stage::Off => {}
             Stage::Asleep(left) => {
@@ -245,14 +238,14 @@ impl Tuning {
                 let position = cycle.position();
                 if let Some(place) = cycle.meet(key) {
                     self.steady[position] = None;
-                    return Spot::Placed(place, self.loops);
+                    return CallSpot::Placed(place, self.loops);
                 }
                 if cycle.is_left() {
                     self.stage = Stage::Asleep(FIRST_NAP << self.loops.min(MOST_LOOPS));
                 }
             }
         }
-        Spot::Loose(key)
+        CallSpot::Loose(key)
     }
 
     /// Units hear of what went the short way.
@@ -267,8 +260,8 @@ impl Tuning {
         }
     }
 
-    /// Returns for how many operations it needs not be asked, if it goes to sleep. Where something was known from
-    /// the start it is asked about each operation. Goes by calls.
+    /// Returns for how many operations it needs not be asked, if it goes to sleep. Where something was known
+    /// from the start it is asked about each operation. Goes by calls.
     pub fn take_nap(&mut self) -> Option<u32> {
         match self.stage {
             _ if self.had_known => None,
@@ -322,22 +315,22 @@ impl Tuning {
         reading: Reading,
         learnings: &Learnings,
         ledger: &mut Ledger,
-    ) -> Answer {
+    ) -> UnitAnswer {
         if lap != self.lap {
             (self.lap, self.active) = (lap, None);
         }
-        let Some(unit) = self.units.get_mut(&place) else { return Answer::Says(Says::default()) };
+        let Some(unit) = self.units.get_mut(&place) else { return UnitAnswer::Says(Says::default()) };
         let was_decided = unit.decision().is_some();
         if !was_decided && *self.active.get_or_insert(place) != place {
             unit.forget_open();
-            return Answer::Says(Says { best: unit.standing(), ..Says::default() });
+            return UnitAnswer::Says(Says { best: unit.standing(), ..Says::default() });
         }
         let is_first = unit.lap != lap;
         if is_first {
             unit.forget_open();
         }
         let mut answer = unit.turn(place, reading, learnings, ledger);
-        if let Answer::Says(says) = &mut answer {
+        if let UnitAnswer::Says(says) = &mut answer {
             // Not before: some ranks ask again where others need not wait.
             unit.lap = lap;
             says.is_landmark |= is_first;
@@ -348,7 +341,7 @@ impl Tuning {
             // The others need their turns now.
             self.steady.iter_mut().for_each(|steady| *steady = None);
         }
-        if let Answer::Says(Says { decided: Some(_), .. }) = &answer {
+        if let UnitAnswer::Says(Says { decided: Some(_), .. }) = &answer {
             self.know(place);
         }
         answer
@@ -372,8 +365,8 @@ impl Tuning {
         }
     }
 
-    /// The operation that was called for last is over, or has begun if it is not blocking. `words` name it, if
-    /// it may be done again by them.
+    /// The operation that was called for last is over, or has begun if it is not blocking. `words` name it,
+    /// if it may be done again by them.
     pub fn settle(&mut self, place: Place, words: Option<Words>) {
         let (Some(words), Stage::Following(cycle)) = (words, &self.stage) else { return };
         let position = cycle.last_position();
@@ -391,8 +384,8 @@ impl Tuning {
         self.steady[position] = Some(Steady { words, best, left, done: 0 });
     }
 
-    /// Sleeps for longer if all units of the loop keep to the default. Called at a landmark, when all that was
-    /// called for has begun: so at the same operation on all ranks.
+    /// Sleeps for longer if all units of the loop keep to the default. Called at a landmark, when all that
+    /// was called for has begun: so at the same operation on all ranks.
     pub fn rest(&mut self) {
         let Stage::Following(cycle) = &self.stage else { return };
         let rests = |position| self.units.get(&cycle.place(position)).is_some_and(Unit::rests);

@@ -62,8 +62,8 @@ pub(crate) struct Says {
     pub decided: Option<Decided>,
     /// Whether it is tried, beside the default.
     pub is_trial: bool,
-    /// Whether the unit has decided with it, or it is the first of its place in a loop: then no rank goes the short
-    /// way.
+    /// Whether the unit has decided with it, or it is the first of its place in a loop: then no rank goes the
+    /// short way.
     pub is_landmark: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Decided {
 
 /// What comes of asking a unit.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum UnitAnswer {
     /// The operation does this.
     Says(Says),
     /// It has to wait for the maxima.
@@ -128,7 +128,7 @@ impl Unit {
         reading: Reading,
         learnings: &Learnings,
         ledger: &mut Ledger,
-    ) -> Answer {
+    ) -> UnitAnswer {
         if let Some((operation, start)) = self.open.take() {
             let inside_ns = reading.inside_ns.saturating_sub(start.inside_ns);
             let sample = Sample {
@@ -148,8 +148,8 @@ impl Unit {
         let step = isolated(|| self.tuner.turn());
         ledger.lose(isolated(|| self.tuner.take_lost_ns() as i64));
         let (alternative, operation, words) = match step {
-            NextStep::Await => return Answer::Wait,
-            NextStep::Provide => return Answer::Provide,
+            NextStep::Await => return UnitAnswer::Wait,
+            NextStep::Provide => return UnitAnswer::Provide,
             NextStep::Take { alternative, operation, words } => (alternative, operation, words),
         };
         if words.is_some() {
@@ -165,7 +165,7 @@ impl Unit {
         let best =
             (alternative > 0).then(|| Best { proposals: Arc::clone(&self.proposals), number: alternative });
         let is_landmark = decided.is_some();
-        Answer::Says(Says { best, words, decided, is_trial, is_landmark })
+        UnitAnswer::Says(Says { best, words, decided, is_trial, is_landmark })
     }
 
     /// Forgets when its latest operation began: others have come between that are not of the loop.
