@@ -83,9 +83,9 @@ def is_private(path):
     return stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
 
 
-# In the programs of strangers: `hang(connection, *messages)` sends messages, each with a TCP socket of which the
-# receiver becomes the last holder: whoever closes it waits. The child that makes the socket just ends, which waits
-# for nothing. Returns the messages that were refused.
+# In the programs of strangers: `hang(connection, *messages)` sends messages, each with a TCP socket of
+# which the receiver becomes the last holder: whoever closes it waits. The child that makes the socket just
+# ends, which waits for nothing. Returns the messages that were refused.
 LINGERING = """
 import socket, struct, array, sys, os, time
 kept = []

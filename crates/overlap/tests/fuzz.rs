@@ -332,7 +332,8 @@ impl Fuzz {
         format!(
             "typedef unsigned long size_t; typedef double real; typedef short number; enum color {{ RED, GREEN }};\n\
              struct pair {{ double x; }} pair; double noise(double), fabs(double), factor;\n#define SIZE 40\n\
-             #define BOTH factor = 1;\n{}\nint main(void)\n{{\n{}\nint si, sj, sk, sl, sm, st; {inner}\n{open}\
+             #define BOTH factor = 1;\n{}\nint main(void)\n{{\n{}\n\
+             int si, sj, sk, sl, sm, st; {inner}\n{open}\
              for ({kind}{time} = 0; {time} < {end}; {time}++) {{\n{}\n}}\n{close}return 0;\n}}\n",
             place.0,
             place.1,

@@ -15,8 +15,8 @@
 //! The names of files begin with a number of the host and its network namespace, as directories can be
 //! shared. A listener that was killed leaves a file, which the next listener removes ([`Bound::new`]).
 //!
-//! The socket of a service for all users ([`make_service`], [`service_owner`]) lies in a directory that only root or the
-//! service's user can write.
+//! The socket of a service for all users ([`make_service`], [`service_owner`]) lies in a directory that
+//! only root or the service's user can write.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;

@@ -290,7 +290,7 @@ pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: 
     resultlen.set(written as c_int)
 }
 
-/// MPI_Comm_set_info: sets the hints that `info` names, and leaves the others as they are (MPI-5 section 7.4.4).
+/// MPI_Comm_set_info: sets the hints that `info` names; other hints stay as they are (MPI-5 section 7.4.4).
 pub fn set_info(call: &mut Call, comm: In<Comm>, info: In<Info>) -> Result<()> {
     let comm = comm.get()?;
     let entries = info.get()?.borrow(&call.held).clone();

@@ -248,17 +248,7 @@ impl<'f, 's> Reader<'f, 's> {
         }
         let (target, declared, low) = self.first_value(&node.children[0])?;
         let key = target.variable();
-        if self.loops.iter().any(|around| around.name == target.name) {
-            return file.refuse(
-                &node.children[0],
-                "counts with the name of a loop around it",
-                "give each of the loops a variable of its own",
-            );
-        }
-        if target.types[1].contains("volatile") || target.declaration.as_ref().is_some_and(|d| d.is_volatile)
-        {
-            return file.refuse(&node.children[0], "counts with a volatile variable", "take the word away");
-        }
+        self.check_variable(&node.children[0], target)?;
         let own = integers::range(&target.types[1], target.shape);
         let Some(own) = own else {
             return file.refuse(
@@ -350,6 +340,22 @@ impl<'f, 's> Reader<'f, 's> {
             }
             _ => self.file.refuse(node, "does not count by a whole number", "let an int or a long count"),
         }
+    }
+
+    /// Refuses a loop variable that a loop around it has too, or that is volatile.
+    fn check_variable(&self, node: &Node, target: &Node) -> Result<(), Refusal> {
+        if self.loops.iter().any(|around| around.name == target.name) {
+            return self.file.refuse(
+                node,
+                "counts with the name of a loop around it",
+                "give each of the loops a variable of its own",
+            );
+        }
+        if target.types[1].contains("volatile") || target.declaration.as_ref().is_some_and(|d| d.is_volatile)
+        {
+            return self.file.refuse(node, "counts with a volatile variable", "take the word away");
+        }
+        Ok(())
     }
 
     fn counts_by_one(&self, node: &Node, variable: &Variable) -> Result<(), Refusal> {
