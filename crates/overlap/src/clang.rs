@@ -92,8 +92,8 @@ impl Shape {
     }
 }
 
-/// What tells a variable from all others: the byte of the main file where it is declared, none for another
-/// file, and its name.
+/// Identity of a variable: the byte of the main file where it is declared (none for another file), and its
+/// name.
 pub type Variable = (Option<usize>, String);
 
 /// What a name stands for.
@@ -128,7 +128,7 @@ pub struct Node {
     pub place: Place,
     /// Whether it stands in the main file, and not in one that this includes.
     pub is_main: bool,
-    /// Its bytes in the main file; none of those of another file.
+    /// Bytes of the node in the main file; empty for nodes of another file.
     pub span: Range<usize>,
     /// The byte where its name stands; uses of a variable tell this of its declaration.
     pub name_at: usize,

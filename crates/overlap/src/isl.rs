@@ -244,7 +244,7 @@ impl Isl {
         self.read(ONE_SET, text)
     }
 
-    /// What the function `name` of a builder under `context` makes of `what`, as C.
+    /// Returns as C the result of the function `name` of a builder under `context` for `what`.
     fn expression(&self, name: &str, what: &Object, context: &Object) -> String {
         type One = unsafe extern "C" fn(Pointer) -> Pointer;
         type Two = unsafe extern "C" fn(Pointer, Pointer) -> Pointer;

@@ -75,7 +75,7 @@ impl Translator {
         Ok(Translator { clang: clang::Clang::load()?, isl: isl::Isl::load()? })
     }
 
-    /// As [`translate`], with no other `flags`.
+    /// Does the same as [`translate`], with no other `flags`.
     pub fn translate(
         &self,
         path: &str,

@@ -157,7 +157,7 @@ impl<'r> Model<'r> {
         found
     }
 
-    /// What holds for all sizes where the region has steps.
+    /// Returns the conditions that all sizes fulfil where the region has steps.
     fn sizes(&self) -> String {
         let region = self.region;
         let mut all = vec![format!("{} < {}", region.time.low, region.time.high)];

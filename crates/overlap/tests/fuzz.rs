@@ -111,7 +111,7 @@ struct Fuzz {
     counters: Vec<String>,
     sizes: Vec<String>,
     arrays: Vec<(String, usize)>,
-    /// How often there is something that is not accepted, in percent of what is possible.
+    /// Percentage of places where something stands that is not accepted.
     wildness: usize,
 }
 

@@ -15,11 +15,11 @@ use crate::region::{Array, Loop, Region};
 
 /// The parts of a program that a region becomes.
 pub struct Parts {
-    /// In the place of the region.
+    /// Text in the place of the region.
     pub call: String,
-    /// Before the function that the region is in.
+    /// Text before the function that has the region.
     pub prototype: String,
-    /// After that function.
+    /// Text after the function that has the region.
     pub functions: String,
 }
 
@@ -93,7 +93,7 @@ fn signature(writer: &mut Writer, what: &str, is_inner: bool) -> String {
     format!("static {result} $overlap_{what}_{}({})", region.lines.0, all.join(", "))
 }
 
-/// What a region that is computed by all ranks becomes.
+/// Writes the function that all ranks compute.
 fn compute(writer: &mut Writer, out: &mut Text, body: &str) {
     let region = writer.region().clone();
     let head = signature(writer, "compute", true);
@@ -120,7 +120,7 @@ fn loops(region: &Region) -> impl Iterator<Item = &Loop> {
     std::iter::once(&region.time).chain(region.statements.iter().flat_map(|one| &one.loops))
 }
 
-/// What ranks other than 0 are sent, and how they compute.
+/// Writes the values that ranks other than 0 are sent, and the function that they serve the region with.
 fn serve(writer: &mut Writer, out: &mut Text) {
     let region = writer.region().clone();
     let (line, lines, count) = (region.lines.0, place(&region), region.arrays.len());
@@ -307,7 +307,7 @@ fn without_lesser(sums: Vec<String>, is_greatest: bool) -> Vec<String> {
     kept.into_iter().map(text).collect()
 }
 
-/// What stands in the place of the region: a call, and the loops themselves.
+/// Returns the text in the place of the region: a call, and the loops themselves.
 fn call(writer: &mut Writer) -> String {
     let region = writer.region().clone();
     let source = writer.source;

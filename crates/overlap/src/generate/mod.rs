@@ -73,7 +73,7 @@ pub fn program(
 /// Parts of the source and what they become.
 type Edits = Vec<(std::ops::Range<usize>, String)>;
 
-/// Where text before the function at `start` goes: before the comments that belong to it.
+/// Returns the place of text before the function at `start`: before the comments that belong to it.
 fn before_function(source: &str, start: usize) -> usize {
     let line = source[..start].rfind('\n').map_or(0, |at| at + 1);
     match source[line..start].trim().is_empty() {

@@ -10,7 +10,7 @@ pub fn file_name(path: &str) -> String {
     name.chars().map(|letter| if is_plain(&letter) { letter } else { '_' }).collect()
 }
 
-/// What `program` needs, which ends with an empty line.
+/// Returns the headers and functions that `program` needs; the text ends with an empty line.
 pub fn text(names: &mut Names, name: &str, options: Options, program: &str) -> String {
     let mode = if options.overlap { "" } else { " --no-overlap" };
     let filled = names.fill(TEXT);

@@ -7,7 +7,7 @@ use super::types::{Array, File};
 use crate::clang::{Kind, Node, Shape, Variable};
 use crate::refusal::Refusal;
 
-/// What a pointer is given in the whole file: places and values.
+/// Values that each pointer is given in the whole file, with their places.
 type Assignments<'n> = BTreeMap<Variable, Vec<(&'n Node, &'n Node)>>;
 
 /// Pointers made from pointers are followed so often.

@@ -9,7 +9,7 @@ use super::types::{Array, File, Scalar};
 use crate::clang::{Kind, Node, Shape, Variable};
 use crate::refusal::{Place, Refusal};
 
-/// The function that the region is in.
+/// Returns the function that has the region.
 pub fn function<'s>(file: &File<'s>, region: &Node) -> Result<&'s Node, Refusal> {
     let is_around = |node: &&Node| {
         node.kind == Kind::Function

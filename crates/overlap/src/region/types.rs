@@ -12,11 +12,11 @@ use crate::refusal::{Place, Refusal};
 pub struct Loop {
     /// The variable that counts, as isl knows it.
     pub variable: String,
-    /// Its name in the program.
+    /// Name in the program.
     pub name: String,
-    /// Its declaration.
+    /// Declaration, which tells it from others of the same name.
     pub key: Variable,
-    /// Its type without typedefs.
+    /// Type without typedefs.
     pub type_name: String,
     /// Whether its type has no sign.
     pub is_unsigned: bool,
@@ -44,7 +44,7 @@ impl Loop {
 /// A value that the program computes in a type which must hold it, or it would wrap around.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// The value.
+    /// Value as a sum of variables.
     pub value: Affine,
     /// The loops in which it is computed.
     pub loops: Vec<Loop>,
@@ -109,9 +109,9 @@ pub struct Nest {
 /// An array of a region.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// Its name in the program.
+    /// Name in the program.
     pub name: String,
-    /// Its declaration.
+    /// Declaration, which tells it from others of the same name.
     pub key: Variable,
     /// Whether it is an array, and not a pointer to its first element.
     pub is_array: bool,
@@ -132,9 +132,9 @@ pub struct Array {
 /// A size: a variable that the region does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name in the program.
+    /// Name in the program.
     pub name: String,
-    /// Its least and its greatest value.
+    /// Least and greatest value of the type.
     pub range: (i64, i64),
     /// Whether it has no sign.
     pub is_unsigned: bool,
@@ -143,9 +143,9 @@ pub struct Parameter {
 /// A number that the region reads and that is declared outside of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
-    /// Its name in the program.
+    /// Name in the program.
     pub name: String,
-    /// Its type without typedefs and qualifiers.
+    /// Type without typedefs and qualifiers.
     pub type_name: String,
 }
 
@@ -156,7 +156,7 @@ pub struct Region {
     pub span: Range<usize>,
     /// The loop over time in the file.
     pub code: Range<usize>,
-    /// The function that it is in.
+    /// Bytes of the function that has the region.
     pub function: Range<usize>,
     /// The lines of the loop over time.
     pub lines: (usize, usize),
