@@ -187,7 +187,7 @@ fn active(call: &Call, requests: ArrayOut<MPI_Request>, count: i64) -> Result<Ve
 
 /// The places of requests that are complete, after progress once if there are none. `None` if no request is
 /// active.
-fn over<'s>(
+fn find_complete<'s>(
     call: &mut Call,
     handles: impl Iterator<Item = In<'s, Request>> + Clone,
 ) -> Result<Option<Vec<(usize, RequestId)>>> {
@@ -261,7 +261,7 @@ pub fn waitany(
     }
     wait_for_any(call, &active)?;
     let complete =
-        over(call, requests.handles(count.into())?)?.and_then(|complete| complete.first().copied());
+        find_complete(call, requests.handles(count.into())?)?.and_then(|complete| complete.first().copied());
     let first = complete.expect("a wait for any request ends when one is complete");
     finish_one(call, first, requests.slice(count.into())?, index, status)
 }
@@ -392,7 +392,7 @@ pub fn waitsome(
         return outcount.set(MPI_UNDEFINED);
     }
     wait_for_any(call, &active)?;
-    let complete = over(call, requests.handles(incount.into())?)?.unwrap_or_default();
+    let complete = find_complete(call, requests.handles(incount.into())?)?.unwrap_or_default();
     finish_some(
         call,
         &complete,
@@ -413,7 +413,7 @@ pub fn testsome(
     statuses: Statuses,
 ) -> Result<()> {
     outcount.check()?;
-    let Some(complete) = over(call, requests.handles(incount.into())?)? else {
+    let Some(complete) = find_complete(call, requests.handles(incount.into())?)? else {
         return outcount.set(MPI_UNDEFINED);
     };
     finish_some(
@@ -539,7 +539,7 @@ pub fn get_status_any(
     flag: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
-    let Some(complete) = over(call, requests.handles(count.into())?)? else {
+    let Some(complete) = find_complete(call, requests.handles(count.into())?)? else {
         status.set_empty();
         flag.set_flag(true)?;
         return index.set(MPI_UNDEFINED);
@@ -589,7 +589,7 @@ pub fn get_status_some(
     indices: ArrayOut<c_int>,
     statuses: Statuses,
 ) -> Result<()> {
-    let Some(complete) = over(call, requests.handles(incount.into())?)? else {
+    let Some(complete) = find_complete(call, requests.handles(incount.into())?)? else {
         return outcount.set(MPI_UNDEFINED);
     };
     let indices = indices.slice(incount.into())?;
