@@ -1,5 +1,6 @@
-# /usr/bin/env bash Advisories, licences and sources of the crates in use (deny.toml), where cargo-deny is
-# installed. Without a copy of the database of advisories and without a network, advisories are left out.
+#!/usr/bin/env bash
+# Advisories, licences and sources of the crates in use (deny.toml), where cargo-deny is installed. Without a
+# copy of the database of advisories and without a network, advisories are left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if ! command -v cargo-deny >/dev/null; then
