@@ -26,7 +26,7 @@ use tutti_sys::event;
 /// Device number of /dev/null.
 const NULL_DEVICE: u64 = libc::makedev(1, 3);
 
-/// How far a job had read its standard input at a checkpoint.
+/// Position of a job in its standard input at a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InputRecord {
     /// Nothing was read, or what was read was typed at a terminal.
@@ -36,7 +36,7 @@ pub enum InputRecord {
     Ended,
     /// A regular file.
     File {
-        /// Its path, for messages.
+        /// Path of the file, for messages; empty if it is unknown.
         path: Vec<u8>,
         /// First byte that was not read.
         position: u64,
@@ -45,7 +45,7 @@ pub enum InputRecord {
     },
     /// A pipe, a socket or a device.
     Stream {
-        /// Bytes that were read of it. None: ranks read it themselves, uncounted.
+        /// Number of bytes that the job has read. None: ranks read the input themselves, so it is unknown.
         read: Option<u64>,
     },
 }
@@ -60,15 +60,15 @@ pub enum RestartInput {
     Rest,
 }
 
-/// What a restart does with the standard input of mpirun.
+/// Adjustment of the standard input of mpirun before the ranks of a restart read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resumption {
-    /// It passes it on as it is.
+    /// No adjustment: ranks read the input from its current position.
     #[default]
     AsGiven,
-    /// It sets its position to this byte before.
+    /// The position of the file is set to this byte.
     Seek(u64),
-    /// Ranks find its end.
+    /// Ranks read an end of file at once.
     Ended,
 }
 
@@ -117,9 +117,9 @@ impl InputRecord {
         })
     }
 
-    /// Returns the record of an input that mpirun reads and passes on: `before` is what mpirun observed
-    /// before it read, `read` counts the bytes that the rank has read of it, and `is_over` says that nothing
-    /// is left.
+    /// Returns the record of an input that mpirun reads and passes on to a rank. `before` is the record of
+    /// that input before mpirun read anything. `read` is the number of bytes that the rank has read.
+    /// `is_over` is true if nothing is left.
     pub fn of_passed_on(before: &InputRecord, read: u64, is_over: bool) -> InputRecord {
         match before {
             InputRecord::File { path, position, bytes } => {

@@ -61,7 +61,7 @@ pub struct Manifest {
     pub files: Vec<FileRecord>,
     /// The ends of all connections between hosts.
     pub connections: Vec<ConnectionEnd>,
-    /// How far the job had read its standard input.
+    /// Position of the job in its standard input.
     pub input: InputRecord,
 }
 

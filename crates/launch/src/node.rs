@@ -73,7 +73,7 @@ pub struct Given {
     pub killings: Killings,
     /// Takes the table of processes, once.
     pub table: Option<PipeWriter>,
-    /// Takes the [`EndReport`].
+    /// Pipe that carries the [`EndReport`] to the supervisor.
     pub outcome: PipeWriter,
 }
 

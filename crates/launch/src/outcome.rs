@@ -5,34 +5,35 @@ pub const STATUS_USAGE: u8 = 2;
 /// Exit status when a checkpoint cannot be used: damaged, or of another machine.
 pub const STATUS_DAMAGED: u8 = 3;
 
-/// What a restart could do about an end.
+/// Cause of a job's end, as far as it decides whether a restart helps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing: it ended by itself, or as the user wanted.
+    /// The job ended by itself, or as the user wanted: a restart does not help.
     #[default]
     Over,
-    /// A process was killed, or a host is lost: that of this name, or none.
+    /// The host of this name was lost, or a process was killed (empty name).
     Lost(String),
-    /// The checkpoint that it was to go on from cannot be used.
+    /// The checkpoint that the job was to continue from cannot be used.
     Damaged,
 }
 
 /// End of a job, as the process that ran it reports it to its supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndReport {
-    /// What a restart could do about it.
+    /// Cause of the end.
     pub outcome: Outcome,
     /// Bytes of the standard input were taken that a restart cannot read again.
     pub took_input: bool,
 }
 
 impl EndReport {
-    /// As it goes through a pipe.
+    /// Returns the report as bytes for the pipe to the supervisor.
     pub fn encode(&self) -> Vec<u8> {
         [vec![u8::from(self.took_input)], self.outcome.encode()].concat()
     }
 
-    /// What came through it. Nothing comes of a process that was killed: it may have taken input.
+    /// Reads a report from the bytes of the pipe. A process that was killed has written none: the result is
+    /// then that it may have taken input.
     pub fn decode(bytes: &[u8]) -> EndReport {
         match bytes.split_first() {
             Some((&took, rest)) => EndReport { outcome: Outcome::decode(rest), took_input: took != 0 },
@@ -42,7 +43,7 @@ impl EndReport {
 }
 
 impl Outcome {
-    /// As it goes through a pipe.
+    /// Returns the outcome as bytes for a pipe.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Outcome::Over => Vec::new(),
@@ -51,7 +52,7 @@ impl Outcome {
         }
     }
 
-    /// What came through it.
+    /// Reads an outcome from bytes of [`Outcome::encode`].
     pub fn decode(bytes: &[u8]) -> Outcome {
         match bytes.split_first() {
             Some((b'L', host)) => Outcome::Lost(String::from_utf8_lossy(host).into_owned()),

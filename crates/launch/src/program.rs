@@ -80,7 +80,7 @@ pub struct JobPlan {
     pub secret: job::Secret,
     /// They run as long as this is there.
     pub io_servers: Option<io_servers::Running>,
-    /// What becomes of the standard input before the ranks get it.
+    /// Adjustment of the standard input before the ranks read it.
     pub resumption: Resumption,
 }
 

@@ -187,9 +187,9 @@ pub struct Checkpoints {
     pub restart: Option<(OsString, Option<u64>)>,
     /// What becomes of files.
     pub files: RestartFiles,
-    /// What the standard input of a restart holds.
+    /// Content of the standard input of a restart (`--restart-input`).
     pub input: RestartInput,
-    /// This mpirun holds the lock of the directory.
+    /// True if this mpirun holds the lock of the directory of sets.
     pub is_locked: bool,
     /// Whether a restart believes sets that other users may have written.
     pub allows_others: bool,

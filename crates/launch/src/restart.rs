@@ -14,7 +14,7 @@ use crate::program::{self, Refusal};
 use crate::request::Request;
 use crate::{report, supervisor};
 
-/// How long to wait for an mpirun that was killed to leave its directory.
+/// Longest wait for the lock of a directory, as an mpirun that was killed may still be ending.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Takes the lock of a directory into which the job is to write checkpoints. It is not taken where it may not

@@ -150,7 +150,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until a connection has something for netd, or a time limit is over.
+/// Waits until a client connects, a connection is readable or the earliest deadline of a client has passed.
 fn wait(listener: &Listener, clients: &[Client]) {
     let mut watched = vec![listener.as_fd().as_raw_fd()];
     let idle = clients.iter().filter(|client| client.joining.is_none());
@@ -195,7 +195,7 @@ struct Closing {
 
 /// Outcome of a look at a connection.
 enum Attended {
-    /// There was no request.
+    /// No request has arrived.
     Nothing,
     /// A request was answered.
     Served,

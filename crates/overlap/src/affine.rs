@@ -49,7 +49,7 @@ impl Affine {
         self
     }
 
-    /// This sum with `value` in place of the variable `name`.
+    /// Returns this sum with `value` substituted for the variable `name`.
     pub fn with(mut self, name: &str, value: &Affine) -> Affine {
         let factor = self.terms.remove(name).unwrap_or(0);
         self.plus(factor, value)

@@ -15,7 +15,7 @@ const LINK_DETACH: libc::c_long = 34;
 pub struct TableShape {
     /// Bytes of an entry.
     pub entry_bytes: usize,
-    /// Entries, from number 0 on.
+    /// Number of entries; the first one is entry 0.
     pub entries: usize,
 }
 

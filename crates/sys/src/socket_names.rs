@@ -228,7 +228,7 @@ pub fn listen(fd: RawFd) -> io::Result<()> {
     check(unsafe { libc::listen(fd, BACKLOG) })
 }
 
-/// Returns true for the file of a socket that nobody listens at.
+/// Returns true if `path` is the file of a socket that has no listener any more.
 fn is_dead(path: &Path) -> bool {
     let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     let connected = || -> io::Result<()> {

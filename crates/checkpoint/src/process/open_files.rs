@@ -21,7 +21,7 @@ use crate::image::{Descriptor, OpenFile, OpenKind, Role, Timer};
 
 /// Longest deleted file that is kept, in bytes. It is memory after a restart.
 pub const MOST_DELETED: u64 = 256 << 20;
-/// What the kernel writes behind the name of a file that has none any more.
+/// Suffix that the kernel adds to the link of a deleted file in /proc/PID/fd.
 const DELETED: &str = " (deleted)";
 /// Longest name of an object, in bytes; memfd_create(2) takes 249.
 const LONGEST_NAME: usize = 200;

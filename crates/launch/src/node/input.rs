@@ -101,7 +101,8 @@ impl Node {
         InputRecord::observe(self.given.input.as_fd(), io::stdin().is_terminal())
     }
 
-    /// Root: all ranks are started; begins to read if what is read is passed on.
+    /// Starts to read the standard input if mpirun passes it on to a rank. Called at the root once all
+    /// ranks are started.
     pub(super) fn open_input(&mut self) {
         let job = self.daemon.job();
         let reader = job.and_then(|job| job.daemon_of.get(job.input_host()? as usize).copied());

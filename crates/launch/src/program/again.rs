@@ -60,7 +60,7 @@ pub fn prepare(
     Ok(JobPlan { info, here, secret, io_servers: None, resumption })
 }
 
-/// Decides how the standard input of this mpirun is continued where the job had read its own to.
+/// Returns the adjustment of this mpirun's standard input that continues the one of the checkpoint.
 fn resume_input(manifest: &Manifest, info: &JobInfo, request: &Request) -> Result<Resumption, Refusal> {
     if info.manner.input.is_none() {
         return Ok(Resumption::AsGiven);

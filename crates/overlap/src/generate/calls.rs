@@ -120,7 +120,8 @@ fn loops(region: &Region) -> impl Iterator<Item = &Loop> {
     std::iter::once(&region.time).chain(region.statements.iter().flat_map(|one| &one.loops))
 }
 
-/// Writes the values that ranks other than 0 are sent, and the function that they serve the region with.
+/// Writes the struct of values that rank 0 broadcasts, and the function by which the other ranks compute
+/// the region.
 fn serve(writer: &mut Writer, out: &mut Text) {
     let region = writer.region().clone();
     let (line, lines, count) = (region.lines.0, place(&region), region.arrays.len());

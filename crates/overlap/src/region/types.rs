@@ -16,7 +16,7 @@ pub struct Loop {
     pub name: String,
     /// Declaration, which tells it from others of the same name.
     pub key: Variable,
-    /// Type without typedefs.
+    /// C type of the variable, without typedefs and qualifiers.
     pub type_name: String,
     /// Whether its type has no sign.
     pub is_unsigned: bool,
