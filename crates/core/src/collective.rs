@@ -481,7 +481,8 @@ fn surroundings(
     (environment, whose)
 }
 
-/// The kind of an operation of a communicator: what choices for it depend on. With what they are made of.
+/// Returns the key of an operation's alternatives on this communicator, and the environment in which they
+/// are generated.
 fn kind_of(
     held: &LaneGuard,
     process: &Process,
@@ -495,7 +496,8 @@ fn kind_of(
     (KindOfCall::new(key, shape.ranks, (&environment, whose), in_kernel), environment)
 }
 
-/// What tuning may choose from, the default first; equal at all members.
+/// Returns the alternatives that tuning may choose for an operation, the default first. They are equal at
+/// all members.
 fn alternatives(
     held: &LaneGuard,
     process: &Process,
@@ -518,7 +520,8 @@ fn alternatives(
     process.library.repertoire.borrow_mut(held).keep(kind, found)
 }
 
-/// Where the members are, as keys of what was learned say; nothing is made for that.
+/// Returns the layout of the members that keys of tuning results name, and whether it is the communicator's
+/// or the job's. Creates no resources of the communicator.
 fn layout_of(process: &Process, comm: &Communicator) -> (Arc<simulate::Layout>, Whose) {
     if let Some(layout) = near(process, comm) {
         return (layout, Whose::Communicator);
@@ -529,7 +532,8 @@ fn layout_of(process: &Process, comm: &Communicator) -> (Arc<simulate::Layout>, 
     (flat.layout, Whose::Job)
 }
 
-/// What an earlier run has found best for an operation at a place; equal at all members.
+/// Returns the best algorithm of earlier runs for an operation at a place, if there is one. It is equal at
+/// all members.
 fn known_before(
     held: &LaneGuard,
     process: &Process,

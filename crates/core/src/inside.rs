@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tutti_sys::clock;
 
-/// How many need the time.
+/// Number of live [`Measuring`] guards. Time is measured while there is one.
 static MEASURING: AtomicU32 = AtomicU32::new(0);
 static TOTAL_NS: AtomicU64 = AtomicU64::new(0);
 /// Since when time stands still, or 0.
@@ -19,12 +19,12 @@ static STOOD_NS: AtomicU64 = AtomicU64::new(0);
 static EVERY: AtomicU32 = AtomicU32::new(1);
 static TESTS: AtomicU32 = AtomicU32::new(0);
 
-/// Time is measured while one of these lives.
+/// Guard that keeps time measured while it lives.
 #[derive(Debug)]
 pub struct Measuring(());
 
 impl Measuring {
-    /// From now on it is measured.
+    /// Begins to measure time, if no other guard does already.
     pub fn begin() -> Measuring {
         MEASURING.fetch_add(1, Ordering::Relaxed);
         Measuring(())

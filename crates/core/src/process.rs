@@ -64,11 +64,11 @@ pub struct Library {
     pub layouts: Layouts,
     /// Which algorithms were chosen so far.
     pub choices: FirstLaneCell<Choices>,
-    /// What tuning has learned in this process.
+    /// Results of tuning in this process.
     pub learnings: FirstLaneCell<Learnings>,
-    /// What tuning may choose from.
+    /// Alternatives that tuning may choose, and results of earlier runs.
     pub repertoire: FirstLaneCell<Repertoire>,
-    /// What tuning has cost.
+    /// Time that tuning has lost in this process.
     pub ledger: FirstLaneCell<Ledger>,
     /// What is known of other jobs, and what their processes are called here.
     pub other_jobs: FirstLaneCell<OtherJobs>,

@@ -5,7 +5,7 @@ use tutti_sys::{backtrace, speaker};
 
 use crate::boot;
 
-/// Most functions of the program in a report: the caller, its caller, and so on.
+/// Maximum number of the program's functions in a report: the caller, its caller, and further ones.
 const MOST_CALLERS: usize = 4;
 
 /// Returns the name of this process as lines begin with it: `rank 3: `. Empty for a process that no launcher

@@ -185,8 +185,8 @@ fn active(call: &Call, requests: ArrayOut<MPI_Request>, count: i64) -> Result<Ve
     Ok(found)
 }
 
-/// The places of requests that are complete, after progress once if there are none. `None` if no request is
-/// active.
+/// Returns the positions and ids of complete requests, or `None` if no request is active. Makes progress
+/// once if none is complete.
 fn find_complete<'s>(
     call: &mut Call,
     handles: impl Iterator<Item = In<'s, Request>> + Clone,

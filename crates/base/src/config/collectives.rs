@@ -124,7 +124,7 @@ pub struct Collectives {
     pub tune_search: TuneSearch,
     /// Whether tuning may choose reductions that give other bits.
     pub tune_any_order: bool,
-    /// What tuning may lose of the time of a program, in percent.
+    /// Part of a program's time that tuning may lose, in percent.
     pub tune_budget: u64,
     /// Whether the kernel's packet program does small collectives.
     pub offload: Offload,

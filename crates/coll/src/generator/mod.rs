@@ -35,9 +35,9 @@ pub struct Generator {
     pub parameters: Parameters,
     /// How it combines operands where their order is kept.
     pub association: Association,
-    /// Whether it combines them in this way also where the operator commutes.
+    /// Whether the algorithm keeps this association for commutative operators too.
     pub keeps_order: bool,
-    /// Whether the order depends on segments and on the tree downwards too, as ranks combine slices.
+    /// Whether ranks combine slices, so that the order also depends on segments and on the downward tree.
     pub slices: bool,
     /// Its work in closed form.
     pub work: Cost,
@@ -86,12 +86,12 @@ pub const fn entry(
     Generator { name, collective, needs, parameters, association, keeps_order, slices, work, write }
 }
 
-/// Of an algorithm that combines in its order also where the operator commutes.
+/// Marks a generator as keeping its association for commutative operators too.
 pub const fn ordered(generator: Generator) -> Generator {
     Generator { keeps_order: true, ..generator }
 }
 
-/// Of an algorithm whose order depends on the slices that ranks combine.
+/// Marks a generator whose ranks combine slices ([`Generator::slices`]).
 pub const fn sliced(generator: Generator) -> Generator {
     Generator { slices: true, ..generator }
 }
@@ -169,8 +169,8 @@ impl Generator {
         }
     }
 
-    /// Whether it combines the operands of a shape with these parameters in the same expressions as `other`
-    /// with others, so that results have the same bits; false where that is not known.
+    /// Returns true if this generator with `params` combines operands in the same expressions as `other`
+    /// with its parameters. Then both give the same bits. Returns false if that is not known.
     pub fn combines_like(&self, params: &Params, other: (&Generator, &Params), commutative: bool) -> bool {
         let (generator, others) = other;
         if Association::of(self.collective).is_none() {

@@ -239,9 +239,9 @@ pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment)
     variants
 }
 
-/// Every algorithm that can be used, with those parameters that are likely to be good, by closed forms alone:
-/// some hundred microseconds. The best parameters of each algorithm come before the second best of any, and
-/// the best algorithm first.
+/// Returns every algorithm that can be used, with the parameters that are likely to be good. Ranks them by
+/// closed forms only, which takes some hundred microseconds. The best parameters of each algorithm come
+/// before the second best of any, and the best algorithm first.
 pub fn outlined(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let shape = common(shape, environment);
     let mut all = timed(None, &shape, environment, &OUTLINE);

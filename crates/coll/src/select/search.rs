@@ -44,7 +44,7 @@ pub(super) const FIRST_USE: Effort = Effort {
     hopeless: 1.5,
 };
 
-/// While a program runs that has to be tuned: closed forms say what is worth a try.
+/// Effort for tuning in a running program: closed forms only, no simulation.
 pub(super) const OUTLINE: Effort = Effort { ranks: 0, ranks_across: 0, ..FIRST_USE };
 
 /// When a person asks: seconds at 4096 ranks.

@@ -26,7 +26,7 @@ impl Proposal {
 
 /// More than so many are not tried.
 const MOST: usize = 16;
-/// Parameters that are tried of one algorithm.
+/// Number of parameter sets that are tried of one algorithm.
 const VARIANTS: usize = 3;
 /// So many of the best algorithms by the model are tried in other manners too.
 const MANNERED: usize = 2;
@@ -45,9 +45,9 @@ const PAGE_NS: f64 = 1000.0;
 const SMALL_SLOTS: u64 = 128;
 const LARGE_SLOTS: u64 = 16;
 
-/// The default first, then what else suits `shape`, the best by closed forms first; all ranks get the same. A
-/// reduction that combines in another order than the default gives other bits, and is left out unless
-/// `any_bits`.
+/// Returns the default, then the other algorithms for `shape`, the best by closed forms first. All ranks
+/// get the same. Without `any_bits`, a reduction that combines in another order than the default is left
+/// out, because its results have other bits.
 pub fn alternatives(
     shape: &Shape,
     environment: &Environment,
@@ -93,7 +93,7 @@ pub fn alternatives(
     found
 }
 
-/// The same where the kernel does it by default: then the hosts' own algorithms are alternatives.
+/// Puts the kernel offload in front of these alternatives, as the default.
 pub fn beside_kernel(mut found: Vec<Proposal>) -> Vec<Proposal> {
     let in_kernel = proposal(found[0].choice.clone(), Manner::Kernel);
     found.insert(0, in_kernel);

@@ -3,32 +3,33 @@
 //! A loop that broadcasts 64 KiB twice, once before a long computation and once before a short one, has two
 //! units of tuning, though both calls look the same. Ranks call the collective operations of a communicator
 //! in the same order (MPI-5 section 6), so all of them find the same cycle at the same operation. [`Watch`]
-//! looks for a cycle for a while; [`Cycle`] follows the one that was found. Operations that do not belong to
-//! a cycle, as a sum in every tenth round that tells whether to stop, are passed over while they are few.
+//! looks for a cycle for a while; [`Cycle`] follows the one that was found. A program may also call
+//! operations that do not belong to the cycle, for example a sum in every tenth round as its stopping
+//! criterion. These *strangers* are ignored as long as they are few.
 
 use super::UnitKey;
 
-/// Longer cycles are not looked for.
+/// Length of the longest cycle that is found, in operations.
 pub const LONGEST: usize = 32;
-/// A cycle counts once it was repeated so often,
+/// Repetitions after which a cycle is accepted.
 const TIMES: usize = 3;
-/// and for so many operations.
+/// Operations that must follow a cycle before it is accepted.
 const FOLLOWED: usize = 48;
 /// Operations between two searches for a cycle.
 const BETWEEN_SEARCHES: usize = 8;
-/// A watch ends without a cycle after so many operations.
+/// Operations after which a watch ends without a cycle.
 pub const WATCHED: u32 = 192;
-/// An operation that is none of the cycle counts as so many that are,
+/// Weight of a stranger: the number of operations of the cycle that make up for one.
 const STRANGER: u32 = 4;
-/// and when strangers outweigh the others by so much, the loop is over.
+/// Excess weight of strangers at which the program has left the loop.
 const MOST_STRANGE: u32 = 64;
 
-/// An operation at its place.
+/// Place of an operation in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// What it is.
+    /// Key of the operation.
     pub key: UnitKey,
-    /// How many of the same key come before it in the cycle.
+    /// Number of operations with the same key before it in the cycle.
     pub occurrence: u32,
 }
 
@@ -39,7 +40,7 @@ pub struct Watch {
     keys: Vec<UnitKey>,
     /// Length of the cycle that the newest operations follow, or 0.
     period: usize,
-    /// So many of the newest operations follow it.
+    /// Number of the newest operations that follow this cycle.
     following: usize,
 }
 
@@ -82,7 +83,7 @@ impl Watch {
 pub struct Cycle {
     places: Box<[Place]>,
     next: usize,
-    /// By how much strangers outweigh the operations of the cycle.
+    /// Excess weight of strangers over operations of the cycle.
     strange: u32,
 }
 
@@ -127,8 +128,8 @@ impl Cycle {
         self.strange = self.strange.saturating_sub(1);
     }
 
-    /// Meets an operation. Returns its place, or `None` for a stranger, which changes nothing but that too
-    /// many of them end the cycle.
+    /// Records an operation and returns its place, or `None` for a stranger. Too many strangers end the
+    /// cycle ([`Cycle::is_left`]).
     pub fn meet(&mut self, key: UnitKey) -> Option<Place> {
         let place = self.places[self.next];
         if place.key == key {
@@ -155,8 +156,8 @@ mod tests {
         UnitKey::of(&Shape::new(Collective::Bcast, 4, 0, bytes), CallForm::Nonblocking)
     }
 
-    /// Letters stand for keys. Gives the cycle that is found, in letters and occurrences, and after how many
-    /// operations.
+    /// Returns the cycle found in these keys, as letters with occurrences, and the number of operations
+    /// until then. Letters stand for keys.
     fn found(keys: impl Iterator<Item = u8>) -> Option<(String, usize)> {
         let mut watch = Watch::default();
         for (number, letter) in keys.take(WATCHED as usize).enumerate() {
@@ -204,8 +205,8 @@ mod tests {
         assert!(watch.is_over());
     }
 
-    /// Goes on with the cycle "aab" by these operations. Returns the occurrences of those that belong to it,
-    /// `.` for strangers and `!` from where on the loop is left.
+    /// Checks the course of the cycle "aab" under these operations: the occurrence of each that belongs to
+    /// it, `.` for a stranger, `!` once the loop is left.
     fn check_course(keys: &str, expected: &str) {
         let mut cycle = Cycle::new(&[key(97), key(97), key(98)]);
         let course: String = keys

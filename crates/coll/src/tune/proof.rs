@@ -1,11 +1,12 @@
-//! A comparison of two alternatives by what counts for a program: the time of its loop.
+//! Comparison of two alternatives by the time of the program's loop.
 //!
-//! Samples of single operations say which algorithm is worth a closer look, but not what the program gains:
-//! the time inside MPI of one rank depends on when the others come, and rare long operations count. So the
-//! best is compared with the default in pairs of blocks in turn, by the mean time from one operation to the
-//! next, of the slowest rank, without the longest few, as the machine has other things to do. What disturbs
-//! it for longer meets both. The order within pairs changes, so that neither gains by coming first. What is
-//! found must hold in nearly all pairs.
+//! Samples of single operations show which algorithm is worth a closer look, but not the gain of the
+//! program: the time inside MPI of one rank depends on the arrival of the others, and rare long operations
+//! count. Therefore the best alternative is compared with the default in pairs of blocks of operations. The
+//! measure is the mean time from one operation to the next, on the slowest rank. The longest few of a block
+//! are left out, because the machine has other work. A longer disturbance affects both blocks of a pair.
+//! The order within pairs alternates, so that neither alternative gains by being first. A verdict must hold
+//! in nearly all pairs.
 
 use std::collections::VecDeque;
 
@@ -13,47 +14,47 @@ use std::collections::VecDeque;
 pub(super) const PAIRS: usize = 8;
 /// Words of a round: the mean of each block.
 pub(super) const WORDS: usize = 2 * PAIRS;
-/// Operations of a block that are measured, in the first round; twice as many in each further one.
+/// Measured operations of a block in the first round. Each further round doubles them.
 const KEPT: u32 = 4;
-/// The first operations of a block do not count: so many.
+/// Operations at the start of a block that do not count.
 const DROPPED: u32 = 1;
-/// Of so many operations of a block the longest is left out.
+/// One in this many operations of a block is left out: the longest ones.
 const LONG: usize = 4;
-/// Rounds, at most.
+/// Maximum number of rounds.
 const MOST_ROUNDS: u32 = 3;
-/// A block is shorter if it takes at most this part of the time of its counterpart.
+/// Ratio of times up to which a block counts as shorter than its counterpart.
 const SHORTER: f64 = 0.98;
-/// So many blocks of a round have to be shorter for a verdict: by chance it is so in one of 28 rounds.
+/// Shorter blocks of a round that a verdict needs. Chance alone gives one in 28 rounds.
 const CLEAR: usize = 7;
-/// A lead of less than so many blocks is none.
+/// Lead in blocks below which a round ends the comparison as a tie.
 const LEAD: usize = 2;
 
-/// An operation of a proof.
+/// Position of an operation in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub pair: usize,
-    /// 0: of the default; 1: of the other.
+    /// 0 for the default, 1 for the other alternative.
     pub side: usize,
     pub counts: bool,
 }
 
-/// What a round says of the other alternative.
+/// Verdict of a round on the other alternative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Quicker,
     Slower,
-    /// Neither, in all rounds that there are.
+    /// Neither quicker nor slower.
     Alike,
     /// Another round is needed.
     Open,
 }
 
-/// See the module.
+/// Comparison of one alternative with the default.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// What is compared with the default.
+    /// Alternative that is compared with the default.
     pub alternative: usize,
-    /// Whether it has been decided on before.
+    /// Whether this checks an earlier decision for the alternative.
     pub is_guard: bool,
     round: u32,
     /// Nanoseconds of the operations of each block, on this rank.
@@ -75,31 +76,31 @@ impl Proof {
         (0..PAIRS).flat_map(|pair| sides(pair).map(|side| (pair, side))).flat_map(block).collect()
     }
 
-    /// Returns the alternative that a turn takes.
+    /// Returns the alternative that an operation uses.
     pub fn taken_by(&self, turn: Turn) -> usize {
         if turn.side == 0 { 0 } else { self.alternative }
     }
 
-    /// Notes how long an operation took, from its start to that of the next one.
+    /// Records the time from the start of an operation to the start of the next one.
     pub fn record(&mut self, turn: Turn, period_ns: u64) {
         if turn.counts {
             self.blocks[turn.pair][turn.side].push(period_ns);
         }
     }
 
-    /// Returns what this rank contributes: the mean of each block, 0 where there is none.
+    /// Returns the contribution of this rank: the mean of each block, or 0 for an empty block.
     pub fn words(&self) -> impl Iterator<Item = u64> {
         self.blocks.iter().flatten().map(|block| mean_ns(block))
     }
 
-    /// Returns by how much the other alternative has taken longer on this rank, in nanoseconds; less than
-    /// nothing where it took less.
+    /// Returns the extra time of the other alternative on this rank, in nanoseconds; negative if it was
+    /// quicker.
     pub fn excess_ns(&self) -> f64 {
         let sum = |side: usize| self.blocks.iter().flat_map(|pair| &pair[side]).sum::<u64>() as f64;
         sum(1) - sum(0)
     }
 
-    /// Judges by the maxima of the words of all ranks.
+    /// Ends a round with the element-wise maxima of all ranks' contributions and returns its verdict.
     pub fn judge(&mut self, words: &[u64]) -> Verdict {
         let is_shorter = |one: u64, other: u64| one > 0 && other > 0 && one as f64 <= SHORTER * other as f64;
         let count = |one: usize| {
@@ -118,7 +119,7 @@ impl Proof {
     }
 }
 
-/// The mean without the longest; 0 where there is nothing.
+/// Returns the mean without the longest operations, or 0 for an empty block.
 fn mean_ns(block: &[u64]) -> u64 {
     let mut sorted = block.to_vec();
     sorted.sort_unstable();
@@ -130,7 +131,8 @@ fn mean_ns(block: &[u64]) -> u64 {
 mod tests {
     use super::*;
 
-    /// The verdict on blocks that take so many nanoseconds each, of the default and of the other.
+    /// Checks the verdict on pairs of blocks with these times of an operation (default, other), in
+    /// nanoseconds.
     fn check(pairs: [(u64, u64); PAIRS], expected: Verdict) {
         let mut proof = Proof::new(3, false);
         for turn in proof.turns() {

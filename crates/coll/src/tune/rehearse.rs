@@ -144,10 +144,10 @@ impl Play {
     }
 }
 
-/// Maxima that come after so many operations.
+/// Maxima under way, with the number of operations until they arrive.
 type Mail = Option<(u32, Vec<u64>)>;
 
-/// A rank.
+/// Simulated rank.
 struct Player {
     tuner: Tuner,
     mail: Mail,
@@ -160,7 +160,8 @@ impl Player {
         Player { tuner, mail: None, account: Account::default(), lost_ns: 0.0 }
     }
 
-    /// Its next step, with what it has heard by then or has to wait for.
+    /// Returns this rank's next step. Delivers maxima that are due, and those that the step has to wait
+    /// for.
     fn turn(&mut self) -> NextStep {
         match self.mail.take() {
             Some((0, words)) => self.tuner.heard(&words),

@@ -1,30 +1,30 @@
-//! What goes into a tuner and comes out of it.
+//! Input and output of a tuner: rules, samples, accounts; steps and decisions.
 
 use super::statistics::Filter;
 
-/// What tuning may cost, and how samples are read.
+/// Limits on the cost of tuning, and the reading of samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How samples that something has disturbed are left out.
+    /// Filter for outliers among the samples.
     pub filter: Filter,
-    /// Part of the time of the whole program that all tuning together may lose.
+    /// Part of the time of the whole program that all tuning together may lose, 0 to 1.
     pub budget_part: f64,
-    /// One unit may lose at most this, in nanoseconds, or what
+    /// Largest loss of one unit, in nanoseconds. [`Rules::budget_operations`] may raise it.
     pub budget_ns: f64,
-    /// so many operations of the default take, where these are long.
+    /// Largest loss of one unit, in periods of the default. The greater of the two limits holds.
     pub budget_operations: f64,
-    /// Units that spend a smaller part of their time in MPI are left alone.
+    /// Smallest part of a unit's time in MPI for which it is tuned, 0 to 1.
     pub least_share: f64,
-    /// Operations of the default that are measured before anything else is tried,
+    /// Operations with the default that are measured before the first trial.
     pub observed: u32,
-    /// and operations before that.
+    /// Operations before the first one that is measured.
     pub settled: u32,
-    /// Operations for which the best so far goes on while samples come in; and again while the words are on
-    /// their way.
+    /// Operations with the best alternative so far after a trial, while its samples come in; and as many
+    /// again while the maximum is under way.
     pub lag: u32,
-    /// Whether the best has to prove itself against the default before it is decided on.
+    /// Whether the best alternative is compared with the default before a decision for it.
     pub proves: bool,
-    /// Whether a decision for another algorithm than the default is proved again from time to time.
+    /// Whether a decision for another algorithm than the default is checked again from time to time.
     pub guards: bool,
 }
 
@@ -45,61 +45,61 @@ impl Default for Rules {
     }
 }
 
-/// What an operation took on this rank.
+/// Duration of an operation on this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Time in the calls that started, tested and completed it, in nanoseconds.
     pub inside_ns: u64,
-    /// From its start to that of the unit's next operation, in nanoseconds.
+    /// Time from its start to the start of the unit's next operation, in nanoseconds.
     pub period_ns: u64,
 }
 
 /// Time of the program and of its tuning on this rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Since the program started, in nanoseconds.
+    /// Time since the program started, in nanoseconds.
     pub elapsed_ns: u64,
-    /// What tuning has lost beside the defaults, with all that it does itself, in nanoseconds.
+    /// Time that tuning has lost compared with the defaults, its own work included, in nanoseconds.
     pub lost_ns: u64,
-    /// What it takes to find out what there is to choose from, in nanoseconds.
+    /// Time to generate the alternatives of an operation, in nanoseconds.
     pub finding_ns: u64,
 }
 
-/// What the next operation does.
+/// Instruction for the next operation of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextStep {
-    /// It takes this alternative.
+    /// Use an alternative.
     Take {
-        /// Its number.
+        /// Index of the alternative.
         alternative: usize,
-        /// The operation's number, for [`Tuner::record`](super::Tuner::record), if it is to be measured.
+        /// Number of the operation for [`Tuner::record`](super::Tuner::record), if it is to be measured.
         operation: Option<u64>,
-        /// What this rank contributes to the maximum that is begun with it.
+        /// Contribution of this rank to the maximum over all ranks, if one starts with this operation.
         words: Option<Vec<u64>>,
     },
-    /// It has to wait until the maximum has come ([`Tuner::heard`](super::Tuner::heard)), then ask again.
+    /// Wait for the maximum ([`Tuner::heard`](super::Tuner::heard)), then take the turn again.
     Await,
-    /// The alternatives are needed now ([`Tuner::provide`](super::Tuner::provide)), then ask again.
+    /// Provide the alternatives ([`Tuner::provide`](super::Tuner::provide)), then take the turn again.
     Provide,
 }
 
-/// How it ended.
+/// Outcome of tuning a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The best of what was tried.
+    /// The best alternative of all that were tried.
     Learned(usize),
     /// The default: too little time is spent here, or there is nothing else.
     LeftAlone,
-    /// The best so far, as trying the rest would cost more than it may.
+    /// The best alternative so far: trying the others would exceed the budget.
     OutOfBudget(usize),
-    /// What an earlier run, or another communicator, has learned.
+    /// Result of an earlier run or of another communicator.
     Known(usize),
-    /// The default again: what was decided on is no quicker any more.
+    /// The default again: the alternative that was decided on has become slower.
     Reverted,
 }
 
 impl Decision {
-    /// The alternative that all further operations take.
+    /// Returns the alternative that all further operations use.
     pub fn alternative(self) -> usize {
         match self {
             Decision::Learned(best) | Decision::OutOfBudget(best) | Decision::Known(best) => best,

@@ -44,8 +44,8 @@ fn scenario(seed: u64, poisoned: bool) -> Play {
     play(&inside, vec![20e3 + 200e3 * random.unit(); number], &priors)
 }
 
-/// Of 100 scenarios: in how many the loop with what was chosen takes at most 1.05 times the best; and the
-/// worst ratio of the whole time to that of the default.
+/// Returns the number of scenarios of 100 in which the loop with the chosen alternative takes at most 1.05
+/// times the best. Also returns the worst ratio of the total time to that of the default.
 fn right(name: &str, poisoned: bool, rules: Rules) -> (u32, f64) {
     let (mut right, mut worst) = (0, 0.0_f64);
     for seed in 0..100 {
@@ -169,7 +169,7 @@ fn the_paper_filter_works_too() {
     assert!(found >= 70, "right in {found} of 100");
 }
 
-/// Ranks that got these hints: what they agree on.
+/// Checks the agreed hint of ranks that were given these hints.
 fn check_hints(hints: &[Option<u64>], expected: Option<u64>) {
     let strategy = || strategy("halving", 0).expect("a name");
     let mut tuners: Vec<Tuner> =
@@ -208,8 +208,8 @@ fn a_hint_counts_if_all_ranks_have_it() {
     check_hints(&[None, None], None);
 }
 
-/// A unit that knows from elsewhere that the second of two is best, which takes `then` times as long as the
-/// default: after so many operations, what it does.
+/// Checks the decision of a unit after 5000 operations. It starts with the known result that the second of
+/// two alternatives is best, which takes `then` times as long as the default.
 fn check_guard(then: f64, expected: Option<Decision>) {
     let alternatives =
         vec![Alternative { attributes: Attributes([0; 4]), prior_s: 1e-5, warm_up: 1, once_ns: 0.0 }; 2];

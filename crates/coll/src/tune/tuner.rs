@@ -1,4 +1,4 @@
-//! The state machine of one unit: which alternative comes next, what has been measured, what was agreed on.
+//! State machine of one unit: the next alternative, the measurements so far, and the values agreed on.
 
 use std::collections::VecDeque;
 
@@ -8,84 +8,86 @@ use super::statistics::summary;
 use super::step::{Account, Decision, NextStep, Rules, Sample};
 use super::{Alternative, Attributes};
 
-/// See the module.
+/// Tuning of one unit. Its calls need no clock and no communication.
 #[derive(Debug)]
 pub struct Tuner {
     rules: Rules,
     alternatives: Vec<Alternative>,
     strategy: Box<dyn Strategy>,
-    /// Whether the alternatives are there; before that there is the default alone.
+    /// Whether the alternatives were provided. Before that the default is the only one.
     is_complete: bool,
     phase: Phase,
     operations: u64,
-    /// Operations whose samples have not come, with what they are for.
+    /// Operations whose samples are outstanding: number and purpose.
     open: VecDeque<(u64, Use)>,
-    /// Of this rank.
+    /// Samples of this rank, by alternative.
     own: Vec<Own>,
     account: Account,
     /// The shortest operation with each alternative on this rank, in nanoseconds.
     least_ns: Vec<u64>,
-    /// By how much the trials of this rank since it was last agreed took longer than the default.
+    /// Extra time of this rank's trials over the default since the last agreement, in nanoseconds.
     excess_ns: f64,
     agreed: Agreed,
-    /// Loss that the program has not been told of yet, in nanoseconds.
+    /// Loss that [`Tuner::take_lost_ns`] has not returned yet, in nanoseconds.
     untold_ns: f64,
-    /// The comparison that is under way.
+    /// Comparison with the default, while one is under way.
     proof: Option<Proof>,
-    /// Operations until what was decided on is proved again, and after that; 0: never.
+    /// Operations until the decision is checked again, and the current interval between checks; 0: never.
     guard: [u32; 2],
-    /// What the strategy wants to be tried, not begun yet.
+    /// Trials that the strategy has requested and that have not begun.
     wanted: VecDeque<Block>,
-    /// What would have cost too much when its turn came: tried at the end if the budget has grown.
+    /// Trials that were too expensive when they were due. They are tried at the end if the budget has
+    /// grown.
     postponed: Vec<Block>,
     late: Late,
-    /// Whether something is never tried.
+    /// Whether some alternative is never tried because of its cost.
     leaves_out: bool,
-    /// Whether the memory is touched that [`Alternative::once_ns`] is about.
+    /// Whether the memory that [`Alternative::once_ns`] accounts for was touched.
     is_touched: bool,
-    /// What is tried or has just been, and not agreed on.
+    /// Trials under way, or finished and not agreed on yet.
     chunk: Vec<Block>,
-    /// Operations with each alternative that were measured.
+    /// Number of measured operations by alternative.
     measured: Vec<u32>,
-    /// Maxima that have come before the operation from which on they count, which is the same on all ranks.
+    /// Maxima that have arrived early. They count from an operation on that is the same on all ranks.
     news: Option<Vec<u64>>,
-    /// Stands for what this rank knows from elsewhere, and once it is agreed on for what all ranks know; or
-    /// 0.
+    /// Hash of a result that this rank knows from elsewhere, or 0. After the first agreement it is nonzero
+    /// only if all ranks have the same.
     hint: u64,
-    /// What operations cost as far as that is agreed on, and the best of them.
+    /// Agreed cost of an operation by alternative, in nanoseconds.
     prices: Vec<Option<f64>>,
+    /// Best alternative so far.
     best: usize,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// The best so far is taken so many times more; then the words are contributed.
+    /// Use the best alternative for this many operations, then contribute to the maximum.
     Staying(u32),
-    /// The next operations.
+    /// Use these alternatives for the next operations.
     Trying(VecDeque<Use>),
-    /// The words are on their way; the best so far is taken so many times more.
+    /// The maximum is under way. Use the best alternative for this many operations, then wait for it.
     Contributed(u32),
-    /// The alternatives are needed.
+    /// The alternatives must be provided.
     Wanting,
     Decided(Decision),
 }
 
-/// What an operation is measured for.
+/// Purpose of a measured operation.
 #[derive(Clone, Copy, Debug)]
 enum Use {
-    /// This alternative, and whether it counts.
+    /// Sample of an alternative: its index, and whether the sample counts.
     Sample(usize, bool),
-    /// The comparison that is under way.
+    /// Part of the comparison that is under way.
     Proof(proof::Turn),
 }
 
-/// What comes after all that the strategy wanted and that was not postponed.
+/// Progress of the trials that were postponed, after all others of the strategy.
 #[derive(Debug)]
 enum Late {
     Not,
-    /// What was postponed is tried; the best before it, and these.
+    /// The postponed trials run. Holds the best alternative before them, then theirs.
     Tried(Vec<usize>),
-    /// Those that are nearly as good are measured as often as the best before.
+    /// Alternatives nearly as good as the best so far are measured as often as that one.
     Compared(Vec<usize>),
 }
 
@@ -96,59 +98,64 @@ struct Own {
     outside: Vec<u64>,
 }
 
-/// What all ranks know.
+/// Values from the agreements, equal on all ranks.
 #[derive(Debug, Default)]
 struct Agreed {
     elapsed_ns: f64,
-    /// What tuning has lost in the program; less than nothing where it has gained.
+    /// Loss of the program by all its tuning, in nanoseconds; at least 0.
     program_lost_ns: f64,
     finding_ns: f64,
     inside: Vec<Option<f64>>,
     outside: Vec<Option<f64>>,
-    /// What this unit has lost beside the default; less than nothing where it has gained.
+    /// Loss of this unit against the default, in nanoseconds; negative after a gain.
     lost_ns: f64,
-    /// Operations of the unit when it was agreed on.
+    /// Operations of the unit before the latest agreement; 0 if there was none.
     operations: u64,
 }
 
-/// Samples that are kept of an alternative.
+/// Maximum number of samples of an alternative.
 const MOST_SAMPLES: usize = 128;
-/// A trial that takes longer than so many times the least was disturbed, and counts as that for what is lost.
+/// Bound on the loss of a disturbed trial: this many times the alternative's shortest operation.
 const MOST_TIMES: u64 = 3;
-/// Operations in the air; older ones have lost their samples.
+/// Maximum number of operations whose samples are outstanding. The oldest ones are given up.
 const MOST_OPEN: usize = 256;
-/// Until something is known, an alternative is taken to be slower than the default by at least this part;
+/// Smallest expected slowdown of an alternative without samples, as a part of the default's time.
 const LEAST_EXCESS: f64 = 1.0;
-/// what the model expects may be so many times as long.
+/// Safety factor on the time that the model predicts.
 const RISK: f64 = 1.5;
-/// What was not measured more often is not what operations take while nothing is tried.
+/// Samples that an alternative needs before it is used between trials.
 const FEW_SAMPLES: u32 = 4;
-/// The first samples of an alternative may be so many times as long as later ones.
+/// Factor by which the first samples of an alternative may exceed later ones (cold caches).
 const COLD: f64 = 2.0;
-/// So many samples stand by themselves, without those from before.
+/// Number of new samples that may replace the earlier ones.
 const LEAST_ANEW: u32 = 16;
-/// Samples of each, when one that was tried late is nearly as good as the best.
+/// Samples of each alternative in the comparison of late trials with the best.
 const LATE_SAMPLES: u32 = 24;
-/// Nearly as good: by its first samples within this of the best.
+/// Ratio to the best cost up to which an alternative is nearly as good, by its first samples.
 const NEARLY: f64 = 1.5;
-/// What fits into the budget only when the loop has gone on for so many times as long as so far is postponed,
-/// or in the end not tried.
+/// Longest wait for the budget, as a multiple of the operations so far. Trials that would wait longer are
+/// postponed, and in the end left out.
 const MOST_WAIT: f64 = 16.0;
-/// The best so far goes on at most so long, or as long as so far, until it is looked at the budget again.
+/// Most operations until the budget is checked again, or as many as so far, if those are more.
 const MOST_STAYING: u64 = 4096;
-/// The time outside MPI differs if it does so by this part of the least.
+/// Difference of times outside MPI that is more than noise, as a part of the least.
 const OUTSIDE_PART: f64 = 0.05;
-/// Words before those of alternatives: the time so far, to the greatest number; what tuning has lost in the
-/// program; what finding the alternatives takes; by how much trials took longer, above [`ZERO`]; the hint,
-/// and what is left of it to the greatest number, so that the maxima say whether all ranks have the same.
+/// Words of a contribution before those of the alternatives:
+///
+/// 0. complement of the elapsed time, so that the maximum gives the least time of all ranks;
+/// 1. loss of the program by tuning;
+/// 2. time to generate the alternatives;
+/// 3. extra time of the trials, plus [`ZERO`];
+/// 4. hint;
+/// 5. complement of the hint: the two maxima add up to `u64::MAX` only if all ranks have the same hint.
 const HEADER: usize = 6;
-/// Stands for no difference between times.
+/// Offset of a signed difference of times in an unsigned word.
 const ZERO: u64 = 1 << 62;
-/// Operations after a decision until it is proved again; then twice as many, and so on.
+/// Operations from a decision until its first check. Each further interval is twice as long.
 const GUARDED: u32 = 512;
 
 impl Tuner {
-    /// For these alternatives; the first is the default. There must be one at least.
+    /// Creates a tuner for at least one alternative. The first is the default.
     pub fn new(alternatives: Vec<Alternative>, strategy: Box<dyn Strategy>, rules: Rules) -> Tuner {
         assert!(!alternatives.is_empty(), "an operation can be done in some way");
         let number = alternatives.len();
@@ -188,7 +195,8 @@ impl Tuner {
         }
     }
 
-    /// For a unit whose alternatives are asked for once it is worth it ([`NextStep::Provide`]).
+    /// Creates a tuner that requests the alternatives once tuning is worth their cost
+    /// ([`NextStep::Provide`]).
     pub fn without_alternatives(strategy: Box<dyn Strategy>, rules: Rules) -> Tuner {
         let default =
             Alternative { attributes: Attributes::default(), prior_s: 0.0, warm_up: 1, once_ns: 0.0 };
@@ -196,12 +204,12 @@ impl Tuner {
         Tuner { is_complete: false, phase, ..Tuner::new(vec![default], strategy, rules) }
     }
 
-    /// For a unit that keeps to the default.
+    /// Creates a tuner that keeps the default.
     pub fn idle(strategy: Box<dyn Strategy>, rules: Rules) -> Tuner {
         Tuner { phase: Phase::Decided(Decision::LeftAlone), ..Tuner::without_alternatives(strategy, rules) }
     }
 
-    /// For a unit of which an earlier run knows the best.
+    /// Creates a tuner that starts with the decision of an earlier run.
     pub fn known(
         alternatives: Vec<Alternative>,
         strategy: Box<dyn Strategy>,
@@ -214,7 +222,7 @@ impl Tuner {
         tuner
     }
 
-    /// How it ended, if it has.
+    /// Returns the decision, if there is one.
     pub fn decision(&self) -> Option<Decision> {
         match self.phase {
             Phase::Decided(decision) => Some(decision),
@@ -222,50 +230,49 @@ impl Tuner {
         }
     }
 
-    /// What operations take while nothing is tried.
+    /// Returns the alternative that operations use while nothing is tried.
     pub fn best(&self) -> usize {
         self.decision().map_or(self.best, Decision::alternative)
     }
 
-    /// What an operation with this alternative costs as agreed on, in nanoseconds.
+    /// Returns the agreed cost of an operation with this alternative, in nanoseconds.
     pub fn price_ns(&self, alternative: usize) -> Option<f64> {
         self.prices[alternative]
     }
 
-    /// Whether the next turn contributes the first words: the last moment for a [`Tuner::hint`].
+    /// Returns true if the next turn contributes for the first time: the last moment for [`Tuner::hint`].
     pub fn takes_hints(&self) -> bool {
         matches!(self.phase, Phase::Staying(0)) && self.agreed.operations == 0
     }
 
-    /// Stands for what this rank knows of an equal unit elsewhere; not 0. If all ranks have given the same
-    /// when they first contribute, [`Tuner::agreed_hint`] has it when the alternatives are asked for.
+    /// Sets the hash of the result that this rank knows of an equal unit elsewhere; not 0. If all ranks
+    /// have the same at their first contribution, [`Tuner::agreed_hint`] returns it from then on.
     pub fn hint(&mut self, hint: u64) {
         self.hint = hint;
     }
 
-    /// Returns the hint that all ranks have.
+    /// Returns the hint if all ranks have the same.
     pub fn agreed_hint(&self) -> Option<u64> {
         (self.agreed.operations > 0 && self.hint != 0).then_some(self.hint)
     }
 
-    /// Whether the next turn contributes words, for which the account has to be there.
+    /// Returns true if the next turn contributes to a maximum. [`Tuner::account`] must be called before it.
     pub fn contributes(&self) -> bool {
         matches!(self.phase, Phase::Staying(0))
     }
 
-    /// What this rank knows of the program, for the next words.
+    /// Sets this rank's account of the program, for the next contribution.
     pub fn account(&mut self, account: Account) {
         self.account = account;
     }
 
-    /// Takes what was lost since it was last asked, in nanoseconds; less than nothing where something was
-    /// gained.
+    /// Returns the loss since the previous call, in nanoseconds; negative after a gain.
     pub fn take_lost_ns(&mut self) -> f64 {
         std::mem::take(&mut self.untold_ns)
     }
 
-    /// What there is to choose from, the default first, and which is known to be the best; equal on all
-    /// ranks.
+    /// Sets the alternatives, the default first, and the index of the best one if it is known already. Both
+    /// must be equal on all ranks.
     pub fn provide(&mut self, alternatives: Vec<Alternative>, known: Option<usize>) {
         assert!(!self.is_complete && !alternatives.is_empty(), "they were asked for");
         let number = alternatives.len();
@@ -287,7 +294,7 @@ impl Tuner {
         };
     }
 
-    /// Returns how many further operations can be done as [`Tuner::best`] says without a turn.
+    /// Returns the number of further operations that may use [`Tuner::best`] without a turn.
     pub fn free_turns(&self) -> u32 {
         match &self.phase {
             // Time inside MPI is measured from the turn before the first one that is observed.
@@ -302,7 +309,7 @@ impl Tuner {
         }
     }
 
-    /// So many operations were done without a turn, of those that could.
+    /// Counts operations without a turn, at most [`Tuner::free_turns`].
     pub fn skip(&mut self, turns: u32) {
         debug_assert!(turns <= self.free_turns(), "no more than were free");
         match &mut self.phase {
@@ -313,7 +320,7 @@ impl Tuner {
         self.operations += u64::from(turns);
     }
 
-    /// What the next operation does. Equal on all ranks that have taken as many turns.
+    /// Returns the next step. Ranks that have taken the same number of turns get the same step.
     pub fn turn(&mut self) -> NextStep {
         if let Phase::Contributed(0) = self.phase {
             match self.news.take() {
@@ -373,7 +380,7 @@ impl Tuner {
         NextStep::Take { alternative, operation: Some(number), words }
     }
 
-    /// What an operation of this rank took.
+    /// Records the sample of an operation of this rank. Unknown numbers are ignored.
     pub fn record(&mut self, operation: u64, sample: Sample) {
         let Some(place) = self.open.iter().position(|open| open.0 == operation) else { return };
         let (_, what) = self.open.remove(place).expect("it was just there");
@@ -400,19 +407,19 @@ impl Tuner {
         }
     }
 
-    /// The element-wise maximum over all ranks of what they have contributed.
+    /// Receives the element-wise maximum of all ranks' contributions.
     pub fn heard(&mut self, words: &[u64]) {
         if let Phase::Contributed(_) = self.phase {
             self.news = Some(words.to_vec());
         }
     }
 
-    /// The maxima will never come: the default stays.
+    /// Keeps the default for good, because the maxima will never arrive.
     pub fn give_up(&mut self) {
         self.phase = Phase::Decided(Decision::LeftAlone);
     }
 
-    /// Takes the maxima into account.
+    /// Updates the agreed values with the maxima, and chooses the next phase.
     fn agree(&mut self, words: &[u64]) {
         let reported = self.reported();
         let of_proof = if self.proof.is_some() { proof::WORDS } else { 0 };
@@ -446,7 +453,7 @@ impl Tuner {
         self.phase = self.next_phase();
     }
 
-    /// Goes on as a comparison says.
+    /// Returns the phase that follows a round of the comparison.
     fn judged(&mut self, words: &[u64]) -> Phase {
         let mut proof = self.proof.take().expect("only one that is under way is judged");
         let alternative = proof.alternative;
@@ -469,7 +476,8 @@ impl Tuner {
         }
     }
 
-    /// Ends with a decision, which is proved again after some time if it is not for the default.
+    /// Returns the phase of a decision. A decision for another algorithm than the default is checked again
+    /// after some time.
     fn decided(&mut self, decision: Decision) -> Phase {
         self.best = decision.alternative();
         let waits = self.guard[1].saturating_mul(2).max(GUARDED);
@@ -477,7 +485,7 @@ impl Tuner {
         Phase::Decided(decision)
     }
 
-    /// Whether the next operation begins to prove again what was decided.
+    /// Returns true if the next operation begins a check of the decision.
     fn is_guard_due(&mut self) -> bool {
         if !matches!(self.phase, Phase::Decided(_)) || self.guard[0] == 0 {
             return false;
@@ -486,7 +494,7 @@ impl Tuner {
         self.guard[0] == 0
     }
 
-    /// Compares an alternative with the default.
+    /// Begins to compare an alternative with the default.
     fn begin_proof(&mut self, alternative: usize, is_guard: bool) {
         self.best = alternative;
         let proof = Proof::new(alternative, is_guard);
@@ -494,13 +502,13 @@ impl Tuner {
         self.proof = Some(proof);
     }
 
-    /// Returns how many words are contributed now.
+    /// Returns the number of words of a contribution now.
     #[cfg(test)]
     pub(super) fn words_now(&self) -> usize {
         HEADER + 2 * self.reported().len() + if self.proof.is_some() { proof::WORDS } else { 0 }
     }
 
-    /// Whose words are contributed: the default's, and those of what was just tried.
+    /// Returns the alternatives with words in a contribution: the default, and those tried since the last.
     fn reported(&self) -> Vec<usize> {
         let mut reported = vec![0];
         for block in &self.chunk {
@@ -530,22 +538,23 @@ impl Tuner {
         header.into_iter().chain(of_samples).chain(of_proof).collect()
     }
 
-    /// The best of what was measured often enough.
+    /// Returns the best alternative with at least [`FEW_SAMPLES`] samples.
     fn well_known_best(&self) -> usize {
         let known = Known { alternatives: &self.alternatives, prices: &self.prices };
         let is_known = |place: &usize| self.prices[*place].is_some() && self.measured[*place] >= FEW_SAMPLES;
         known.best_of(&(0..self.prices.len()).filter(is_known).collect::<Vec<_>>()).unwrap_or(0)
     }
 
-    /// The first few samples of an alternative were not warm; what they say is agreed on.
+    /// Forgets the first few samples of an alternative, which were taken with cold caches. The agreed
+    /// cost stays.
     fn forget_taste(&mut self, alternative: usize) {
         if self.measured[alternative] < FEW_SAMPLES {
             self.own[alternative] = Own::default();
         }
     }
 
-    /// What is measured anew at least half as often as before is judged by that alone: the first samples of
-    /// all were taken while caches and memory had to come.
+    /// Forgets the earlier samples of alternatives that are measured again at least half as often as
+    /// before. The first samples were taken with cold caches and untouched memory.
     fn forget_old(&mut self) {
         for Block { alternative, keep, .. } in &self.chunk {
             let own = &mut self.own[*alternative];
@@ -603,7 +612,7 @@ impl Tuner {
         }
     }
 
-    /// Asks for what is to be tried next; whether there is anything.
+    /// Requests the next trials from the strategy. Returns false if there are none.
     fn refill(&mut self) -> bool {
         let known = Known { alternatives: &self.alternatives, prices: &self.prices };
         match &self.late {
@@ -630,8 +639,8 @@ impl Tuner {
         !self.wanted.is_empty()
     }
 
-    /// How it ends when nothing is to be tried any more: another algorithm than the default has to prove that
-    /// the loop gains by it.
+    /// Returns the phase after the last trial: a decision, or first a comparison of the best alternative
+    /// with the default, if it is another one.
     fn ended(&mut self) -> Phase {
         let known = Known { alternatives: &self.alternatives, prices: &self.prices };
         let best = match &self.late {
@@ -645,7 +654,7 @@ impl Tuner {
         self.decided(if self.leaves_out { Decision::OutOfBudget(best) } else { Decision::Learned(best) })
     }
 
-    /// Those of what is wanted next that together cost no more than this.
+    /// Takes those of the wanted trials whose extra time is at most `left` nanoseconds in sum.
     fn affordable(&mut self, mut left: f64) -> Vec<Block> {
         let (mut chosen, mut others) = (Vec::new(), VecDeque::new());
         for block in std::mem::take(&mut self.wanted) {
@@ -661,7 +670,7 @@ impl Tuner {
         chosen
     }
 
-    /// Operations of the chunk, and whether each counts.
+    /// Returns the operations of the trials under way.
     fn turns(&self) -> VecDeque<Use> {
         let turns = |block: &Block| {
             let Block { alternative, drop, .. } = *block;
@@ -670,7 +679,7 @@ impl Tuner {
         self.chunk.iter().flat_map(turns).collect()
     }
 
-    /// What a block costs more than as many operations of the default, as far as that is known.
+    /// Returns the expected extra time of a trial over as many operations of the default, in nanoseconds.
     fn excess_ns(&self, block: Block) -> f64 {
         let Some(default) = self.prices[0] else { return 0.0 };
         let known = Known { alternatives: &self.alternatives, prices: &self.prices };
@@ -687,14 +696,16 @@ impl Tuner {
         each * f64::from(block.operations()) + self.once_ns(block.alternative)
     }
 
-    /// What the next operation with this alternative takes beside itself.
+    /// Returns the additional cost of the next operation with this alternative for untouched memory, in
+    /// nanoseconds.
     fn once_ns(&self, alternative: usize) -> f64 {
         if self.is_touched { 0.0 } else { self.alternatives[alternative].once_ns }
     }
 
-    /// What operations cost: the time inside MPI, and by how much what is left of the period is longer than
-    /// with another alternative, if that is more than noise: a thread that moves operations on takes the time
-    /// elsewhere, and what passes through the caches slows the computation down.
+    /// Returns the cost of an operation by alternative, in nanoseconds: the time inside MPI, plus the
+    /// slowdown of the computation against the alternative that slows it down least, if that is more than
+    /// noise. A progress thread takes its time from the computation, and data that passes through the
+    /// caches slows it down.
     fn new_prices(&self) -> Vec<Option<f64>> {
         let Agreed { inside, outside, .. } = &self.agreed;
         let alike = least(outside).map_or(f64::INFINITY, |least| least * (1.0 + OUTSIDE_PART));
@@ -706,7 +717,8 @@ impl Tuner {
 }
 
 impl Own {
-    /// Mean time inside MPI, in nanoseconds; of those that were disturbed as for a trial.
+    /// Returns the mean time inside MPI, in nanoseconds. Disturbed samples are bounded as in
+    /// [`MOST_TIMES`].
     fn mean_inside_ns(&self) -> Option<f64> {
         let most = self.inside.iter().min()?.saturating_mul(MOST_TIMES);
         let sum: u64 = self.inside.iter().map(|ns| ns.min(&most)).sum();

@@ -7,7 +7,7 @@
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::user;
 
-/// Prefixes of variables that the library, or a library that it loads, goes by.
+/// Prefixes of environment variables that control the library or a library that it loads.
 const PREFIXES: [&str; 6] = ["TUTTI_", "PMI", "HWLOC_", "FI_", "UCX_", "ROMIO_"];
 
 /// Refuses the start of a privileged program whose environment says how.

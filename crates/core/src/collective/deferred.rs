@@ -148,8 +148,8 @@ fn begins_as_usual(held: &LaneGuard, process: &Process, comm: &Communicator, spo
     is_usual && is_settled && its.tune(held, process).is_on() && !is_crowded(held, comm)
 }
 
-/// Where an operation is that is called for now; `None` if it is not tuned. To be called once for each, in
-/// the order of calls.
+/// Records a call and returns its position in the program's loop, or `None` if the operation is not tuned.
+/// Must be called once for each operation, in the order of calls.
 fn meet(
     held: &LaneGuard,
     process: &Process,
@@ -188,7 +188,7 @@ fn meet(
     Some(spot)
 }
 
-/// Goes to sleep if tuning has found nothing to do.
+/// Stops tuning for a number of operations if there is nothing to gain.
 fn nap(held: &LaneGuard, comm: &Communicator, mode: Tune) {
     let nap = comm.collectives.deferred.borrow_mut(held).tuning.take_nap();
     if let Some(operations) = nap {
@@ -284,7 +284,7 @@ fn run_as(
     finish(held, process, comm, run, ticket, &|| waiting_for(collective, root, comm))
 }
 
-/// What is known of an operation that belongs to no loop.
+/// Returns the best algorithm known for an operation outside of loops, if there is one.
 fn known(
     held: &LaneGuard,
     process: &Process,
@@ -522,7 +522,7 @@ fn has_heard(held: &LaneGuard, process: &Process, comm: &Communicator, place: Pl
     request.is_none_or(|request| is_over(held, process, request))
 }
 
-/// What a tuned operation does; nothing if it has to wait until members have agreed.
+/// Returns the step of a tuned operation, or `None` if it has to wait until the members have agreed.
 fn turn(
     held: &LaneGuard,
     process: &Process,
@@ -576,7 +576,7 @@ fn turn(
     }
 }
 
-/// What is known of a unit that comes for the first time.
+/// Returns the initial state of a unit that is met for the first time.
 pub(super) fn news(
     held: &LaneGuard,
     process: &Process,

@@ -49,6 +49,6 @@ pub(crate) struct Waiting {
     /// The number of the operation, and that of the agreement if it carries one along.
     pub(crate) tags: [i32; 2],
     pub(crate) request: RequestId,
-    /// If it is tuned: where it is, and when it was called for.
+    /// Position in the program's loop and time of the call, if the operation is tuned.
     pub(crate) spot: Option<Box<(CallSpot, Reading)>>,
 }

@@ -1,24 +1,26 @@
-//! What tuning has cost this process so far: one account for all communicators and all operations.
+//! Time that tuning has lost in this process: one account for all communicators and operations.
 //!
-//! Each agreement of a unit takes the least time and the greatest loss of its ranks from here, so that a
-//! program loses no more than a part of its time, however many units and communicators it has.
+//! At each agreement of a unit its ranks contribute their accounts. The least elapsed time and the greatest
+//! loss of all ranks count. So a program loses no more than a fixed part of its time, however many units
+//! and communicators it has.
 
 use tutti_coll::tune::Account;
 use tutti_sys::clock;
 
-/// What finding alternatives takes until it was measured, in nanoseconds.
+/// Estimated time to generate the alternatives of an operation, in nanoseconds, before the first
+/// measurement.
 const FINDING_NS: u64 = 500_000;
-/// What may be lost at once where persistent operations are made, which cannot be tried later: in a program,
-/// in nanoseconds.
+/// Advance on the budget of a program for creating persistent operations, in nanoseconds. Their
+/// alternatives cannot be created later.
 const ADVANCE_NS: u64 = 2_000_000;
 
-/// See the module.
+/// Account of the losses of tuning in this process.
 #[derive(Debug)]
 pub struct Ledger {
     begun_ns: u64,
-    /// Less than nothing never: what one unit has gained is not for others to lose.
+    /// Net loss in nanoseconds, at least 0: the gain of one unit is no budget for the losses of others.
     lost_ns: u64,
-    /// The longest that finding alternatives took.
+    /// Longest measured time to generate alternatives, in nanoseconds.
     finding_ns: Option<u64>,
 }
 
@@ -29,7 +31,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Returns what a rank contributes of it.
+    /// Returns the values that this rank contributes to an agreement.
     pub(crate) fn account(&self) -> Account {
         Account {
             elapsed_ns: clock::now_ns().saturating_sub(self.begun_ns),
@@ -38,18 +40,18 @@ impl Ledger {
         }
     }
 
-    /// Debits a loss, or a gain if it is less than nothing.
+    /// Debits a loss, or credits a gain if `ns` is negative.
     pub(crate) fn lose(&mut self, ns: i64) {
         self.lost_ns = self.lost_ns.saturating_add_signed(ns);
     }
 
-    /// Debits the time that finding alternatives took.
+    /// Debits the time that generating alternatives took.
     pub(crate) fn found(&mut self, ns: u64) {
         self.finding_ns = Some(self.finding_ns.unwrap_or(0).max(ns));
         self.lose(ns.cast_signed());
     }
 
-    /// Returns true if this rank can pay for so much more at once, of so many percent of the time so far.
+    /// Returns true if a further loss of `ns` keeps within `percent` of the time so far, plus the advance.
     pub(crate) fn affords(&self, ns: u64, percent: u64) -> bool {
         let Account { elapsed_ns, lost_ns, .. } = self.account();
         lost_ns.saturating_add(ns) <= (elapsed_ns / 100).saturating_mul(percent).saturating_add(ADVANCE_NS)

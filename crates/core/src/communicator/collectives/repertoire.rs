@@ -1,5 +1,5 @@
-//! What operations of this process can choose from, and what earlier runs know of them: found once for all
-//! communicators whose members lie alike.
+//! Alternatives of this process's operations, and the best of them by earlier runs. Communicators whose
+//! members have the same layout share them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use tutti_coll::tune::{Proposal, UnitKey};
 
 use super::choices::Whose;
 
-/// More are forgotten all at once.
+/// Maximum number of entries of a table. A full table is cleared.
 const MOST: usize = 1024;
 
-/// Alternatives of an operation, and which of them is the best as far as that is known.
+/// Alternatives of an operation, and the best one known so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Best {
-    /// The default first.
+    /// Alternatives; the first is the default.
     pub proposals: Arc<[Proposal]>,
-    /// Number of the best.
+    /// Index of the best.
     pub number: usize,
 }
 
 impl Best {
-    /// Returns the best, unless it is the default, which needs no proposal.
+    /// Returns the best alternative, or `None` for the default, which needs no proposal.
     #[inline]
     pub fn proposal(&self) -> Option<&Proposal> {
         self.proposals.get(self.number).filter(|_| self.number > 0)
     }
 }
 
-/// An operation and what its choice depends on.
+/// Key of an operation's alternatives: the operation and everything else that determines them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KindOfCall {
     key: UnitKey,
@@ -40,14 +40,14 @@ pub(crate) struct KindOfCall {
     node: Node,
     reach: Reach,
     multicast: bool,
-    /// Address of the layout, which the alternatives keep alive.
+    /// Address of the layout. The alternatives keep the layout alive, so the address stays valid.
     layout: usize,
-    /// Whether the kernel does it by default.
+    /// Whether the kernel offload runs the operation by default.
     pub in_kernel: bool,
 }
 
 impl KindOfCall {
-    /// Returns the kind of an operation on so many ranks in this environment.
+    /// Creates the key of an operation on this number of ranks in this environment.
     pub fn new(
         key: UnitKey,
         ranks: u32,
@@ -59,15 +59,15 @@ impl KindOfCall {
     }
 }
 
-/// A unit of any communicator of so many ranks, whose layout has this address.
+/// Key of a unit in all communicators of one size and layout: place, ranks, address of the layout.
 type Everywhere = (Place, u32, usize);
 
-/// See the module.
+/// Alternatives and results of earlier runs, by operation.
 #[derive(Debug, Default)]
 pub struct Repertoire {
     alternatives: HashMap<KindOfCall, Arc<[Proposal]>>,
-    /// What earlier runs have found best, by label; with the layout, whose address is in use while it is
-    /// here.
+    /// Label of the best alternative by earlier runs, or `None` if there is none. The layout is kept alive,
+    /// because its address is part of the key.
     known: HashMap<Everywhere, (Arc<Layout>, Option<&'static str>)>,
 }
 
@@ -87,12 +87,13 @@ impl Repertoire {
         proposals
     }
 
-    /// Returns the label that is known from earlier runs, if it was looked for.
+    /// Returns the noted label of the best alternative by earlier runs. The outer `None` means that none
+    /// was noted yet, the inner one that earlier runs know none.
     pub(crate) fn label(&self, unit: &Everywhere) -> Option<Option<&'static str>> {
         self.known.get(unit).map(|(_, label)| *label)
     }
 
-    /// Keeps the label that is known from earlier runs.
+    /// Notes the label of the best alternative by earlier runs.
     pub(crate) fn note(&mut self, unit: Everywhere, layout: Arc<Layout>, label: Option<&'static str>) {
         if self.known.len() >= MOST {
             self.known.clear();

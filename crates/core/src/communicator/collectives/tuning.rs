@@ -1,21 +1,27 @@
-//! Tuning of what a program repeats (S11): which operations of a communicator are units of
-//! [`tutti_coll::tune`], and what all others do.
+//! Tuning of the loops of a program (S11): selects the operations of a communicator that become units of
+//! [`tutti_coll::tune`], and applies their decisions.
 //!
-//! Most operations of most programs need no tuning, and cost nothing but a count: a communicator is asleep
-//! at first, then looks for a while whether its operations go in a cycle ([`Watch`]). If they do not, it
-//! sleeps for longer each time and in the end for ever. In a cycle ([`Cycle`]) the places become units. One
-//! unit explores at a time, in the order in which units come up: what one tries would disturb what the others
-//! measure. What units have decided holds for operations outside of the loop too ([`Tuning::known`]), unless
-//! it sleeps: then operations go as without tuning ([`Tuning::take_nap`]).
+//! Most operations of most programs need no tuning and cost a counter only. A communicator sleeps at first,
+//! then watches for a while whether its operations form a cycle ([`Watch`]). If they do not, it sleeps for
+//! longer each time, and in the end for ever. The places of a cycle ([`Cycle`]) become units. Only one unit
+//! explores at a time, in the order of their first operations, because its trials disturb the measurements
+//! of the others. Decisions of units also hold for operations outside of the loop ([`Tuning::known`]).
+//! While the communicator sleeps, operations run as without tuning ([`Tuning::take_nap`]).
 //!
-//! State of two kinds must not be mixed. *By calls* go the stage, the cycle and the short way; they change
-//! when an operation is called for. *By beginnings* go units and what is known; they change when it begins,
-//! which may be later ([`crate::collective`], `deferred`). Ranks call and begin operations in the same order,
-//! so each kind is the same on all of them at the same operation, though not both at the same time.
+//! Two kinds of state must not be mixed:
 //!
-//! An operation that needs no turn of its unit goes the *short way* ([`Tuning::way`]), if its execution is at
-//! rest on this rank. Which way it goes differs between ranks, so the short way changes the state as the long
-//! one does: it is noted how often ([`Steady::done`]), and told the unit before its next turn.
+//! | kind | state | changes when an operation |
+//! |---|---|---|
+//! | by calls | stage, cycle, short way | is called |
+//! | by beginnings | units, known results | begins, maybe later ([`crate::collective`], `deferred`) |
+//!
+//! Ranks call and begin operations in the same order. So each kind of state is the same on all ranks at the
+//! same operation, though not both at the same time.
+//!
+//! An operation that needs no turn of its unit takes the fast path, called *short way* ([`Tuning::way`]),
+//! if an idle execution of it exists on this rank. Ranks may differ in that, so both ways must change the
+//! state equally: the short way counts its operations ([`Steady::done`]), and the unit adds them before its
+//! next turn.
 
 use std::collections::HashMap;
 
@@ -31,86 +37,89 @@ use super::unit::{News, Says, Unit, UnitAnswer};
 use super::words::Words;
 use crate::inside::Reading;
 
-/// Units of one communicator; more are done by default.
+/// Maximum number of units of one communicator. Operations beyond it use the default.
 const MOST_UNITS: usize = 256;
-/// Operations that a communicator sleeps for at first,
+/// Operations of a communicator's first sleep. A sleep after a loop was left takes this, doubled for each
+/// loop.
 const FIRST_NAP: u32 = 64;
-/// after it has found no cycle, and four times as long each further time, up to so many times,
+/// Operations of the first sleep after a watch without a cycle. Each further one is four times as long.
 const NAP: u32 = 1024;
-/// See [`NAP`].
+/// Number of sleeps after watches without a cycle. Then tuning ends for this communicator.
 const MOST_NAPS: u32 = 5;
-/// After a loop in which nothing is to gain it sleeps for twice as long each time, up to so many times.
+/// Maximum number of doublings of [`NAP`] after loops in which all units keep the default.
 const MOST_RESTS: u32 = 12;
-/// and after a loop was left, and twice as long each further time, up to so many times.
+/// Maximum number of doublings of [`FIRST_NAP`] after loops that were left.
 const MOST_LOOPS: u32 = 8;
 
-/// An operation that was called for, as far as tuning goes.
+/// Position of a call in the program's loops.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallSpot {
-    /// It belongs to no loop.
+    /// Outside of any loop.
     Loose(UnitKey),
-    /// It is at a place of a loop: of the so many-th loop of the communicator.
+    /// Place in a loop, and the number of that loop on the communicator, from 1.
     Placed(Place, u32),
 }
 
-/// See the module.
+/// Tuning state of one communicator.
 #[derive(Debug, Default)]
 pub(crate) struct Tuning {
-    /// What was asked for when the first operation came; what is asked for later begins anew.
+    /// Mode in force. Another mode resets the state.
     mode: Tune,
     stage: Stage,
-    /// Naps after watches in vain, and loops so far.
+    /// Sleeps after watches without a cycle.
     naps: u32,
+    /// Loops found so far.
     loops: u32,
-    /// Naps after loops in which nothing is to gain.
+    /// Sleeps after loops in which all units keep the default.
     rests: u32,
-    /// What calls do that need no turn, by their positions in the cycle.
+    /// Calls that can take the short way, by position in the cycle.
     steady: Vec<Option<Steady>>,
-    /// Collectives that are not tuned, as bits, and the generation of plans for which that holds.
+    /// Generation of plans, and the collectives that are not tuned in it, as bits.
     exempt: Option<(u32, u32)>,
-    /// Whether something may be known of operations before they are units; and whether that was so at first.
+    /// Whether results may be known for operations outside of loops.
     has_known: bool,
+    /// Whether that was so when the mode was set.
     had_known: bool,
     units: HashMap<Place, Unit>,
-    /// Which unit explores.
+    /// Unit that explores.
     active: Option<Place>,
-    /// The loop that operations are in that begin now.
+    /// Number of the loop of the latest operation that has begun.
     lap: u32,
-    /// What is known of operations wherever they come; `None`: nothing. Only where [`Tuning::has_known`] may
-    /// it be another algorithm than the default.
+    /// Best algorithms of operations outside of loops. `None` means that nothing is known: the default. All
+    /// are defaults unless [`Tuning::has_known`].
     known: Vec<(UnitKey, Option<Best>)>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// For so many operations.
+    /// Sleeps for this number of operations.
     Asleep(u32),
     Watching(Watch),
     Following(Cycle),
-    /// For good.
+    /// Sleeps for ever.
     Off,
 }
 
-/// A call that needs no turn, and what it does.
+/// Call that needs no turn of its unit, and its algorithm.
 #[derive(Debug)]
 struct Steady {
     words: Words,
     best: Option<Best>,
-    /// How often it may still be done so,
+    /// Number of times that it may still take the short way; `u32::MAX`: without limit.
     left: u32,
-    /// and how often it was, of which its unit has not heard.
+    /// Number of times that it took the short way and its unit has not counted.
     done: u32,
 }
 
-/// The short way of a call.
+/// Description of the execution that a call on the short way may use.
 #[derive(Debug)]
 pub(crate) enum Way<'t> {
-    /// It is not tuned.
+    /// The operation is not tuned.
     Exempt,
-    /// It belongs to no loop, as far as is known.
+    /// No loop is known; with the form of the call.
     Loose(&'t Tuning, CallForm),
-    /// It is the next one of the loop, which has this key, and does this. Calls with equal words may have
-    /// lists of other sums, and so other keys.
+    /// The call is next in the loop and has this key and algorithm (`None`: the default). The key must be
+    /// compared, because calls with equal words may have lists of counts with other sums.
     Placed(UnitKey, Option<&'t Proposal>),
 }
 
@@ -121,8 +130,8 @@ impl Default for Stage {
 }
 
 impl Way<'_> {
-    /// Returns true if an execution is the one that the call takes: of this shape, chosen by tuning or not,
-    /// and then of which proposals.
+    /// Returns true if the call may use an execution of this shape. `tuned` is set if tuning has chosen the
+    /// execution; then `is_of` returns true for its proposals.
     #[inline]
     pub fn is_meant(&self, shape: &Shape, tuned: bool, is_of: impl Fn(&Proposal) -> bool) -> bool {
         let is_right = |proposal: Option<&Proposal>| proposal.map_or(!tuned, |one| tuned && is_of(one));
@@ -139,7 +148,7 @@ impl Way<'_> {
 }
 
 impl Tuning {
-    /// Sees to it that it goes by this mode. With another mode than before it begins anew.
+    /// Sets the mode. Another mode than before resets the state.
     pub fn set_mode(&mut self, mode: Tune, has_known: bool) {
         if mode != self.mode {
             let follows = mode == Tune::On || has_known;
@@ -149,8 +158,8 @@ impl Tuning {
         self.has_known |= has_known;
     }
 
-    /// Begins as the communicator whose members are the same has got to; called at the same operation on all
-    /// of them, when all that was called for there has begun.
+    /// Takes over the results of a communicator with the same members. Must be called at the same operation
+    /// on all of them, when all operations called on `other` have begun.
     pub fn inherit(&mut self, other: &Tuning, mode: Tune) {
         self.set_mode(mode, false);
         let known = other.known.iter().filter(|(_, best)| best.is_some());
@@ -159,24 +168,26 @@ impl Tuning {
         self.had_known = other.has_known;
     }
 
-    /// Which collectives are exempt, by their bits, if that was found for this generation of plans.
+    /// Returns the collectives that are not tuned, as bits, or `None` if they were not determined for this
+    /// generation of plans.
     #[inline]
     pub fn exempt(&self, generation: u32) -> Option<u32> {
         self.exempt.filter(|(known, _)| *known == generation).map(|(_, exempt)| exempt)
     }
 
-    /// These collectives are exempt.
+    /// Sets the collectives that are not tuned in this generation of plans, as bits.
     pub fn set_exempt(&mut self, generation: u32, exempt: u32) {
         self.exempt = Some((generation, exempt));
     }
 
-    /// Where an operation is that is called for now.
+    /// Records a call that does not take the short way, and returns its position.
     pub fn meet(&mut self, shape: &Shape, form: CallForm) -> CallSpot {
         self.catch_up();
         self.note(UnitKey::of(shape, form))
     }
 
-    /// The short way of a call of this generation of plans, if it has one.
+    /// Returns the short way of a call, or `None` if the call needs a turn of its unit. `generation` is
+    /// that of the communicator's plans.
     #[inline]
     pub fn way(&self, mode: Tune, generation: u32, form: CallForm, words: &Words) -> Option<Way<'_>> {
         if mode != self.mode {
@@ -192,7 +203,7 @@ impl Tuning {
         is_free.then(|| Way::Placed(key, steady.best.as_ref().and_then(Best::proposal)))
     }
 
-    /// A call of this shape went the short way.
+    /// Records a call that took the short way.
     #[inline]
     pub fn went(&mut self, form: CallForm, shape: &Shape) {
         match &mut self.stage {
@@ -212,7 +223,7 @@ impl Tuning {
         }
     }
 
-    /// Goes on by an operation that does not go the short way, or is in no loop.
+    /// Advances the stage by one operation that does not take the short way, or is in no loop.
     fn note(&mut self, key: UnitKey) -> CallSpot {
         match &mut self.stage {
             Stage::Off => {}
@@ -248,7 +259,7 @@ impl Tuning {
         CallSpot::Loose(key)
     }
 
-    /// Units hear of what went the short way.
+    /// Adds the operations on the short way to their units.
     fn catch_up(&mut self) {
         let Stage::Following(cycle) = &self.stage else { return };
         for (position, steady) in self.steady.iter_mut().enumerate() {
@@ -260,8 +271,8 @@ impl Tuning {
         }
     }
 
-    /// Returns for how many operations it needs not be asked, if it goes to sleep. Where something was known
-    /// from the start it is asked about each operation. Goes by calls.
+    /// Returns the number of operations that need not be recorded, if the communicator goes to sleep. With
+    /// results known from the start it never does. Uses only state by calls.
     pub fn take_nap(&mut self) -> Option<u32> {
         match self.stage {
             _ if self.had_known => None,
@@ -274,41 +285,44 @@ impl Tuning {
         }
     }
 
-    /// What is known of operations of a key wherever they come; `None` if it was not looked for.
+    /// Returns the best algorithm of operations with this key outside of loops. The outer `None` means that
+    /// it was not looked up, the inner one that nothing is known.
     #[inline]
     pub fn known_of(&self, key: &UnitKey) -> Option<&Option<Best>> {
         let found = self.known.iter().find(|(known, _)| known == key).map(|(_, best)| best);
         found.or_else(|| (self.known.len() >= MOST_UNITS).then_some(&None))
     }
 
-    /// Whether something may be known of operations that belong to no loop.
+    /// Returns true if results may be known for operations outside of loops.
     pub fn has_known(&self) -> bool {
         self.has_known
     }
 
-    /// What was found out of operations of a key before it was seen in a loop.
+    /// Sets the looked-up result for operations with this key outside of loops, unless there is one
+    /// already.
     pub fn set_known(&mut self, key: UnitKey, best: Option<Best>) {
         if self.known_of(&key).is_none() {
             self.known.push((key, best));
         }
     }
 
-    /// Whether a unit is known, or will not be.
+    /// Returns true if the place has a unit, or will never have one because of the limit.
     pub fn has_unit(&self, place: Place) -> bool {
         self.units.contains_key(&place) || self.units.len() >= MOST_UNITS
     }
 
-    /// A new unit.
+    /// Creates the unit at a place.
     pub fn add(&mut self, place: Place, news: News) {
         self.units.insert(place, Unit::new(place, news));
     }
 
-    /// The unit at a place.
+    /// Returns the unit at a place.
     pub fn unit(&mut self, place: Place) -> Option<&mut Unit> {
         self.units.get_mut(&place)
     }
 
-    /// What an operation at a place of a loop does that was called for at `reading`.
+    /// Takes the turn of an operation at a place of the loop with number `lap`. `reading` is the time of
+    /// the call.
     pub fn turn(
         &mut self,
         (place, lap): (Place, u32),
@@ -331,7 +345,7 @@ impl Tuning {
         }
         let mut answer = unit.turn(place, reading, learnings, ledger);
         if let UnitAnswer::Says(says) = &mut answer {
-            // Not before: some ranks ask again where others need not wait.
+            // Not before the answer: some ranks have to wait and take the turn again, others do not.
             unit.lap = lap;
             says.is_landmark |= is_first;
         }
@@ -347,8 +361,8 @@ impl Tuning {
         answer
     }
 
-    /// What a unit has decided holds for its key wherever it comes, unless another place has decided
-    /// otherwise.
+    /// Applies the decision of a unit to operations with its key outside of loops, unless another place has
+    /// decided otherwise.
     fn know(&mut self, place: Place) {
         let of_key = |(other, unit): (&Place, &Unit)| {
             (other.key == place.key && unit.decision().is_some()).then(|| unit.learned())
@@ -365,8 +379,8 @@ impl Tuning {
         }
     }
 
-    /// The operation that was called for last is over, or has begun if it is not blocking. `words` name it,
-    /// if it may be done again by them.
+    /// Prepares the short way of the latest call. Called when the operation is over, or has begun if it is
+    /// non-blocking. `words` identify the call; `None`: it cannot be repeated by them.
     pub fn settle(&mut self, place: Place, words: Option<Words>) {
         let (Some(words), Stage::Following(cycle)) = (words, &self.stage) else { return };
         let position = cycle.last_position();
@@ -374,7 +388,7 @@ impl Tuning {
             return;
         }
         let (best, left) = match self.units.get(&place) {
-            // It goes on as it is until the one that explores has decided.
+            // This unit keeps its algorithm until the one that explores has decided.
             Some(unit) if unit.decision().is_none() && self.active != Some(place) => {
                 (unit.standing(), u32::MAX)
             }
@@ -384,8 +398,8 @@ impl Tuning {
         self.steady[position] = Some(Steady { words, best, left, done: 0 });
     }
 
-    /// Sleeps for longer if all units of the loop keep to the default. Called at a landmark, when all that
-    /// was called for has begun: so at the same operation on all ranks.
+    /// Goes to sleep if all units of the loop keep the default, for longer each time. Called at a landmark
+    /// ([`Says::is_landmark`]) when all called operations have begun: at the same operation on all ranks.
     pub fn rest(&mut self) {
         let Stage::Following(cycle) = &self.stage else { return };
         let rests = |position| self.units.get(&cycle.place(position)).is_some_and(Unit::rests);
@@ -396,7 +410,7 @@ impl Tuning {
         }
     }
 
-    /// A sentence on each unit that is still being tried.
+    /// Returns a sentence for each unit without a decision.
     pub fn undecided(&self) -> impl Iterator<Item = String> {
         let open = self.units.iter().filter(|(_, unit)| unit.decision().is_none());
         open.map(|(place, unit)| {

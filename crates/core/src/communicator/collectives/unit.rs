@@ -1,4 +1,4 @@
-//! One unit of tuning: between its operations and the state machine that decides ([`tutti_coll::tune`]).
+//! One unit of tuning: connects its operations with the state machine that decides ([`tutti_coll::tune`]).
 
 use std::sync::Arc;
 
@@ -12,90 +12,90 @@ use super::ledger::Ledger;
 use super::repertoire::Best;
 use crate::inside::{Measuring, Reading};
 
-/// An agreement of the members costs each so much beside the time to start it, in nanoseconds.
+/// Cost of an agreement for each member beside the time to start it, in nanoseconds.
 const AGREEMENT_NS: i64 = 5000;
 
-/// See the module.
+/// Operations at one place of a loop, which are tuned together.
 #[derive(Debug)]
 pub(crate) struct Unit {
     tuner: Tuner,
     form: CallForm,
-    /// The default first; empty until they are needed.
+    /// Alternatives, the default first; empty until the tuner requests them.
     proposals: Arc<[Proposal]>,
-    /// What it is called in what was learned.
+    /// Key of the unit's result in the model file.
     key: String,
-    /// The latest operation that was measured from its start.
+    /// Number and start of the latest operation, if it is measured.
     open: Option<(u64, Reading)>,
-    /// How long its call took, if it is blocking.
+    /// Duration of its call in nanoseconds, if it is blocking.
     call_ns: Option<u64>,
-    /// The loop that its latest operation was in.
+    /// Number of the loop of its latest operation.
     pub lap: u32,
-    /// While time inside MPI is needed.
+    /// Guard that keeps time inside MPI measured, while the tuner needs it.
     measuring: Option<Measuring>,
-    /// What was said of it last.
+    /// Decision that was reported last.
     told: Option<Decision>,
 }
 
-/// What is known of a unit that comes for the first time.
+/// Initial state of a unit.
 #[derive(Debug)]
 pub(crate) struct News {
-    /// What it is called in what was learned.
+    /// Key of the unit's result in the model file.
     pub key: String,
-    /// What an earlier run, or the communicator that this one is a duplicate of, has learned.
+    /// Result of an earlier run, or of the original if this communicator is a duplicate.
     pub known: Option<Best>,
-    /// Whether anything is tried.
+    /// Whether the unit may try alternatives.
     pub tries: bool,
-    /// What is tried next.
+    /// Strategy that selects the next trials.
     pub search: TuneSearch,
-    /// What trying may cost.
+    /// Limits on the cost of trials.
     pub rules: Rules,
 }
 
-/// What an operation does.
+/// Instruction for one operation.
 #[derive(Debug, Default)]
 pub(crate) struct Says {
-    /// What it takes, unless that is what the model chooses.
+    /// Alternative to use; `None`: the default.
     pub best: Option<Best>,
-    /// Words that it carries along, whose maximum is taken.
+    /// Contribution of this rank to the maximum over all ranks, if one starts with the operation.
     pub words: Option<Vec<u64>>,
-    /// What was decided with it.
+    /// Decision that was made at this operation.
     pub decided: Option<Decided>,
-    /// Whether it is tried, beside the default.
+    /// Whether the operation is a trial of another alternative than the default.
     pub is_trial: bool,
-    /// Whether the unit has decided with it, or it is the first of its place in a loop: then no rank goes the
-    /// short way.
+    /// Whether the unit has decided at this operation, or the operation is the first at its place in a
+    /// loop. No rank takes the short way at a landmark.
     pub is_landmark: bool,
 }
 
-/// A decision that was just made.
+/// New decision of a unit.
 #[derive(Debug)]
 pub(crate) struct Decided {
-    /// For a person.
+    /// Sentence that `TUTTI_EXPLAIN` prints.
     pub explanation: String,
-    /// What is to be kept, unless it was known.
+    /// Key and label for the model file, unless they were known.
     pub learned: Option<(String, String)>,
 }
 
-/// What comes of asking a unit.
+/// Answer of a unit to a turn.
 #[derive(Debug)]
 pub(crate) enum UnitAnswer {
-    /// The operation does this.
+    /// Instruction for the operation.
     Says(Says),
-    /// It has to wait for the maxima.
+    /// The operation has to wait for the maxima.
     Wait,
-    /// The alternatives are needed ([`Unit::provide`]).
+    /// The alternatives must be provided ([`Unit::provide`]), then the turn is taken again.
     Provide,
 }
 
 impl Says {
-    /// What is taken, if it is not what the model chooses.
+    /// Returns the alternative to use, or `None` for the default.
     pub fn proposal(&self) -> Option<&Proposal> {
         self.best.as_ref().and_then(Best::proposal)
     }
 }
 
 impl Unit {
-    /// A unit that nobody has taken a turn of.
+    /// Creates the unit before its first turn.
     pub fn new(place: Place, news: News) -> Unit {
         let News { key, known, tries, search, rules } = news;
         let seed = place.key.bytes ^ u64::from(place.occurrence) << 48 ^ (place.key.collective as u64) << 56;
@@ -112,7 +112,7 @@ impl Unit {
         Unit { tuner, form, proposals, key, open: None, call_ns: None, lap: 0, measuring: None, told: None }
     }
 
-    /// What there is to choose from, the default first.
+    /// Sets the alternatives, the default first.
     pub fn provide(&mut self, proposals: Arc<[Proposal]>) {
         let alternatives = proposals.iter().map(|proposal| proposal.alternative).collect();
         let is_known = |proposal: &Proposal| self.tuner.agreed_hint() == Some(hint_of(&proposal.label()));
@@ -121,7 +121,7 @@ impl Unit {
         isolated(|| self.tuner.provide(alternatives, known));
     }
 
-    /// What the next operation does, which was called for at `reading`.
+    /// Takes the turn of the next operation. `reading` is the time of its call.
     pub fn turn(
         &mut self,
         place: Place,
@@ -168,60 +168,61 @@ impl Unit {
         UnitAnswer::Says(Says { best, words, decided, is_trial, is_landmark })
     }
 
-    /// Forgets when its latest operation began: others have come between that are not of the loop.
+    /// Discards the measurement of the latest operation, because operations outside of the loop came
+    /// between.
     pub fn forget_open(&mut self) {
         self.open = None;
     }
 
-    /// Its latest operation, a blocking one, took so long.
+    /// Sets the duration of the latest operation, a blocking one.
     pub fn ended(&mut self, call_ns: u64) {
         self.call_ns = Some(call_ns);
     }
 
-    /// How many further operations can be done without a turn, as [`Unit::standing`] says.
+    /// Returns the number of further operations that may use [`Unit::standing`] without a turn.
     pub fn free_turns(&self) -> u32 {
         // The end of an operation that is measured is the beginning of the next one.
         if self.open.is_some() { 0 } else { self.tuner.free_turns() }
     }
 
-    /// So many operations were done without a turn.
+    /// Counts operations without a turn.
     pub fn skip(&mut self, turns: u32) {
         self.tuner.skip(turns);
     }
 
-    /// What operations do while nothing is tried, unless that is what the model chooses.
+    /// Returns the alternative that operations use while nothing is tried, or `None` for the default.
     pub fn standing(&self) -> Option<Best> {
         let number = self.tuner.best();
         (number > 0).then(|| Best { proposals: Arc::clone(&self.proposals), number })
     }
 
-    /// Returns true if it keeps to the default for good.
+    /// Returns true if the unit has decided for the default.
     pub fn rests(&self) -> bool {
         self.decision() == Some(0)
     }
 
-    /// What it has decided on, the default too; `None` where nothing was tried.
+    /// Returns the alternative decided on, which may be the default, or `None` if nothing was tried.
     pub fn learned(&self) -> Option<Best> {
         let number = self.decision()?;
         (!self.proposals.is_empty()).then(|| Best { proposals: Arc::clone(&self.proposals), number })
     }
 
-    /// The maxima of what it has contributed.
+    /// Receives the maxima of all ranks' contributions.
     pub fn heard(&mut self, words: &[u64]) {
         isolated(|| self.tuner.heard(words));
     }
 
-    /// They could not be taken.
+    /// Keeps the default for good, because the maxima could not be computed.
     pub fn give_up(&mut self) {
         self.tuner.give_up();
     }
 
-    /// How it ended, if it has: the proposal that all further operations take.
+    /// Returns the index of the alternative decided on, if there is a decision.
     pub fn decision(&self) -> Option<usize> {
         self.tuner.decision().map(Decision::alternative)
     }
 
-    /// Returns what was decided since it was last asked.
+    /// Returns the decision if it is new since the previous call.
     fn newly_decided(&mut self, place: Place) -> Option<Decided> {
         let decision = self.tuner.decision()?;
         let was = self.told.replace(decision);
@@ -248,7 +249,7 @@ impl Unit {
         self.describe(place, decision.alternative(), why)
     }
 
-    /// A sentence on what was decided, and what each alternative that was tried costs an operation.
+    /// Returns a sentence on the decision, with the cost of an operation for each alternative tried.
     pub fn describe(&self, place: Place, number: usize, why: &str) -> String {
         isolated(|| self.sentence(place, number, why))
     }
