@@ -203,6 +203,11 @@ impl Cursor {
         schedule.steps[step].after.iter().all(|edge| self.holds(schedule, *edge, iteration))
     }
 
+    /// Returns true if the dependency `edge` does not keep iteration `iteration` of its step from starting.
+    ///
+    /// The edge asks for all iterations of the earlier step ([`Edge::WHOLE`]), or for the one
+    /// `edge.distance` iterations before this one. If there is none so early, the edge holds; if the
+    /// earlier step has fewer iterations, its last one counts.
     fn holds(&self, schedule: &Schedule, edge: Edge, iteration: u32) -> bool {
         let before = &self.steps[edge.step.0 as usize];
         let count = schedule.iterations(edge.step);

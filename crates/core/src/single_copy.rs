@@ -125,11 +125,14 @@ impl Reader {
         Ok(true)
     }
 
+    /// Returns the process number under which the memory of peer `from` can be read directly, or the reason
+    /// why it cannot. The result is remembered for each peer of this job and host; [`Reader::read`]
+    /// replaces it by the error of a copy that fails.
     fn verdict(&mut self, from: Peer) -> std::result::Result<Pid, CopyError> {
         if let Some(verdict) = self.verdicts.get(&from.0) {
             return *verdict;
         }
-        // Those of other jobs stream.
+        // A peer of another job or on another host cannot be read directly: its messages are streamed.
         let is_own = from.0 < self.job.header().world_size;
         let local = is_own.then(|| self.job.local_rank(from.0)).flatten();
         let Some(local) = local else { return Err(CopyError::Gone) };

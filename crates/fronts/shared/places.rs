@@ -81,6 +81,8 @@ impl<T: Copy> Row<T> {
         row
     }
 
+    /// Returns a pointer to the first of the `length` values. It is valid until this row is moved or
+    /// dropped: a short row holds its values in itself.
     #[inline(always)]
     fn pointer(&mut self) -> *mut T {
         if self.length > FEW { self.many.as_mut_ptr() } else { self.few.as_mut_ptr().cast() }
@@ -115,7 +117,8 @@ impl Handles {
         if self.absent { null_mut() } else { self.row.pointer() }
     }
 
-    /// What it gets to read.
+    /// Returns the array for a call that only reads it, or a null pointer if the program gave one. The
+    /// pointer is valid until this value is moved or dropped.
     #[inline(always)]
     pub fn pointer(&self) -> *const usize {
         match (self.absent, self.row.length > FEW) {
@@ -145,7 +148,8 @@ impl StatusGiven {
         StatusGiven((!MPI_Status::is_ignored(program)).then(|| unsafe { (*program).standard() }))
     }
 
-    /// What the library gets.
+    /// Returns the status for the library, or a null pointer if the program gave MPI_STATUS_IGNORE. The
+    /// pointer is valid until this value is moved or dropped.
     pub fn pointer(&self) -> *const Status {
         self.0.as_ref().map_or(std::ptr::null(), std::ptr::from_ref)
     }

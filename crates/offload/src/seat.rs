@@ -209,7 +209,12 @@ impl Seat {
         let _ = self.socket.send_to(&packet::write(packet, &group.line), SocketAddr::from((*address, PORT)));
     }
 
-    /// What the kernel knows of an operation.
+    /// Reads the words of the record that operation `sequence` of `group` uses in the kernel's table.
+    ///
+    /// Operations share a record in turn, so the words may be of another operation: compare
+    /// [`Seen::sequence`], `done` and `disputed` with `sequence`. Each word is loaded with acquire
+    /// ordering, one after the other, while the kernel may be writing. The result is therefore not a
+    /// consistent snapshot.
     pub fn look(&self, group: &Group, sequence: u32) -> Seen {
         let word = |at: usize| self.word(group, sequence, at).load(Ordering::Acquire);
         Seen { sequence: word(4), arrived: word(12), done: word(20), disputed: word(24), heard: word(32) }

@@ -51,16 +51,18 @@ fn groups(shape: &Shape) -> (Group, Group) {
     if first.holds(shape.rank) { (first, second) } else { (second, first) }
 }
 
-/// What a rank does where one rank is the root.
+/// Role of a rank in a rooted operation of an intercommunicator.
 enum Part {
-    /// It is the root, and these are the others that take part.
+    /// The rank is the root. It exchanges data with this group, the other one.
     Root(Group),
-    /// It is in the group that the root deals with.
+    /// The root is in the other group: this rank takes part with its own group, which is given.
     Member(Group),
-    /// It is in the root's group.
+    /// Another rank of this rank's own group is the root. This rank has nothing to do.
     Idle,
 }
 
+/// Returns the role of this rank in a rooted operation of an intercommunicator. Data move between the root
+/// and the group that the root is not in (MPI-5 section 6.2.3).
 fn part(shape: &Shape) -> Part {
     let (own, other) = groups(shape);
     match shape.root {

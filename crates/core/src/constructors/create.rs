@@ -163,12 +163,19 @@ pub(crate) fn agree_by(
     }
 }
 
+/// Continues an agreement on a context with the result of its latest round.
+///
+/// `highest` is the maximum over all members of the value that each contributed to this round: a proposed
+/// serial number, or 1 from a member at which the proposed number is not free and 0 from the others.
+/// Returns the value to contribute to the next round, or the serial number once all members have it. A
+/// context counts as in use here as long as [`is_left`] returns true for it.
 fn advance(held: &LaneGuard, process: &Process, agreement: &mut Agreement, highest: u64) -> Next {
     let mut contexts = process.library.contexts.borrow_mut(held);
     agreement.advance(&mut contexts, highest, |context| is_left(held, process, context))
 }
 
-/// Whether a communicator with this context is alive, or something waits for one that was.
+/// Returns true if a context is in use in this process: a communicator has it, or a posted receive or an
+/// unexpected message of a former communicator still waits under it.
 fn is_left(held: &LaneGuard, process: &Process, context: ContextId) -> bool {
     forget_gone(held, process);
     let has_messages = |lane| {

@@ -5,15 +5,18 @@ pub static STATUSES: &[(&str, &str)] = &[
     ("0", "all ranks have ended with 0"),
     (
         "1",
-        "a host is lost or cannot be reached, output cannot be written, or a rank has left without MPI_Finalize",
+        "a host is lost or cannot be reached, output cannot be written, or a rank has exited with 0 after MPI_Init and without MPI_Finalize",
     ),
     ("2", "the command line or a setting is wrong, or mpirun cannot do its own work"),
     ("3", "a checkpoint is missing or cannot be used"),
     ("4 to 62", "a fatal error of MPI: the number of its class"),
-    ("65 to 67", "a fatal error of MPI of one of the classes 1 to 3: 64 and its number"),
+    ("65 to 67", "a fatal error of MPI of one of the classes 1 to 3: 64 plus the number of its class"),
     ("124", "the time limit is over (--timeout)"),
     ("126", "a program cannot be executed"),
     ("127", "a program, or a library that it needs, is not found"),
     ("128 + N", "a rank, or mpirun itself, was killed by signal N"),
-    ("others", "the code of the first rank that has not ended with 0, or of MPI_Abort: its low 8 bits"),
+    (
+        "others",
+        "the code of the rank that was the first to exit with another code than 0, or the code of MPI_Abort: its lower 8 bits, or 1 if these are 0 and the code is not",
+    ),
 ];

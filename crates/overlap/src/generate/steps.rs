@@ -111,7 +111,12 @@ fn times(message: &Message) -> &'static str {
     if message.before > message.from { "$steps" } else { "$steps - 1" }
 }
 
-/// What holds where `message` is sent or received.
+/// Returns the conditions that hold wherever the generated code sends or receives `message`, as a set of
+/// parameters in isl's notation. isl need not test these conditions in the loops that it generates
+/// ([`Model::loops`](crate::polyhedra::Model::loops)).
+///
+/// The step lies within the region's steps, without the last one if the message carries data for the next
+/// step. The border lies within each nest whose coordinate is a loop.
 fn context(writer: &mut Writer, message: &Message) -> String {
     let [step, border] = ["step", "border"].map(|name| writer.names.get(name));
     let region = writer.region();

@@ -493,6 +493,18 @@ impl Striped {
         self.ask_servers(count, request)
     }
 
+    /// Sends a request to each of the first `count` servers and waits for all replies. `request` makes it
+    /// from the number by which that server knows the file.
+    ///
+    /// Returns a value and a verifier per server, in their order. The verifier is like that of NFS (RFC
+    /// 1813, section 3.3.21). It changes when the server's host restarts or its directory is replaced, so
+    /// that unsynced data may be lost; a restart of the server alone changes nothing. If it is not the
+    /// verifier under which unsynced data were written, the loss is noted for the server's part of the
+    /// file. The part also notes an error that a connected server returns for a sync.
+    ///
+    /// # Errors
+    /// The first error, in the order of the servers. If the file cannot be opened at one of them, no
+    /// request is sent; otherwise all replies have arrived.
     fn ask_servers(&self, count: usize, request: impl Fn(u32) -> Request) -> Result<Vec<(u64, u64)>> {
         let mut guards: Vec<_> = (0..count).map(|server| self.client.peer(server)).collect();
         let files = guards.iter_mut().enumerate().map(|(server, peer)| self.ensure(peer, server));

@@ -276,7 +276,8 @@ fn short(options: &Options, plays: &[(Collective, Play)]) -> String {
     text
 }
 
-/// How often one at random is right.
+/// Returns the probability, 0 to 1, that an alternative chosen at random is right: that its time is at most
+/// [`RIGHT`] times that of the best one.
 fn chance(play: &Play) -> f64 {
     let (number, most) = (play.alternatives.len(), best_ns(play) * RIGHT);
     (0..number).filter(|way| play.period_ns(*way) <= most).count() as f64 / number as f64
