@@ -11,7 +11,7 @@ use tutti_core::info::Info as Entries;
 use tutti_core::lanes::{FirstLaneCell, LaneGuard};
 use tutti_core::lifecycle;
 use tutti_core::process::{Process, name_of};
-use tutti_core::{progress, progress_thread, session, trace_file};
+use tutti_core::{floating_point, progress, progress_thread, session, trace_file};
 
 use super::memory::process;
 use crate::entry::Call;
@@ -287,15 +287,15 @@ pub fn wtick() -> c_double {
     seconds(clock(libc::clock_getres))
 }
 
-/// Converts a time without rounding, so that no floating-point exception flag of the program is set: an
-/// integer below 2^53 times a power of two. Times are rounded down to 2^-33 s, from 2^20 s on to what the
-/// 53 bits of a `double` hold.
+/// Converts a time without rounding: an integer below 2^53 times a power of two. An exception flag for an
+/// inexact result would have to be cleared again, which takes longer than the conversion. Times are rounded
+/// down to 2^-33 s, from 2^20 s on to what the 53 bits of a `double` hold.
 fn seconds(time: libc::timespec) -> c_double {
     let (whole, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
     let fraction_bits = u64::from(whole.leading_zeros()).saturating_sub(11).min(33);
     let scaled = (whole << fraction_bits) | ((nanoseconds << fraction_bits) / 1_000_000_000);
     let unit = f64::from_bits((1023 - fraction_bits) << 52);
-    scaled as c_double * unit
+    floating_point::isolated(|| scaled as c_double * unit)
 }
 
 fn clock(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int) -> libc::timespec {

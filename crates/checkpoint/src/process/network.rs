@@ -27,8 +27,8 @@ const ROUND: Duration = Duration::from_millis(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_micros(50);
 const PAGE: u64 = 4096;
-/// Beginning of the name at which `tutti netd` listens, of any version.
-const NETD: &str = "@tutti-netd";
+/// Directory in which `tutti netd` listens (`tutti_offload::desk::DIRECTORY`).
+const NETD: &str = "/run/tutti-netd/";
 
 /// A connection.
 #[derive(Debug)]
