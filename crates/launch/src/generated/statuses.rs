@@ -5,7 +5,7 @@ pub static STATUSES: &[(&str, &str)] = &[
     ("0", "all ranks have ended with 0"),
     (
         "1",
-        "a host is lost or cannot be reached, output cannot be written, or a rank has exited with 0 after MPI_Init and without MPI_Finalize",
+        "a host is lost or cannot be reached, output cannot be written, or a rank has ended without MPI_Finalize",
     ),
     ("2", "the command line or a setting is wrong, or mpirun cannot do its own work"),
     ("3", "a checkpoint is missing or cannot be used"),
@@ -17,6 +17,6 @@ pub static STATUSES: &[(&str, &str)] = &[
     ("128 + N", "a rank, or mpirun itself, was killed by signal N"),
     (
         "others",
-        "the code of the rank that was the first to exit with another code than 0, or the code of MPI_Abort: its lower 8 bits, or 1 if these are 0 and the code is not",
+        "the code of the first rank to end with another code than 0, or of MPI_Abort: its lower 8 bits",
     ),
 ];
