@@ -393,14 +393,7 @@ pub fn waitsome(
     }
     wait_for_any(call, &active)?;
     let complete = find_complete(call, requests.handles(incount.into())?)?.unwrap_or_default();
-    finish_some(
-        call,
-        &complete,
-        requests.slice(incount.into())?,
-        outcount,
-        indices.slice(incount.into())?,
-        statuses,
-    )
+    finish_some(call, &complete, incount, requests, outcount, indices, statuses)
 }
 
 /// MPI_Testsome.
@@ -416,24 +409,20 @@ pub fn testsome(
     let Some(complete) = find_complete(call, requests.handles(incount.into())?)? else {
         return outcount.set(MPI_UNDEFINED);
     };
-    finish_some(
-        call,
-        &complete,
-        requests.slice(incount.into())?,
-        outcount,
-        indices.slice(incount.into())?,
-        statuses,
-    )
+    finish_some(call, &complete, incount, requests, outcount, indices, statuses)
 }
 
 fn finish_some(
     call: &mut Call,
     complete: &[(usize, RequestId)],
-    handles: &mut [MPI_Request],
+    incount: c_int,
+    requests: ArrayOut<MPI_Request>,
     outcount: Out<c_int>,
-    indices: &mut [c_int],
+    indices: ArrayOut<c_int>,
     statuses: Statuses,
 ) -> Result<()> {
+    let indices = indices.slice(incount.into())?;
+    let handles = requests.slice(incount.into())?;
     let mut failed = Failed::new();
     for (position, (place, id)) in complete.iter().enumerate() {
         let finished = finish(call, *id, statuses.at(position))?;

@@ -71,7 +71,7 @@ impl Contention {
 
     /// Returns true if nobody took a processor that was given away for `took_ns`. In virtual machines a yield is
     /// slow though nobody takes the processor: three times the fastest yield counts as one of these.
-    pub fn is_nobody(&self, took_ns: u64) -> bool {
+    fn is_nobody(&self, took_ns: u64) -> bool {
         let least_ns = self.least_ns.load(Relaxed);
         let limit_ns = if least_ns <= SLOW_YIELD_NS { NOBODY_NS.max(3 * least_ns) } else { NOBODY_NS };
         took_ns < limit_ns
@@ -83,13 +83,14 @@ impl Contention {
         ended_ns.saturating_sub(begun_ns) >= HELD_NS
     }
 
-    /// The processor was given away from `begun_ns` to `ended_ns`.
-    pub fn given(&self, begun_ns: u64, ended_ns: u64) {
+    /// The processor was given away from `begun_ns` to `ended_ns`. Returns true if nobody took it.
+    pub fn given(&self, begun_ns: u64, ended_ns: u64) -> bool {
         let took_ns = ended_ns.saturating_sub(begun_ns);
         if took_ns < self.least_ns.load(Relaxed) {
             self.least_ns.store(took_ns, Relaxed);
         }
-        if self.is_nobody(took_ns) {
+        let is_nobody = self.is_nobody(took_ns);
+        if is_nobody {
             if self.is_shared() && ended_ns >= self.sharing.until_ns.load(Relaxed) {
                 self.shared.store(self.is_crowded.into(), Relaxed);
             }
@@ -99,6 +100,7 @@ impl Contention {
         } else {
             self.holding.seen(ended_ns, HELD_FOR_NS, HELD_FOR_MOST_NS);
         }
+        is_nobody
     }
 }
 
@@ -140,7 +142,9 @@ mod tests {
     fn slow_yields_of_a_virtual_machine_are_not_taken_for_others() {
         let check = |yields: &[u64], expected: bool| {
             let contention = Contention::new(&Limits::new(&Config::default(), 2, 2, false));
-            yields.iter().for_each(|took_ns| contention.given(1_000_000, 1_000_000 + took_ns));
+            for took_ns in yields {
+                contention.given(1_000_000, 1_000_000 + took_ns);
+            }
             assert_eq!(contention.is_shared(), expected, "{yields:?}");
         };
         check(&[1200], true);

@@ -71,9 +71,8 @@ impl Polling {
 
     /// The processor was given away from `begun_ns` to `ended_ns`.
     pub fn given(&self, contention: &Contention, begun_ns: u64, ended_ns: u64) {
-        contention.given(begun_ns, ended_ns);
+        let is_nobody = contention.given(begun_ns, ended_ns);
         self.last_ns.store(ended_ns, Relaxed);
-        let is_nobody = contention.is_nobody(ended_ns.saturating_sub(begun_ns));
         self.nobody.store(if is_nobody { self.nobody.load(Relaxed).saturating_add(1) } else { 0 }, Relaxed);
     }
 
