@@ -25,6 +25,8 @@ compared in all cells, MPICH, Open MPI and Intel MPI (the versions of `scripts/p
 where ranks share processors) in those of operations and of the start of jobs. A worst cell is \"equal\"
 if the difference to the commit before is within the noise.
 
+The first lines have 54 cells (`--parts host,hosts,jobs --sizes 8,64K --ranks 2,4 --modes plain --rounds 5`).
+
 | issue | commit | commit before | processor | by the commit before | by MPICH | by Open MPI | by Intel MPI |
 |---|---|---|---|---|---|---|---|
 ";
