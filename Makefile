@@ -31,8 +31,12 @@ SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 # What `make install` installs; xtask and what only tests need is not built.
 INSTALLED := -p tutti-abi -p tutti-launch -p tutti-tools -p tutti-overlap -p tutti-fronts-mpich -p tutti-fronts-openmpi
+# Profile of cargo by which is built what `make stage` stages. `make test` takes dev, in which unit tests have compiled all
+# crates before; dev also checks assertions and overflows. `make test PROFILE=release` tests what `make install` installs.
+PROFILE ?= release
+BUILT := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 # Test processes beside each other: half of a test's time is waiting.
-WORKERS ?= 2
+WORKERS ?= 3
 
 .PHONY: run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare ab headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
 
@@ -43,10 +47,10 @@ need:
 	@scripts/need.sh build
 
 build: need
-	$(CARGO) build --release $(INSTALLED) --quiet
+	$(CARGO) build --profile $(PROFILE) $(INSTALLED) --quiet
 
 stage: build
-	@scripts/install.sh $(STAGE) > /dev/null
+	@PROFILE=$(BUILT) scripts/install.sh $(STAGE) > /dev/null
 
 dev: need
 	$(CARGO) build --profile fast $(INSTALLED) --quiet

@@ -37,7 +37,7 @@ while [ $# -gt 0 ]; do
     text=$(title "$1")
     echo "== $number of $all: $text (about $(($(expected "$1") / 60 + 1)) min; all that is left: $(($(expected "$@") / 60 + 1)) min)"
     begin=$(date +%s)
-    make --no-print-directory "test-$1"
+    make --no-print-directory PROFILE="${PROFILE:-dev}" "test-$1"
     { grep -v "^$1 " $seconds; echo "$1 $(($(date +%s) - begin))"; } > $seconds.new
     mv $seconds.new $seconds
     shift

@@ -13,6 +13,8 @@ listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 os.makedirs("/run/tutti-netd", exist_ok=True)
 boot = open("/proc/sys/kernel/random/boot_id").read()[:8]
 name = f"/run/tutti-netd/{boot}-{os.stat('/proc/self/ns/net').st_ino}-netd-3"
+if os.path.exists(name):
+    os.unlink(name)
 listener.bind(name)
 listener.listen(64)
 print("there", flush=True)

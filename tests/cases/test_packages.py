@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness import ROOT
-from wheels import packed
+from wheels import packed, staged_profile
 
 PACKAGING = ROOT / "packaging"
 HELLO = """#include <mpi.h>
@@ -97,9 +97,7 @@ def test_autoconf(tutti, source):
 def test_debian(tutti, source):
     """Built, read by dpkg, unpacked, run from where it is: nothing is installed on this machine."""
     needs("dpkg-deb")
-    profile = next(name for name in ("fast", "release") if (ROOT / "target" / name / "mpirun").exists()
-                   and (ROOT / "target" / name / "mpirun").read_bytes() == (tutti.prefix / "bin" / "mpirun").read_bytes())
-    package = run(PACKAGING / "debian" / "build.sh", source, env={"PROFILE": profile, "DPKG_DEB_COMPRESSOR_TYPE": "gzip"}).strip()
+    package = run(PACKAGING / "debian" / "build.sh", source, env={"PROFILE": staged_profile(tutti), "DPKG_DEB_COMPRESSOR_TYPE": "gzip"}).strip()
     about = run("dpkg-deb", "--info", package)
     assert re.search(r"Depends: libc6 \(>= 2\.\d+\)", about) and "Package: tutti-mpi" in about, about
     run("dpkg-deb", "--extract", package, source / "root")

@@ -27,16 +27,18 @@ def packed(tutti):
         made = max(folder.glob("*.whl"), default=None)
         if made and made.stat().st_mtime > (tutti.prefix / "bin" / "mpirun").stat().st_mtime:
             return made
-        profile = next(path for path in (ROOT / "target" / name for name in ("fast", "release")) if (path / "libmpi_abi.so").exists()
-                       and not _differ(path / "mpirun", tutti.prefix / "bin" / "mpirun"))
+        profile = staged_profile(tutti)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        stripped = {**os.environ, "STRIP": "1", "PROFILE": profile.name, "DESTDIR": ""}
+        stripped = {**os.environ, "STRIP": "1", "PROFILE": profile, "DESTDIR": ""}
         subprocess.run([ROOT / "scripts" / "install.sh", folder / "stage"], check=True, env=stripped, stdout=subprocess.DEVNULL, timeout=300)
         made = packer.write(folder / "stage", folder)
         shutil.rmtree(folder / "stage")
         return made
 
 
-def _differ(one, other):
-    return one.read_bytes() != other.read_bytes()
+def staged_profile(tutti):
+    """Returns the folder of cargo's profile by which the staged programs were built."""
+    staged = (tutti.prefix / "bin" / "mpirun").read_bytes()
+    built = {name: ROOT / "target" / name / "mpirun" for name in ("debug", "fast", "release")}
+    return next(name for name, path in built.items() if path.exists() and path.read_bytes() == staged)

@@ -38,6 +38,7 @@ const PROGRAMS: [&str; 5] = ["tutti-bench", "rate-bench", "files-bench", "start"
 
 /// Options of `tutti compare --build`.
 #[derive(Args, Clone, Debug)]
+#[group(id = "compare-builds")]
 pub struct Options {
     /// Compare with another build of Tutti, installed at PREFIX, in place of other libraries. The exit
     /// status is 0 if nothing is slower, 3 if a cell is slower, 1 if measuring fails.
