@@ -1,5 +1,8 @@
 """Fixtures: the library under test, and where its programs are."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from harness import Mpi
@@ -14,6 +17,12 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # Jobs of tests neither use nor write the costs of this machine in the user's cache directory: where `tutti`
+    # is a file, Tutti can keep nothing.
+    cache = Path(__file__).parent.parent / "build" / "test-cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "tutti").touch()
+    os.environ["XDG_CACHE_HOME"] = str(cache)
     config.addinivalue_line("markers", "across: sends much between hosts; only with --across")
 
 

@@ -116,13 +116,12 @@ impl Config {
         algorithms::algorithm_in(&self.collectives.algorithm, collective)
     }
 
-    /// The file with what the machine `host` of `processors` processors costs: the one that is set, or else
-    /// one in the user's cache directory, which `variable` leads to (the XDG base directories). `None`
-    /// without one.
+    /// Returns the path of the file with the costs of a kind of machine (`tutti_sys::machine_kind`): the one
+    /// that is set, or else one in the user's cache directory, which is found by `variable` (the XDG base
+    /// directories). None if there is no such directory.
     pub fn model_path(
         &self,
-        host: &str,
-        processors: usize,
+        machine_kind: &str,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Option<String> {
         if !self.collectives.model_file.is_empty() {
@@ -131,7 +130,7 @@ impl Config {
         let absolute = |name| variable(name).filter(|path| path.starts_with('/'));
         let home = || absolute("HOME").map(|home| home + "/.cache");
         let cache = absolute("XDG_CACHE_HOME").or_else(home)?;
-        Some(format!("{cache}/tutti/MODEL-{host}-{processors}"))
+        Some(format!("{cache}/tutti/MODEL-{machine_kind}"))
     }
 
     /// Lanes of a host with so many ranks: each has a ring for every pair of them, in address space if not in
@@ -293,19 +292,19 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_kept_a_machine() {
+    fn each_kind_of_machine_has_a_model_file() {
         let path = |config: &Config, known: &'static [(&str, &str)]| {
             let variable = |name: &str| {
                 known.iter().find(|(other, _)| *other == name).map(|(_, value)| value.to_string())
             };
-            config.model_path("host", 8, variable)
+            config.model_path("EPYC_8_6.1", variable)
         };
         let (plain, set) =
             (Config::default(), Config::default().but(|c| c.collectives.model_file = "here".to_string()));
         assert_eq!(path(&plain, &[]), None);
-        assert_eq!(path(&plain, &[("HOME", "/h")]).as_deref(), Some("/h/.cache/tutti/MODEL-host-8"));
+        assert_eq!(path(&plain, &[("HOME", "/h")]).as_deref(), Some("/h/.cache/tutti/MODEL-EPYC_8_6.1"));
         let both = &[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")];
-        assert_eq!(path(&plain, both).as_deref(), Some("/c/tutti/MODEL-host-8"));
+        assert_eq!(path(&plain, both).as_deref(), Some("/c/tutti/MODEL-EPYC_8_6.1"));
         assert_eq!(path(&set, both).as_deref(), Some("here"));
     }
 
@@ -327,7 +326,7 @@ mod tests {
     #[test]
     fn few_settings_are_documented() {
         let documented = SETTINGS.iter().filter(|setting| setting.audience == Audience::User);
-        assert!(documented.count() <= 30, "what only developers turn is theirs");
+        assert!(documented.count() <= 32, "what only developers turn is theirs");
         let names: std::collections::BTreeSet<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
         assert_eq!(names.len(), SETTINGS.len());
     }

@@ -253,6 +253,13 @@ impl Model {
         Ok(model)
     }
 
+    /// Returns true if a text has more than comments and what tuning at run time has learned.
+    pub fn has_costs(text: &str) -> bool {
+        let content = |line: &str| line.split('#').next().unwrap_or("").trim().to_string();
+        let is_cost = |line: String| !line.is_empty() && line.split(' ').next() != Some(LEARNED);
+        text.lines().map(content).any(is_cost)
+    }
+
     fn read(&mut self, line: &str) -> Result<(), String> {
         let (name, value) = line.split_once(' ').ok_or_else(|| format!("{line:?} has no value"))?;
         if name == "correction" {

@@ -36,6 +36,7 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+mod calibration;
 pub mod connections;
 pub mod debugger;
 pub mod environment;

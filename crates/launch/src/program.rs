@@ -3,13 +3,12 @@
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tutti_base::config::{CheckpointPacking, CheckpointWriting, Config, ForeignMpi, Offload, Tune};
+use tutti_base::config::{CheckpointPacking, CheckpointWriting, Config, ForeignMpi, Offload};
 use tutti_base::{Placement, PortRange};
 use tutti_checkpoint::input::Resumption;
 use tutti_checkpoint::pace::{Packed, Writing};
@@ -26,7 +25,7 @@ use crate::outcome::STATUS_USAGE;
 use crate::request::{Assignment, MapBy, Program, Request, Verbosity};
 use crate::tree::handshake;
 use crate::tree::message::{JobInfo, Manner, ProgramPlan};
-use crate::{agent, debugger, foreign_hosts, io_servers, mapping, rankfile, slurm};
+use crate::{agent, calibration, debugger, foreign_hosts, io_servers, mapping, rankfile, slurm};
 
 pub mod again;
 
@@ -148,7 +147,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.agent = agent::words(request.agent.as_deref(), &config.launch.agent, hosts.agent);
     info.launcher = launcher.into_os_string().into_vec();
     info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
-    info.model = model(&config, request);
+    info.model = calibration::model(&config, request, own_directory.as_deref());
     info.job_id = match &request.spawned {
         Some(spawned) => spawned.job_id,
         None => process::random()
@@ -415,44 +414,6 @@ fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, Strin
 
 /// Longest host file, in bytes.
 pub const HOST_FILE_BYTES: u64 = 64 << 20;
-/// Longest text of what the machine costs, in bytes.
-const MODEL_BYTES: u64 = 1 << 20;
-
-/// The names of all programs of a job. What tuning learns belongs to them, and ranks must not take each its
-/// own program's.
-fn names_of(request: &Request) -> String {
-    let name = |program: &Program| {
-        let path = program.command.first().map(Path::new);
-        let name = path.and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-        name.replace(|letter: char| letter.is_control(), "_")
-    };
-    request.programs.iter().map(name).collect::<Vec<_>>().join("+")
-}
-
-/// What machines cost: all ranks choose algorithms by it, so it is read once, here. Where they are tuned, the
-/// names of the programs come before it.
-fn model(config: &Config, request: &Request) -> Vec<u8> {
-    let mut text = if config.collectives.tune.is_on() {
-        (job::PROGRAM_LINE.to_string() + &names_of(request) + "\n").into_bytes()
-    } else {
-        Vec::new()
-    };
-    let path =
-        config.model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
-    let Some(path) = path else { return text };
-    match files::read(Path::new(&path), MODEL_BYTES) {
-        Ok(model) => text.extend(model),
-        Err(error) => {
-            // Only what somebody has named must be there; where tuning makes the file, not in the first run.
-            let is_to_come = config.collectives.tune == Tune::On && error.kind() == ErrorKind::NotFound;
-            if !config.collectives.model_file.is_empty() && !is_to_come {
-                eprintln!("mpirun: warning: TUTTI_MODEL_FILE={path} is not used: {error}");
-            }
-        }
-    }
-    text
-}
-
 fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) {
     for name in &program.exported {
         if request.verbosity != Verbosity::Quiet

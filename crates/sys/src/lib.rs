@@ -58,6 +58,7 @@ pub mod knem;
 pub mod letter;
 pub mod loaded;
 pub mod local_socket;
+pub mod machine_kind;
 pub mod maps;
 pub mod memory;
 pub mod multicast;

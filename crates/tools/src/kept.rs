@@ -3,18 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use tutti_base::config::Config;
+use tutti_coll::Model;
 use tutti_coll::tune::learned;
-use tutti_sys::{cpu, files, process};
+use tutti_sys::machine_kind::machine_kind;
+use tutti_sys::{files, process};
 
 /// Where the model of this machine is kept.
 pub fn default_path(config: &Config) -> Option<PathBuf> {
-    let path =
-        config.model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
-    path.map(PathBuf::from)
+    config.model_path(&machine_kind(), |name| std::env::var(name).ok()).map(PathBuf::from)
 }
+
+/// Beginning of the first line of a measured model; the name of the host follows.
+pub const MEASURED: &str = "# measured by tutti probe on ";
 
 /// Longest model that is read, in bytes.
 pub const MODEL_BYTES: u64 = 1 << 20;
+
+/// Returns the text of a file with a measured model. `tutti info` shows the first line.
+pub fn measured(model: &Model) -> String {
+    format!("{MEASURED}{}, a {}\n{model}", process::host_name(), machine_kind())
+}
 
 /// Puts a model in place at once: who reads meanwhile reads the old one or the new one. What programs have
 /// learned since stays in the file.

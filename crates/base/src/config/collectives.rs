@@ -114,6 +114,8 @@ pub struct Collectives {
     pub algorithm: String,
     /// The file with what this machine costs; empty: see [`Config::model_path`].
     pub model_file: String,
+    /// Whether the first job on a kind of machine measures what it costs.
+    pub calibrate: bool,
     /// Reductions give the same bits whatever the machine, the binding and the algorithm.
     pub deterministic: bool,
     /// Print each choice that the library makes.
@@ -143,6 +145,7 @@ impl Default for Collectives {
             bank_small_slots: 128,
             algorithm: String::new(),
             model_file: String::new(),
+            calibrate: true,
             deterministic: false,
             explain: false,
             tune: Tune::Off,

@@ -10,6 +10,7 @@ use tutti_base::config::Config;
 use tutti_base::{Machines, Result, WorldRank};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::job::{Job, Plan, Secret, TEXTS_END};
+use tutti_sys::machine_kind::machine_kind;
 use tutti_sys::{event, files, interface, process, user};
 use tutti_topo::Machine;
 
@@ -177,8 +178,7 @@ const MODEL_BYTES: u64 = 1 << 20;
 /// different files, and all must choose algorithms alike.
 fn texts(config: &Config, machine: Option<&Machine>, with_model: bool) -> Vec<u8> {
     let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
-    let host = process::host_name();
-    let path = config.model_path(&host, cpu::usable_processors(), user::variable);
+    let path = config.model_path(&machine_kind(), user::variable);
     let model = path.filter(|_| with_model).and_then(|path| files::read(Path::new(&path), MODEL_BYTES).ok());
     if let Some(model) = model {
         texts.push(TEXTS_END);

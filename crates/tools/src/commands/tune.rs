@@ -80,6 +80,10 @@ pub struct Options {
     /// Only print the table.
     #[arg(long)]
     dry: bool,
+    /// Only print the regret of jobs as they are: the time of the algorithm that they choose, by the costs
+    /// and corrections in force, over the time of the best one.
+    #[arg(long)]
+    regret: bool,
     /// Show all algorithms of each cell.
     #[arg(long)]
     explain: bool,
@@ -211,7 +215,8 @@ pub fn run(options: &Options) -> Result<(), String> {
         .as_ref()
         .and_then(|path| files::read_text(path, crate::kept::MODEL_BYTES).ok())
         .unwrap_or_default();
-    let model = Model { corrections: Vec::new(), ..Model::parse(&text)? };
+    let in_force = Model::parse(&text)?;
+    let model = if options.regret { in_force } else { Model { corrections: Vec::new(), ..in_force } };
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;
@@ -234,8 +239,9 @@ pub fn run(options: &Options) -> Result<(), String> {
         crate::output::show(&table(&own, options.explain));
         rows.extend(own);
     }
-    crate::output::show(&summary(&rows));
-    if options.dry {
+    let basis = if options.regret { "the choice in force" } else { "the model alone" };
+    crate::output::show(&summary(basis, &rows));
+    if options.dry || options.regret {
         return Ok(());
     }
     let path = path.ok_or("neither --out nor TUTTI_MODEL_FILE nor HOME says where to keep the model")?;
@@ -453,7 +459,8 @@ fn table(rows: &[Row], explain: bool) -> String {
 /// More than this is a loss.
 const BAD: f64 = 1.15;
 
-fn summary(rows: &[Row]) -> String {
+/// Returns a line about the regret of the choice of algorithms. `basis` says what the choice goes by.
+fn summary(basis: &str, rows: &[Row]) -> String {
     let losses: Vec<f64> = rows.iter().filter_map(Row::loss).collect();
     if losses.is_empty() {
         return "nothing was measured\n".to_string();
@@ -462,7 +469,7 @@ fn summary(rows: &[Row]) -> String {
     let worst = losses.iter().copied().fold(1.0, f64::max);
     let bad = losses.iter().filter(|loss| **loss > BAD).count();
     format!(
-        "the model alone: {} cells, {bad} of them lose more than {BAD}; worst {worst:.2}, geometric mean {mean:.3}\n",
+        "{basis}: {} cells, {bad} of them lose more than {BAD}; worst {worst:.2}, geometric mean {mean:.3}\n",
         losses.len()
     )
 }
@@ -498,7 +505,7 @@ mod tests {
             &lines[..0].iter().copied().chain(["correction bcast knomial 4 11 2e0"]).collect::<Vec<_>>(),
         );
         assert!(table(std::slice::from_ref(&both), false).contains("1.50 *"));
-        assert!(summary(&[both]).contains("1 cells, 1 of them"));
+        assert!(summary("the model alone", &[both]).contains("the model alone: 1 cells, 1 of them"));
     }
 
     #[test]

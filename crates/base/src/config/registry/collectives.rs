@@ -116,6 +116,15 @@ pub(super) const ROWS: &[Setting] = &[
         show: |c| c.collectives.model_file.clone(),
     },
     Setting {
+        name: "TUTTI_CALIBRATE",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "the first mpirun on a kind of machine (processor, number of processors, kernel) measures for up to 0.5 s what it costs and keeps that in the user's cache directory",
+        set: |c, v| flag(v).map(|x| c.collectives.calibrate = x),
+        show: |c| (c.collectives.calibrate as u8).to_string(),
+    },
+    Setting {
         name: "TUTTI_DETERMINISTIC",
         kind: ValueKind::Words(&["0", "1"]),
         scope: Scope::Job,

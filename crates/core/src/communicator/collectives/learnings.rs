@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use tutti_base::config::Config;
 use tutti_coll::tune::learned::{self, Learned};
 use tutti_sys::job::{Job, PROGRAM_LINE};
-use tutti_sys::{cpu, files, process, user};
+use tutti_sys::machine_kind::machine_kind;
+use tutti_sys::{files, user};
 
 /// Most that is kept of one run.
 const MOST: usize = 256;
@@ -40,7 +41,7 @@ impl Learnings {
         if self.0.is_empty() {
             return;
         }
-        let path = config.model_path(&process::host_name(), cpu::usable_processors(), user::variable);
+        let path = config.model_path(&machine_kind(), user::variable);
         let Some(path) = path else { return };
         let result = self.write(Path::new(&path));
         if config.collectives.explain {

@@ -1,6 +1,7 @@
 //! `tutti info`: what is here and how it is set.
 
 pub mod choice;
+mod costs;
 mod file;
 mod functions;
 pub mod job;
@@ -145,12 +146,14 @@ fn everything(config: &Config, neighbours: &str, all_settings: bool) -> String {
          Machine\n{machine}\n\
          Transports\n  self: always\n  shared memory: always; one anonymous object a job\n  single copy: {}\n{neighbours}\n\
          Memory of other ranks, for collectives\n{back_ends}\n\
+         Costs of this machine, for the choice of algorithms\n  {}\n\n\
          Networks between hosts\n{networks}  multicast: {}\n  small collectives in the kernel: {}\n\n\
          Settings (environment; * differs from the default)\n{settings}{more}",
         env!("CARGO_PKG_VERSION"),
         implemented(),
         FUNCTIONS.len(),
         machine::single_copy(),
+        costs::in_force(config),
         machine::multicast(config),
         machine::offload(config)
     )

@@ -1,52 +1,18 @@
-//! `tutti probe`: measures what this machine costs, in seconds, and keeps it where jobs find it.
-//!
-//! Two threads pinned to processors at each distance stand for two ranks: a cache line, a copy and a
-//! hand-over cost the same between threads as between processes. With `--hosts` two ranks say what the
-//! network costs ([`network`]). Of several rounds the fastest counts, as what disturbs only adds. What cannot
-//! be seen without messages (overheads of the library) keeps its default, scaled where a measured price is a
-//! part of it.
+//! What this machine costs, in seconds. Two threads pinned to processors at each distance stand for two
+//! ranks: a cache line, a copy and a hand-over cost the same between threads as between processes. Of several
+//! rounds the fastest counts, because disturbances only add time. Costs that cannot be measured without messages
+//! (overheads of the library) keep their defaults, scaled by a measured cost that they are part of.
 
 use std::hint::{black_box, spin_loop};
 use std::io::IoSliceMut;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use clap::Args;
-use tutti_base::config::Config;
 use tutti_coll::Model;
 use tutti_sys::cma::{self, Pid, RemoteSegment};
 use tutti_sys::cpu::{self, ProcessorSet};
-use tutti_sys::process;
 use tutti_topo::Machine;
-
-use crate::kept::{default_path, keep};
-use crate::measure::library::{Library, Place, home};
-use crate::measure::network;
-use crate::measure::programs::Programs;
-
-/// Options of `tutti probe`.
-#[derive(Args)]
-pub struct Options {
-    /// Where to; by default where the launcher looks for it (TUTTI_MODEL_FILE, or the user's cache
-    /// directory).
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// Also what the network between the first two of these hosts costs. Libraries and programs must be found
-    /// there under the same names.
-    #[arg(long, value_delimiter = ',')]
-    hosts: Vec<String>,
-    /// The program in the place of ssh.
-    #[arg(long, default_value = "ssh")]
-    agent: String,
-    /// Directory for programs, which all hosts see.
-    #[arg(long, default_value = "build/report")]
-    programs: PathBuf,
-    /// Only print it.
-    #[arg(long, conflicts_with = "out")]
-    print: bool,
-}
 
 const ROUNDS: u32 = 7;
 const IN_CACHE: usize = 256 << 10;
@@ -55,45 +21,8 @@ const PAGE: usize = 4096;
 /// More readers of one memory are not tried.
 const MOST_READERS: usize = 64;
 
-/// Measures and keeps the model.
-///
-/// # Errors
-/// The file cannot be written, or there is no place for it.
-pub fn run(options: &Options) -> Result<(), String> {
-    let mut model = probe();
-    if !options.hosts.is_empty() {
-        across(options, &mut model)?;
-    }
-    let text = format!("# what {} costs, by tutti probe\n{model}", process::host_name());
-    if options.print {
-        crate::output::show(&text);
-        return Ok(());
-    }
-    let config = Config::from_env().map_err(|error| error.to_string())?;
-    let path = options.out.clone().or_else(|| default_path(&config));
-    let path = path.ok_or("neither --out nor TUTTI_MODEL_FILE nor HOME says where to keep the model")?;
-    keep(&path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    crate::output::show(&format!("kept in {}\n{text}", path.display()));
-    Ok(())
-}
-
-/// What goes between hosts.
-fn across(options: &Options, model: &mut Model) -> Result<(), String> {
-    let home = home()?;
-    let tutti = Library::find("tutti", &home, &home)?;
-    let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;
-    let place = Place {
-        enter: Vec::new(),
-        agent: options.agent.clone(),
-        hosts: options.hosts.clone(),
-        per_host: 1,
-        by_node: false,
-    };
-    network::probe(&tutti, &programs, &place, model)
-}
-
-/// Everything that can be seen from here.
-fn probe() -> Model {
+/// Measures all costs within this machine.
+pub fn probe() -> Model {
     let usual = Model::default();
     let mut model = Model::default();
     let allowed: Vec<usize> = cpu::affinity().map(|set| set.iter().collect()).unwrap_or_default();
@@ -151,7 +80,7 @@ fn pairs(machine: &Machine, allowed: &[usize]) -> [Option<(usize, usize)>; 8] {
     pairs
 }
 
-fn pin(processor: usize) {
+pub fn pin(processor: usize) {
     // Where that is refused, the operating system places the thread, and the figures are those of its choice.
     let _ = cpu::set_affinity(&std::iter::once(processor).collect());
 }
@@ -330,22 +259,6 @@ fn memory_bandwidth(allowed: &[usize]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_probed_can_be_read() {
-        let directory = std::env::temp_dir().join(format!("tutti-probe-{}", std::process::id()));
-        let path = directory.join("MODEL");
-        let model = probe();
-        assert!(
-            model.copy_byte[0] > 1e-12
-                && model.switch > 0.0
-                && model.line[1] > 0.0
-                && model.memory_bandwidth > 0.0
-        );
-        keep(&path, &model.to_string()).unwrap();
-        assert_eq!(Model::parse(&std::fs::read_to_string(&path).unwrap()), Ok(model));
-        std::fs::remove_dir_all(directory).unwrap();
-    }
 
     #[test]
     fn a_pair_is_found_at_each_distance() {
