@@ -22,6 +22,8 @@ const EVENT_STOP: i32 = 128;
 /// Of a system call that begins anew when its signal has been dealt with: ERESTARTSYS to ERESTARTNOHAND,
 /// ERESTART_RESTARTBLOCK.
 const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
+/// Pause between two looks whether a killed process has ended.
+const LOOK: Duration = Duration::from_micros(50);
 /// Stops of a thread that stands still already.
 const MOST_STOPS: u32 = 16;
 /// The instruction `syscall`.
@@ -174,49 +176,44 @@ impl Tracee {
         self.ask(0)
     }
 
-    /// Its end stays to be taken by who takes those of all children.
-    fn has_ended(self, flags: i32) -> io::Result<bool> {
+    /// Returns the state of the thread. Its end is never taken here, only its stops: the end of a rank is for
+    /// [`crate::process::reap`], and a rank whose end nobody reports would be waited for without end. A
+    /// thread may be killed between the look for an end and that for a stop, so the second must not take ends
+    /// either.
+    fn ask(self, flags: i32) -> io::Result<Seen> {
+        loop {
+            let found = self.wait_id(libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | flags)?;
+            if [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&found.si_code) {
+                return Ok(Seen::Ended);
+            }
+            let stop = self.wait_id(libc::WSTOPPED | libc::WNOHANG)?;
+            // SAFETY: the kernel fills in this field for each state of a child; otherwise it is 0.
+            let status = unsafe { stop.si_status() };
+            match (status >> 8, status & 0xff) {
+                // It runs; or it stood still a moment ago and has been killed.
+                (0, 0) if flags & libc::WNOHANG != 0 => return Ok(Seen::Running),
+                (0, 0) => {}
+                (EVENT_STOP, _) | (0, libc::SIGTRAP) => return Ok(Seen::Stopped),
+                (0, signal) => return Ok(Seen::Signalled(signal)),
+                _ => return Ok(Seen::Starting),
+            }
+        }
+    }
+
+    /// Calls waitid for this thread. All of the result is 0 if WNOHANG is set and there is nothing to report.
+    fn wait_id(self, flags: i32) -> io::Result<libc::siginfo_t> {
         // SAFETY: an all-zero value is a valid one of that plain C structure.
         let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | flags;
         loop {
+            let which = self.0.cast_unsigned();
             // SAFETY: found is writable.
-            if unsafe { libc::waitid(libc::P_PID, self.0.cast_unsigned(), &mut found, flags) } == 0 {
-                return Ok([libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&found.si_code));
+            if unsafe { libc::waitid(libc::P_PID, which, &mut found, flags | libc::__WALL) } == 0 {
+                return Ok(found);
             }
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
-        }
-    }
-
-    fn ask(self, flags: i32) -> io::Result<Seen> {
-        if self.has_ended(flags)? {
-            return Ok(Seen::Ended);
-        }
-        let mut status = 0;
-        loop {
-            // SAFETY: status is writable.
-            let found = unsafe { libc::waitpid(self.0, &mut status, libc::__WALL | flags) };
-            if found == 0 {
-                return Ok(Seen::Running);
-            }
-            if found < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() == io::ErrorKind::Interrupted {
-                    continue;
-                }
-                return Err(error);
-            }
-            if !libc::WIFSTOPPED(status) {
-                return Ok(Seen::Ended);
-            }
-            return Ok(match (status >> 16, libc::WSTOPSIG(status)) {
-                (EVENT_STOP, _) | (0, libc::SIGTRAP) => Seen::Stopped,
-                (0, signal) => Seen::Signalled(signal),
-                _ => Seen::Starting,
-            });
         }
     }
 
@@ -433,11 +430,21 @@ pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Kills a process and waits for its end.
+/// Kills a process and waits for its end. The kernel reports the end of a process only once its tracer has
+/// taken those of all its threads that it traces.
 pub fn end(pid: i32) {
     crate::process::kill(pid, libc::SIGKILL);
-    // SAFETY: no status is asked for.
-    unsafe { libc::waitpid(pid, null_mut(), libc::__WALL) };
+    let take = |tid: i32, flags: i32| {
+        // SAFETY: no status is asked for.
+        unsafe { libc::waitpid(tid, null_mut(), libc::__WALL | flags) }
+    };
+    while take(pid, libc::WNOHANG) >= 0 {
+        let others = threads(pid).unwrap_or_default().into_iter().filter(|&tid| tid != pid);
+        others.for_each(|tid| {
+            take(tid, libc::WNOHANG);
+        });
+        pause(LOOK);
+    }
 }
 
 #[cfg(test)]
@@ -448,14 +455,7 @@ mod tests {
     /// A child that sleeps, stopped in the kernel, is made to ask for its number, and goes on sleeping.
     #[test]
     fn a_stopped_thread_makes_calls_and_goes_on() {
-        // SAFETY: the child calls nothing but sleep.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            loop {
-                // SAFETY: a plain system call.
-                unsafe { libc::sleep(100) };
-            }
-        }
+        let pid = sleeper();
         // It has to be in the kernel: its next instruction is behind a `syscall` then.
         std::thread::sleep(Duration::from_millis(50));
         let Ok(child) = Tracee::seize(pid) else { return end(pid) };
@@ -477,5 +477,52 @@ mod tests {
         child.detach().unwrap();
         assert!(process::is_alive(pid) && threads(pid).unwrap() == [pid]);
         end(pid);
+    }
+
+    /// Starts a copy of this process that sleeps.
+    fn sleeper() -> i32 {
+        // SAFETY: the child calls nothing but sleep.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            loop {
+                // SAFETY: a plain system call.
+                unsafe { libc::sleep(100) };
+            }
+        }
+        pid
+    }
+
+    /// A thread is killed while its tracer looks at it, in the middle of a look more often than not.
+    #[test]
+    fn the_end_of_a_traced_thread_is_left_to_who_reaps() {
+        for round in 0..200 {
+            let pid = sleeper();
+            let Ok(child) = Tracee::seize(pid) else { return end(pid) };
+            if round % 2 == 0 {
+                child.interrupt().unwrap();
+                assert_eq!(child.wait().unwrap(), Seen::Stopped);
+            }
+            process::kill(pid, libc::SIGKILL);
+            while child.look() != Seen::Ended {}
+            let mut status = 0;
+            // SAFETY: status is writable.
+            let reaped = unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) };
+            assert!(reaped == pid && libc::WTERMSIG(status) == libc::SIGKILL, "round {round}: {reaped}");
+        }
+    }
+
+    #[test]
+    fn a_process_with_traced_threads_can_be_ended() {
+        let pid = sleeper();
+        std::thread::sleep(Duration::from_millis(50));
+        let Ok(child) = Tracee::seize(pid) else { return end(pid) };
+        child.interrupt().unwrap();
+        child.wait().unwrap();
+        let before = child.registers().unwrap();
+        let gadget = before.instruction() - SYSCALL.len() as u64;
+        child.start_thread(&before, gadget, before.0[index::RSP] - 4096).unwrap();
+        assert_eq!(threads(pid).unwrap().len(), 2);
+        end(pid);
+        assert!(!process::is_alive(pid));
     }
 }
