@@ -29,3 +29,9 @@ def test_numbers_come_again(tutti, ranks, after):
 def test_numbers_come_again_where_there_is_no_shared_memory_or_tuning(tutti, setting):
     program = tutti.compile("wraps.c")
     check(tutti.run(2, program, TIMES, env={"TUTTI_WRAP_AFTER": "100", **setting}, seconds=300 + TIMES // 10))
+
+
+@pytest.mark.parametrize("setting", [{}, {"TUTTI_COLLECTIVE_BYTES": "0"}])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_communicators_are_freed_before_their_operations_end(tutti, ranks, setting):
+    check(tutti.run(ranks, tutti.compile("freed_early.c"), env=setting))

@@ -32,7 +32,7 @@ use crate::error_handler::ErrorHandler;
 use crate::lanes::LaneGuard;
 use crate::matching::Envelope;
 use crate::messenger::Messenger;
-use crate::p2p::agreement::{self, Refusal};
+use crate::p2p::agreement::{self, PERSISTENT, Refusal};
 use crate::process::{Process, by_context, name_of};
 use crate::request::Awaited;
 use crate::wire::{Packet, Signature};
@@ -156,8 +156,13 @@ pub fn untold(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> O
         return None;
     }
     let context = comm.context().plane(Plane::Collective);
-    if let Some(error) = messenger.messages.borrow(held).state.left_over(context) {
-        return Some(error);
+    // A persistent operation may be started after its communicator is freed, at a faster member first.
+    let state = comm.collectives.state.borrow(held);
+    let is_awaited = |tag| tag & PERSISTENT != 0 && state.begun.of(tag, 0).is_some();
+    let left_over = messenger.messages.borrow(held).state.left_over(context, is_awaited);
+    drop(state);
+    if left_over.is_some() {
+        return left_over;
     }
     untold_by_banks(held, messenger, comm)
 }

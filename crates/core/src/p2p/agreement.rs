@@ -320,13 +320,14 @@ impl State {
         left_over.map(|(other, message)| (other, unasked(message.signature(), other.source))).collect()
     }
 
-    /// The same of one context in which nothing goes on any more, persistent operations too.
+    /// Returns an error that describes an unreceived message of one context in which nothing is under way.
+    /// `is_awaited` tells of a tag whether an operation that is yet to be started will receive its messages.
     #[cold]
-    pub fn left_over(&self, context: u32) -> Option<Error> {
+    pub fn left_over(&self, context: u32, is_awaited: impl Fn(i32) -> bool) -> Option<Error> {
         if self.failed_operations.may_be_in(context) {
             return None;
         }
-        let (other, message) = self.matcher.kept_in(context).next()?;
+        let (other, message) = self.matcher.kept_in(context).find(|(other, _)| !is_awaited(other.tag))?;
         Some(unasked(message.signature(), other.source))
     }
 
