@@ -1,15 +1,16 @@
-//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/`, the tidy test, which file uses
-//! which, several hosts on one machine.
+//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/`, the tidy test, lists of imports
+//! and of unclear texts, several hosts on one machine.
 
 mod generate;
 mod tidy;
+mod wording;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-const USAGE: &str = "usage: cargo xtask generate [--check] | tidy [--lower] | imports CRATE | testbed ACTION";
+const USAGE: &str = "usage: cargo xtask generate [--check] | tidy [--lower] | imports CRATE | wording [AREA...] | testbed ACTION";
 
 /// Several hosts on one machine.
 #[derive(Parser)]
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         ["generate", "--check"] => generate::check(root),
         ["tidy"] => tidy::run(root, false),
         ["tidy", "--lower"] => tidy::run(root, true),
+        ["wording", ref areas @ ..] => tidy::list_wording(root, areas),
         ["imports", name] => tidy::imports(root, name),
         _ => Err(vec![USAGE.to_string()]),
     };

@@ -14,6 +14,8 @@ mod table;
 use std::path::Path;
 use std::process::Command;
 
+use crate::wording;
+
 /// Runs all checks and gives all complaints. What `xtask/floors.txt` records as too much is lowered with
 /// `lower`.
 pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
@@ -24,12 +26,19 @@ pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     complaints.extend(entries(root)?);
     complaints.extend(picture::check(root, lower)?);
     complaints.extend(floors::check(root, &files, lower)?);
+    complaints.extend(wording::check(root, &files, lower)?);
     if complaints.is_empty() { Ok(()) } else { Err(complaints) }
 }
 
 /// Prints which file of a crate uses which.
 pub fn imports(root: &Path, name: &str) -> Result<(), Vec<String>> {
     print!("{}", floors::imports(root, &tracked_files(root)?, name)?);
+    Ok(())
+}
+
+/// Prints texts that a reader cannot understand alone, of some areas or of all.
+pub fn list_wording(root: &Path, areas: &[&str]) -> Result<(), Vec<String>> {
+    print!("{}", wording::list(root, &tracked_files(root)?, areas));
     Ok(())
 }
 
