@@ -109,13 +109,14 @@ def entry(archive, record, name, mode, content):
     info = zipfile.ZipInfo(name, MOMENT)
     info.external_attr = mode << 16
     info.compress_type = zipfile.ZIP_DEFLATED
-    archive.writestr(info, content)
+    # The archive's own level does not count for an entry with a ZipInfo.
+    archive.writestr(info, content, compresslevel=archive.compresslevel)
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     record.writerow([name, f"sha256={digest}", len(content)])
 
 
-def write(prefix, folder):
-    """Writes the wheel; returns its path."""
+def write(prefix, folder, level=9):
+    """Writes the wheel, compressed at this level of zlib; returns its path."""
     version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
     platform = tag([path for path in prefix.rglob("*") if path.is_file() and not path.is_symlink()])
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +126,7 @@ def write(prefix, folder):
                f"Description-Content-Type: text/markdown\n\n{(ROOT / 'README.md').read_text()}"
     listed = io.StringIO()
     record = csv.writer(listed, lineterminator="\n")
-    with tempfile.TemporaryDirectory() as made, zipfile.ZipFile(wheel, "w", compresslevel=9) as archive:
+    with tempfile.TemporaryDirectory() as made, zipfile.ZipFile(wheel, "w", compresslevel=level) as archive:
         for path, mode, content in contents(prefix, Path(made)):
             entry(archive, record, f"{NAME}-{version}.data/data/{path}", mode, content)
         for licence in ("LICENSE-MIT", "LICENSE-APACHE"):

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "steps.h"
 
-#define REPEATS 8
+#define REPEATS 3
 #define NEVER_SENT 77
 #define PING 78
 #define IDLE 79

@@ -32,7 +32,7 @@ def packed(tutti):
         folder.mkdir(parents=True)
         stripped = {**os.environ, "STRIP": "1", "PROFILE": profile, "DESTDIR": ""}
         subprocess.run([ROOT / "scripts" / "install.sh", folder / "stage"], check=True, env=stripped, stdout=subprocess.DEVNULL, timeout=300)
-        made = packer.write(folder / "stage", folder)
+        made = packer.write(folder / "stage", folder, level=1)
         shutil.rmtree(folder / "stage")
         return made
 
