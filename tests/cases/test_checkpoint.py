@@ -12,8 +12,9 @@ import pytest
 
 from harness import Job
 from keeping import (PATIENCE, Gate, checksum, command, ends_right, instants, keep, keep_and_stop, kill,
-                     newest, restart, until, until_kept)
+                     lasting, newest, restart, until, until_kept)
 from keeping_here import KINDS, gate, lasting_here, place, reference  # noqa: F401 (fixtures)
+from servers import NEAR, Servers
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,6 +38,33 @@ def test_a_job_goes_on_where_it_was(mpi, place, gate, kind, tmp_path, monkeypatc
         outcome = restart(mpi, place, job).wait(PATIENCE)
         assert ends_right(outcome, expected) and not outcome.err, outcome
         gate.close()
+
+
+@pytest.mark.parametrize("near", NEAR)
+@pytest.mark.parametrize("whose", ["job", "user"])
+def test_files_over_io_servers_go_on(mpi, place, gate, tmp_path, whose, near):
+    """Servers of the job are started again; those of the user, one of them at another port, are found again."""
+    chance = instants(whose + near)
+    env = {"KEPT_FILE": "tutti:kept", "TUTTI_IO_NEAR": near}
+    options = ["--io-servers", 2, "--io-root", tmp_path] if whose == "job" else []
+    program = mpi.compile("kept.c")
+    with Servers(tmp_path, ["zero", "one"] if whose == "user" else []) as servers:
+        if whose == "user":
+            env["TUTTI_IO_MOUNT"] = str(servers.mount)
+        measured = lambda rounds: mpi.run(2, program, rounds, "file", options=options, env=env, seconds=PATIENCE)
+        measure = lambda rounds: (checksum((outcome := measured(rounds)).out), outcome.seconds)
+        rounds, expected, seconds = lasting(measure, 200, 0.5)
+        job = mpi.begin(2, program, rounds, "file", options=[*options, "--checkpoint-dir", place], env={**env, **gate.env})
+        for instant in range(int(os.environ.get("INSTANTS", 3))):
+            time.sleep(chance.random() * seconds / 2)
+            keep_and_stop(mpi, job, place)
+            if whose == "user":
+                servers.kill("one")
+                servers.start("one")
+            job = restart(mpi, place, job)
+        gate.open()
+        outcome = job.wait(PATIENCE)
+    assert ends_right(outcome, expected) and not outcome.err, outcome
 
 
 def test_a_job_that_computes_is_frozen_at_once(mpi, place, gate):

@@ -8,7 +8,7 @@ import pytest
 
 from daemons import Daemons
 from hosts import Cluster, Testbed, refusal
-from keeping import PATIENCE, Gate, ends_kept, ends_right, instants, kept
+from keeping import PATIENCE, Gate, checksum, ends_kept, ends_right, instants, kept, lasting
 from keeping_hosts import ask, begin, keep, lasting_on, restart
 
 # Connections as they come: from the start, after some messages, none at all.
@@ -69,31 +69,108 @@ def test_a_job_of_four_hosts_goes_on(beds, place, shared, way):
     assert not first.testbed.idle(seconds=60) and not second.testbed.idle(seconds=60)
 
 
-def test_a_job_beside_netd_is_kept(beds, place, shared):
-    """By default it does without netd if it was started to write checkpoints; otherwise the message names netd."""
-    cluster = Cluster(beds[0].name, beds[0].testbed, 1)
-    gate = Gate(shared / f"gate-{time.time_ns()}")
-    program = cluster.compile("kept.c")
-    rounds, expected, _ = lasting_on(cluster, program, ranks=2)
-    daemons = Daemons(cluster.testbed, ())
+@pytest.fixture
+def netd(beds):
+    """Both testbeds with one rank a host, and `tutti netd` on all of their hosts."""
+    daemons = []
     try:
-        job = begin(cluster, program, (rounds, "all"), place, env=gate.env, ranks=2)
-        assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
-        ends_kept(keep(cluster, job, "--stop"), job)
+        for cluster in beds:
+            daemons.append(Daemons(cluster.testbed, ()))
+        yield [Cluster(cluster.name, cluster.testbed, 1) for cluster in beds]
+    finally:
+        for one in daemons:
+            one.end()
+
+
+def begin_beside_netd(cluster, program, rounds, env, ranks=4):
+    """A job with default settings that the kernel does collectives of."""
+    words = [cluster.mpirun, *cluster.place(ranks), "-n", ranks, program, rounds, "kernel"]
+    job = cluster.launch(words, env={"TUTTI_EXPLAIN": "1", **env})
+    assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
+    assert "the kernel does small collectives of communicator 0" in job.errors(), job.errors()
+    return job
+
+
+def lasting_beside_netd(cluster, program):
+    def measure(rounds):
+        outcome = cluster.run(4, program, rounds, "kernel", seconds=PATIENCE)
+        assert outcome.status == 0, outcome
+        return checksum(outcome.out), outcome.seconds
+    return lasting(measure, 200, 1)
+
+
+def test_a_job_whose_collectives_the_kernel_does_goes_on(netd, place, shared):
+    """On the same hosts and on others; it is kept while it goes on, and with losses."""
+    first, second = netd
+    chance, gate = instants("netd"), Gate(shared / f"gate-{time.time_ns()}")
+    program = first.compile("kept.c")
+    rounds, expected, seconds = lasting_beside_netd(first, program)
+    job = begin_beside_netd(first, program, rounds, gate.env)
+    for host in first.testbed.hosts:
+        first.testbed.act("loss", host, 5)
+    try:
+        for options in ((), ("--stop",)):
+            time.sleep(chance.random() * seconds / 3)
+            done = kept(lambda: ask(first, job, "--dir", place, *options), job)
+            assert done.returncode == 0, done
+        ends_kept(done, job)
+        for cluster in [second, first] * max(1, int(os.environ.get("INSTANTS", 4)) // 2):
+            job = restart(cluster, place, job, cluster.testbed.hosts)
+            time.sleep(chance.random() * seconds / 3)
+            ends_kept(keep(cluster, job, "--stop"), job)
         gate.open()
-        outcome = restart(cluster, place, job, cluster.testbed.hosts[:2]).wait(PATIENCE)
-        assert ends_right(outcome, expected), outcome
-        gate.close()
-        words = [cluster.mpirun, *cluster.place(2), "-n", 2, program, rounds, "all"]
-        job = cluster.launch(words, env=gate.env)
-        assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
-        done = kept(lambda: ask(cluster, job, "--dir", shared / "beside"), job)
-        assert done.returncode == 1 and "a connection of Tutti's own with `tutti netd`" in done.stderr, done
-        gate.open()
-        outcome = job.wait(PATIENCE)
+        outcome = restart(second, place, job, second.testbed.hosts).wait(PATIENCE)
         assert ends_right(outcome, expected), outcome
     finally:
-        daemons.end()
+        for host in first.testbed.hosts:
+            first.testbed.act("loss", host, 0)
+
+
+def test_without_netd_such_a_job_says_why_it_does_not_go_on(netd, place, shared):
+    """On fewer hosts than before; a job that was started to write checkpoints goes on there, as it has no netd."""
+    first, gate = netd[0], Gate(shared / f"gate-{time.time_ns()}")
+    program = first.compile("kept.c")
+    job = begin_beside_netd(first, program, 1000, gate.env)
+    ends_kept(kept(lambda: ask(first, job, "--dir", place, "--stop"), job), job)
+    gate.open()
+    outcome = restart(first, place, job, first.testbed.hosts[:2]).wait(PATIENCE)
+    assert outcome.status not in (0, None) and not outcome.left, outcome
+    assert "restart the job on as many hosts as it had" in outcome.err, outcome
+    outcome = restart(first, place, job, first.testbed.hosts).wait(PATIENCE)
+    assert outcome.status == 0 and checksum(outcome.out), outcome
+    gate.close()
+    shutil.rmtree(place)
+    job = begin(first, program, (1000, "kernel"), place, {**gate.env, "TUTTI_EXPLAIN": "1"}, ranks=4)
+    assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
+    assert "the kernel does small" not in job.errors(), job.errors()
+    ends_kept(keep(first, job, "--stop"), job)
+    gate.open()
+    outcome = restart(first, place, job, first.testbed.hosts[:2]).wait(PATIENCE)
+    assert outcome.status == 0 and checksum(outcome.out), outcome
+
+
+def test_files_over_io_servers_go_on_on_other_hosts(beds, place, shared):
+    """The servers are started where the job is now, over the files of a file system that all hosts see."""
+    first, second = beds
+    chance, gate = instants("servers"), Gate(shared / f"gate-{time.time_ns()}")
+    root = shared / f"files-{time.time_ns()}"
+    root.mkdir()
+    options, env = ["--io-servers", 2, "--io-root", root, "--io-mode", "forward"], {"KEPT_FILE": "tutti:kept"}
+    program = first.compile("kept.c")
+
+    def measure(rounds):
+        outcome = first.run(4, program, rounds, "file", options=options, env=env, seconds=PATIENCE)
+        assert outcome.status == 0 and checksum(outcome.out), outcome
+        return checksum(outcome.out), outcome.seconds
+    rounds, expected, seconds = lasting(measure, 200, 1)
+    job = begin(first, program, (rounds, "file"), place, {**env, **gate.env}, options, ranks=4)
+    for cluster in (second, first):
+        time.sleep(chance.random() * seconds / 3)
+        ends_kept(keep(first if cluster is second else second, job, "--stop"), job)
+        job = restart(cluster, place, job, cluster.testbed.hosts[:2])
+    gate.open()
+    outcome = job.wait(PATIENCE)
+    assert ends_right(outcome, expected) and not outcome.err, outcome
 
 
 # Adds the numbers that it reads, one a line; waits for a file in the middle, and at the end.

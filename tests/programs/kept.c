@@ -180,6 +180,54 @@ static void collectives(int round)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Operations that the kernel's packet program may do: small, some of them open from one round to the next. */
+static void in_kernel(int round)
+{
+    static long mine[16], all[16], open_mine[4], open_all[4], again_mine, again_all;
+    static MPI_Request open[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}, again = MPI_REQUEST_NULL;
+    long expected;
+    if (again == MPI_REQUEST_NULL) {
+        MPI_Allreduce_init(&again_mine, &again_all, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &again);
+    } else {
+        MPI_Waitall(2, open, MPI_STATUSES_IGNORE);
+        MPI_Wait(&again, MPI_STATUS_IGNORE);
+        for (int i = 0; i < 4; i++) {
+            expected = 0;
+            for (int from = 0; from < size; from++)
+                expected += word(60, from, round - 1, i) & 0xffff;
+            CHECK_EQUAL(open_all[i], expected);
+        }
+        CHECK_EQUAL(again_all, round - 1 + size - 1);
+        sum = sum * 31 + (unsigned long)(open_all[3] * (rank + 1));
+    }
+    if (is_over) {
+        MPI_Request_free(&again);
+        return;
+    }
+    again_mine = round + rank;
+    MPI_Start(&again);
+    for (int i = 0; i < 4; i++)
+        open_mine[i] = word(60, rank, round, i) & 0xffff;
+    MPI_Iallreduce(open_mine, open_all, 4, MPI_LONG, MPI_SUM, MPI_COMM_WORLD, &open[0]);
+    MPI_Ibarrier(MPI_COMM_WORLD, &open[1]);
+    for (int root = 0; root < size; root++) {
+        int words[100];
+        if (rank == root)
+            fill(words, 100, 61, round);
+        MPI_Bcast(words, 100, MPI_INT, root, MPI_COMM_WORLD);
+        check_words(words, 100, 61, root, round);
+    }
+    for (int i = 0; i < 16; i++)
+        mine[i] = word(62, rank, round, i) & 0xffff;
+    MPI_Allreduce(mine, all, 16, MPI_LONG, MPI_MIN, MPI_COMM_WORLD);
+    expected = 0xffff;
+    for (int from = 0; from < size; from++)
+        if ((word(62, from, round, 15) & 0xffff) < expected)
+            expected = word(62, from, round, 15) & 0xffff;
+    CHECK_EQUAL(all[15], expected);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* A derived type, and a message to a communicator of two groups. */
 static void shapes(int round)
 {
@@ -423,7 +471,7 @@ int main(int argc, char **argv)
     struct { const char *name; void (*round)(int); } kinds[] = {
         { "eager", eager }, { "longer", longer }, { "longest", longest }, { "unexpected", unexpected }, { "modes", modes },
         { "collectives", collectives }, { "shapes", shapes }, { "windows", windows }, { "partitioned", partitioned },
-        { "cancelled", cancelled }, { "exposed", exposed }, { "file", file },
+        { "cancelled", cancelled }, { "exposed", exposed }, { "file", file }, { "kernel", in_kernel },
     };
     file_name = getenv("KEPT_FILE");
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);

@@ -26,7 +26,7 @@ use crate::image::blocks::FileRecord;
 use crate::input::InputRecord;
 
 /// Version of all formats.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 const MAGIC: &[u8; 8] = b"TUTTICKM";
 const MANIFEST: &str = "manifest";
 /// Whole sets that are kept.

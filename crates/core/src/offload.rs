@@ -13,6 +13,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::lower::{Next, Operation, Packet, Program, Purpose, Rotation};
 use tutti_offload::layout::PORT;
 use tutti_offload::seat::{self, Seat};
+use tutti_sys::kept;
 
 /// After so long a rank asks for what it misses, or sooner where packets get lost: see [`Pace`]. To ask in
 /// vain costs packets, and where hosts share processors the time of those who are waited for.
@@ -96,11 +97,18 @@ struct Doubt {
     interval: Duration,
     /// Questions so far.
     asked: u32,
+    /// Restarts of this process when `next` was set: the clock of another machine is another one.
+    restarts: u32,
 }
 
 impl Doubt {
     fn new(called: Instant, interval: Duration) -> Doubt {
-        Doubt { next: called + interval, interval, asked: 0 }
+        Doubt { next: called + interval, interval, asked: 0, restarts: kept::restarts() }
+    }
+
+    /// Returns true if it is time to ask.
+    fn is_due(&self, now: Instant) -> bool {
+        now >= self.next || self.restarts != kept::restarts()
     }
 
     /// It is asked about now; `all_wait`: those whom it was asked of before have answered that they wait.
@@ -108,7 +116,7 @@ impl Doubt {
         if self.asked > 0 && (all_wait || self.asked >= UNANSWERED) {
             self.interval = (2 * self.interval).min(LAST_DOUBT);
         }
-        (self.next, self.asked) = (now + self.interval, self.asked + 1);
+        (self.next, self.asked, self.restarts) = (now + self.interval, self.asked + 1, kept::restarts());
     }
 }
 
@@ -124,8 +132,33 @@ impl Kernel {
         self.seat.get_or_insert_with(|| take().map(Arc::new)).clone()
     }
 
+    /// Gets the program of another host, if this process was made from a checkpoint and runs there now. What
+    /// was called is asked about at once: packets that were on their way are lost.
+    ///
+    /// # Errors
+    /// Why there is none there.
+    pub fn go_on(&mut self) -> Result<()> {
+        let Some(Ok(seat)) = &self.seat else { return Ok(()) };
+        let has_moved = seat.go_on().map_err(|why| {
+            Error::new(
+                ErrorClass::Other,
+                format!(
+                    "`tutti netd` did collectives of this job when its checkpoint was taken, and they cannot go \
+                     on here: {why}; restart the job on as many hosts as it had, each with its `tutti netd`"
+                ),
+            )
+        })?;
+        if has_moved {
+            let now = Instant::now();
+            self.calls.iter_mut().for_each(|(_, _, doubt)| *doubt = now);
+        }
+        Ok(())
+    }
+
     /// Before a sleep: writes down what wakes, and until when; false if something is over already.
-    pub fn before_sleep(&self, descriptors: &mut Vec<RawFd>, until: &mut Option<Instant>) -> bool {
+    pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>, until: &mut Option<Instant>) -> bool {
+        // A rank that waits for nothing here may have what others ask for. Errors are for its next operation.
+        let _ = self.go_on();
         let Some(Ok(seat)) = self.seat.as_ref().filter(|_| !self.calls.is_empty()) else { return true };
         for (place, sequence, _) in &self.calls {
             place.seat.wants_waking(&place.group, *sequence);
@@ -183,6 +216,7 @@ impl OffloadGroup {
     /// # Errors
     /// Members have called different operations.
     pub fn advance(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
+        kernel.go_on()?;
         let mut own = std::mem::take(&mut self.turns().own);
         let tended = own.iter_mut().map(|call| self.tend(kernel, call)).collect::<Result<Vec<bool>>>();
         let mut over = tended?.into_iter();
@@ -219,7 +253,7 @@ impl OffloadGroup {
             return Ok(true);
         }
         let now = Instant::now();
-        if now < doubt.next {
+        if !doubt.is_due(now) {
             return Ok(false);
         }
         let seen = self.seat.look(&self.group, sequence);
@@ -263,6 +297,8 @@ impl OffloadGroup {
         let peer = match (arrived & tutti_coll::lower::ENTERED, silent) {
             (0, _) => self.rank,
             (_, 0) => return Ok(None),
+            // A rank that computes after a restart has no program until it calls MPI.
+            _ if self.seat.has_moved() => return Ok(None),
             (_, silent) => program.events[silent.trailing_zeros() as usize].peer,
         };
         let since = call.silent.unwrap_or(now);

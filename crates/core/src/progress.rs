@@ -390,7 +390,7 @@ fn rest_on(held: &LaneGuard, messenger: &Messenger, watch: Option<&Watch<'_>>, l
     watch.set(|descriptors| {
         let mut until;
         (quiet, until) = links.before_sleep(descriptors);
-        quiet &= messenger.kernel.borrow(held).before_sleep(descriptors, &mut until);
+        quiet &= messenger.kernel.borrow_mut(held).before_sleep(descriptors, &mut until);
         until
     });
     watch.set_room(links.wants_room());

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use tutti_checkpoint::input::RestartInput;
 
-use crate::request::{self, Program, Request};
+use crate::request::{Program, Request};
 
 pub mod foreign;
 mod help;
@@ -121,15 +121,12 @@ fn check_checkpoints(request: &Request) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses options of io-servers without `--io-servers`, and checkpoints with them.
+/// Refuses options of io-servers without `--io-servers`.
 fn check_servers(request: &Request) -> Result<(), String> {
     let usual = Request::default().io_servers;
     let said = &request.io_servers;
     if said.count == 0 && (said.root != usual.root || said.mode != usual.mode) {
         return Err("--io-root and --io-mode are for the servers of --io-servers N".to_string());
-    }
-    if said.count > 0 && request.checkpoints.directory.is_some() {
-        return Err(format!("--checkpoint-dir: {}", request::NO_CHECKPOINT_OF_SERVERS));
     }
     Ok(())
 }
@@ -315,7 +312,6 @@ mod tests {
         check_refused("--checkpoint-on KILL --checkpoint-dir d a", "one of HUP, INT");
         check_refused("--restart d a", "no other can be named");
         check_refused("--restart-files some --restart d", "truncate, keep or refuse");
-        check_refused("--io-servers 1 --checkpoint-dir d a", "has I/O servers (--io-servers)");
         check_refused("--restart-input all --restart d", "continue or rest is needed");
         check_refused("--restart-input rest a", "is for --restart without");
         check_refused("--restart-input rest --restart d --restart-on-failure 1", "is for --restart without");

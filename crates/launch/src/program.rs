@@ -153,9 +153,9 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
         None => process::random()
             .map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?,
     };
-    let secret = job::Secret::random();
-    let secret = secret.map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?;
-    let io_servers = match &request.io_servers {
+    let secret = random_secret()?;
+    info.io_servers = request.io_servers.clone();
+    let io_servers = match &info.io_servers {
         wanted if wanted.count == 0 => None,
         wanted => {
             let of_ranks = handshake::derive(&secret.0, "ranks");
@@ -171,8 +171,14 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     Ok(JobPlan { info, here, secret, io_servers, resumption: Resumption::AsGiven })
 }
 
+/// Makes the secret of a job.
+fn random_secret() -> Result<job::Secret, Refusal> {
+    job::Secret::random().map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))
+}
+
 /// Switches collectives in the kernel off in a job that was started to write checkpoints, unless the user has
-/// switched them on: operations that the kernel has begun are in no rank's memory.
+/// switched them on. A restart would need as many hosts as before, each with `tutti netd`, and such a job may
+/// have to go on with fewer.
 fn do_without_offload(request: &Request, settings: &mut Config, variables: &mut Variables) {
     if settings.collectives.offload == Offload::Auto && request.checkpoints.directory.is_some() {
         settings.collectives.offload = Offload::Off;

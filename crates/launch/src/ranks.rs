@@ -276,9 +276,11 @@ impl Ranks {
     /// All ranks, to be kept; `None` if one has ended.
     pub fn to_keep(&self) -> Option<Vec<Rank>> {
         let is_whole = self.processes.len() == self.job.world.len();
-        let all = self.job.world.iter().zip(&self.processes);
-        let all = all.map(|(&rank, process)| {
-            process.running.then(|| Rank { rank, pid: process.pid, roles: process.roles.clone() })
+        let all = (0..).zip(self.job.world.iter().zip(&self.processes));
+        let all = all.map(|(local, (&rank, process))| {
+            let (record, address) = self.object.kept(local);
+            let words = if record == 0 { 0 } else { address };
+            process.running.then(|| Rank { rank, pid: process.pid, roles: process.roles.clone(), words })
         });
         all.collect::<Option<Vec<_>>>().filter(|_| is_whole)
     }

@@ -227,12 +227,8 @@ pub struct Spawned {
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// Why a job with I/O servers has no checkpoints.
-pub const NO_CHECKPOINT_OF_SERVERS: &str =
-    "the job has I/O servers (--io-servers), and what these hold is in no checkpoint";
-
 /// Servers for the files of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoServers {
     /// How many.
     pub count: u32,

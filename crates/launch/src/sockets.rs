@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ pub struct Sockets {
     ports: Option<PortRange>,
     /// By open file.
     connections: BTreeMap<u32, TcpStream>,
+    /// Addresses of the hosts of the job that have IPv4, by number of the host.
+    pub hosts: Vec<(u32, Ipv4Addr)>,
 }
 
 /// Who connects, and may not be who it should.
@@ -61,7 +63,7 @@ pub struct Meeting<'a> {
 impl Sockets {
     /// None yet; ranks listen at `interface`.
     pub fn new(interface: IpAddr, ports: Option<PortRange>) -> Sockets {
-        Sockets { interface, ports, connections: BTreeMap::new() }
+        Sockets { interface, ports, connections: BTreeMap::new(), hosts: Vec::new() }
     }
 
     /// Connects with the daemons of the other hosts.
@@ -69,6 +71,12 @@ impl Sockets {
     /// # Errors
     /// Which host cannot be connected with, or does not connect.
     pub fn meet(&mut self, meeting: &Meeting<'_>) -> io::Result<()> {
+        let addresses = meeting.addresses.iter();
+        let version_4 = addresses.filter_map(|&(host, address)| match address.ip().to_canonical() {
+            IpAddr::V4(address) => Some((host, address)),
+            IpAddr::V6(_) => None,
+        });
+        self.hosts = version_4.collect();
         let others = pairs(meeting.all);
         meeting.door.set_nonblocking(true)?;
         let mut expected = BTreeMap::new();

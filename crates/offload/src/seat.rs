@@ -1,6 +1,11 @@
 //! A rank's place in the kernel: the tables of its job, mapped, and the socket by which it calls operations
 //! and is woken.
 //!
+//! A checkpoint keeps the tables as bytes ([`kept::hold_packet_program`]). A rank that is made from one finds
+//! them as memory at their addresses, and its socket on another port. Before it goes on with an operation it
+//! asks netd for a program, which takes over the tables, and makes its groups known again under the same
+//! numbers ([`Seat::go_on`]). What was on its way is lost, as packets may be, and asked for again.
+//!
 //! # Safety
 //! The tables are memory of the kernel's program, which changes it at any time: words are read and written by
 //! atomics, blocks only where the protocol says that they are at rest (before the own call, and after an
@@ -9,16 +14,18 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tutti_coll::lower::{AREAS, CHANNELS, EVENTS, Packet, Program, RULES};
 use tutti_sys::bpf::TableShape;
+use tutti_sys::kept::{self, Critical, PacketProgram};
 use tutti_sys::local_socket::Connection;
 use tutti_sys::memory::Mapping;
-use tutti_sys::{event, socket};
+use tutti_sys::{event, kept_socket, socket};
 use tutti_transport::adaptive::tag::Key;
 
 use crate::desk::{self, Answer, DESCRIPTORS, MESSAGE_BYTES, Request, TABLES};
@@ -50,26 +57,69 @@ const TELL_AFTER: Duration = Duration::from_secs(1);
 /// What a rank has of the kernel's program.
 #[derive(Debug)]
 pub struct Seat {
-    netd: Connection,
+    tie: Mutex<Tie>,
     patience: AnswerLimit,
     socket: UdpSocket,
     job: u32,
-    key: Key,
+    key: [u8; 16],
     rules: Mapping,
     events: Mapping,
     records: Mapping,
     areas: Mapping,
     counters: Mapping,
-    /// The program stays at the interface as long as these are open.
-    _attachments: Vec<OwnedFd>,
 }
+
+/// Connection of a seat with the program of this host; all of it is new after a restart.
+#[derive(Debug)]
+struct Tie {
+    netd: Connection,
+    /// The program stays at the interface as long as these are open.
+    attachments: Vec<OwnedFd>,
+    /// Groups, by slot.
+    joined: Vec<Joined>,
+    /// Restarts of this process ([`kept::restarts`]) when the program was granted.
+    restarts: u32,
+    /// Reason why there is no program any more.
+    lost: Option<String>,
+}
+
+/// A group as netd was told of it.
+#[derive(Clone, Debug)]
+struct Joined {
+    group: u32,
+    rank: u32,
+    peers: Vec<Peer>,
+}
+
+/// A rank of a group, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Rank in the group.
+    pub rank: u32,
+    /// The number of its host in the job.
+    pub host: u32,
+    /// The address of that host.
+    pub address: Ipv4Addr,
+}
+
+/// A program that netd has granted.
+struct Granted {
+    netd: Connection,
+    tables: Vec<OwnedFd>,
+    attachments: Vec<OwnedFd>,
+}
+
+/// Limit on the attempts to get a program after a restart, and the pause between them: the program of the job
+/// that was kept may not be gone yet.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A group of ranks in the kernel.
 #[derive(Debug)]
 pub struct Group {
     slot: usize,
     line: Line,
-    peers: Vec<(u32, Ipv4Addr)>,
+    ranks: Vec<u32>,
 }
 
 /// Words of a record.
@@ -130,6 +180,34 @@ fn ask(
     Ok((answer, descriptors))
 }
 
+/// Asks netd for a program for the job with this number and key. `socket` is the one at which the rank wants
+/// to be woken.
+fn begin((job, key): (u32, [u8; 16]), socket: &UdpSocket, patience: AnswerLimit) -> Result<Granted, String> {
+    let netd = connect()?;
+    let address = match socket.local_addr() {
+        Ok(SocketAddr::V4(address)) => *address.ip(),
+        _ => return Err("the rank's socket has no address of IPv4".into()),
+    };
+    let request = Request::Begin { job, key, address };
+    let mut tables = match ask(&netd, &request, &[socket.as_fd()], patience)? {
+        (Answer::Granted(..), found) if [DESCRIPTORS, TABLES].contains(&found.len()) => found,
+        (Answer::Granted(..), _) => return Err("`tutti netd` is of another version".into()),
+        (Answer::Refused(text), _) => return Err(text),
+    };
+    let attachments = tables.split_off(TABLES);
+    Ok(Granted { netd, tables, attachments })
+}
+
+/// Makes a group known to netd; returns its slot.
+fn join(tie: &Tie, joined: &Joined, patience: AnswerLimit) -> Result<usize, String> {
+    let peers = joined.peers.iter().map(|peer| (peer.rank, peer.address)).collect();
+    let request = Request::Join { group: joined.group, rank: joined.rank, peers };
+    match ask(&tie.netd, &request, &[], patience)? {
+        (Answer::Granted(slot, _), _) => Ok(slot as usize),
+        (Answer::Refused(text), _) => Err(text),
+    }
+}
+
 impl Seat {
     /// Asks netd for a program. `key` is for this use of the job alone, `address` where other hosts reach
     /// this one.
@@ -137,49 +215,116 @@ impl Seat {
     /// # Errors
     /// Why there is none.
     pub fn take(job: u32, key: [u8; 16], address: Ipv4Addr, patience: AnswerLimit) -> Result<Seat, String> {
-        let netd = connect()?;
+        // A checkpoint in the middle would find descriptors and memory that nobody has said what they are.
+        let _critical = Critical::enter();
         let told = |error: io::Error| format!("the kernel's tables: {error}");
         let socket = socket::datagrams(IpAddr::V4(address), None).map_err(told)?;
+        kept_socket::mark(socket.as_fd()).map_err(told)?;
         socket::omit_checksums(&socket).map_err(told)?;
         event::set_nonblocking(socket.as_fd()).map_err(told)?;
-        let request = Request::Begin { job, key, address };
-        let mut descriptors = match ask(&netd, &request, &[socket.as_fd()], patience)? {
-            (Answer::Granted(..), descriptors) if [DESCRIPTORS, TABLES].contains(&descriptors.len()) => {
-                descriptors
-            }
-            (Answer::Granted(..), _) => return Err("`tutti netd` is of another version".into()),
-            (Answer::Refused(text), _) => return Err(text),
-        };
-        let attachments = descriptors.split_off(TABLES);
-        let map = |table: usize| map_table(descriptors[table].as_fd(), TABLE_SHAPES[table]);
-        Ok(Seat {
+        let Granted { netd, tables, attachments } = begin((job, key), &socket, patience)?;
+        let map = |table: usize| map_table(tables[table].as_fd(), TABLE_SHAPES[table]);
+        let tie = Tie { netd, attachments, joined: Vec::new(), restarts: kept::restarts(), lost: None };
+        let seat = Seat {
             rules: map(0)?,
             events: map(1)?,
             records: map(2)?,
             areas: map(3)?,
             counters: map(4)?,
-            netd,
+            tie: Mutex::new(tie),
             patience,
             socket,
             job,
-            key: Key::from_bytes(key),
-            _attachments: attachments,
-        })
+            key,
+        };
+        seat.note(&seat.tie());
+        Ok(seat)
+    }
+
+    fn tie(&self) -> MutexGuard<'_, Tie> {
+        self.tie.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tables(&self) -> [&Mapping; TABLES] {
+        [&self.rules, &self.events, &self.records, &self.areas, &self.counters]
+    }
+
+    /// Tells the daemon what a checkpoint has to keep of it.
+    fn note(&self, tie: &Tie) {
+        let tables = self.tables().map(|table| (table.base().as_ptr().addr() as u64, table.bytes() as u64));
+        let netd = tie.netd.as_fd().as_raw_fd();
+        let holders = tie.attachments.iter().map(AsRawFd::as_raw_fd).chain([netd]).collect();
+        kept::hold_packet_program(&PacketProgram { tables: tables.to_vec(), holders });
+    }
+
+    /// Gets a program on this host if this process was made from a checkpoint since it got one; true if so.
+    ///
+    /// # Errors
+    /// Why there is none. It is not asked for again then.
+    pub fn go_on(&self) -> Result<bool, String> {
+        let mut tie = self.tie();
+        if tie.restarts == kept::restarts() {
+            return tie.lost.clone().map_or(Ok(false), Err);
+        }
+        let _critical = Critical::enter();
+        tie.restarts = kept::restarts();
+        tie.lost = self.take_again(&mut tie).err();
+        self.note(&tie);
+        tie.lost.clone().map_or(Ok(true), Err)
+    }
+
+    /// Returns true if this process was made from a checkpoint. Other ranks may then take any time until they
+    /// have a program.
+    pub fn has_moved(&self) -> bool {
+        self.tie().restarts > 0
+    }
+
+    fn take_again(&self, tie: &mut Tie) -> Result<(), String> {
+        let granted = (1..=ATTEMPTS).find_map(|attempt| {
+            let granted = begin((self.job, self.key), &self.socket, self.patience);
+            let is_last = attempt == ATTEMPTS;
+            if granted.is_err() && !is_last {
+                std::thread::sleep(PAUSE);
+            }
+            granted.map_or_else(|why| is_last.then_some(Err(why)), |granted| Some(Ok(granted)))
+        });
+        let Granted { netd, tables, attachments } = granted.expect("the last attempt decides")?;
+        for (number, table) in self.tables().into_iter().enumerate() {
+            check_table(tables[number].as_fd(), TABLE_SHAPES[number])?;
+            // No group is known yet, so the program leaves the tables alone.
+            table.replace(tables[number].as_fd()).map_err(|error| format!("the kernel's tables: {error}"))?;
+        }
+        (tie.netd, tie.attachments) = (netd, attachments);
+        for slot in 0..tie.joined.len() {
+            let mut joined = tie.joined[slot].clone();
+            for peer in &mut joined.peers {
+                let address = kept::host_address(peer.host);
+                peer.address =
+                    address.ok_or_else(|| format!("the address of host {} is unknown", peer.host))?;
+            }
+            if join(tie, &joined, self.patience)? != slot {
+                return Err("`tutti netd` gives a group another place".into());
+            }
+            tie.joined[slot] = joined;
+        }
+        Ok(())
     }
 
     /// Makes a group known to the kernel.
     ///
     /// # Errors
     /// Why netd does not.
-    pub fn join(&self, group: u32, rank: u32, peers: Vec<(u32, Ipv4Addr)>) -> Result<Group, String> {
-        let request = Request::Join { group, rank, peers: peers.clone() };
-        match ask(&self.netd, &request, &[], self.patience)? {
-            (Answer::Granted(slot, _), _) => {
-                let line = Line { job: self.job, group, key: self.key };
-                Ok(Group { slot: slot as usize, line, peers })
-            }
-            (Answer::Refused(text), _) => Err(text),
+    pub fn join(&self, group: u32, rank: u32, peers: Vec<Peer>) -> Result<Group, String> {
+        let mut tie = self.tie();
+        let ranks = peers.iter().map(|peer| peer.rank).collect();
+        let joined = Joined { group, rank, peers };
+        let slot = join(&tie, &joined, self.patience)?;
+        if slot != tie.joined.len() {
+            return Err("`tutti netd` is of another version".into());
         }
+        tie.joined.push(joined);
+        let line = Line { job: self.job, group, key: Key::from_bytes(self.key) };
+        Ok(Group { slot, line, ranks })
     }
 
     /// Gives the kernel a program of a group; before anybody calls an operation of it.
@@ -191,8 +336,7 @@ impl Seat {
     /// With a number that no program has: a bug of the caller.
     pub fn install(&self, group: &Group, number: usize, program: &Program) -> Result<(), TooManyPeers> {
         assert!(number < PROGRAMS);
-        let ranks: Vec<u32> = group.peers.iter().map(|(rank, _)| *rank).collect();
-        let (rules, events) = entries(program, &ranks)?;
+        let (rules, events) = entries(program, &group.ranks)?;
         let place = group.slot * PROGRAMS + number;
         fill(&self.rules, place * RULES, &rules);
         fill(&self.events, place * EVENTS, &events);
@@ -204,9 +348,12 @@ impl Seat {
     /// again.
     pub fn send(&self, group: &Group, packet: &Packet) {
         // A call is caught on its way out, so that it does not matter to whom.
-        let peer = group.peers.iter().find(|(rank, _)| *rank == packet.to).or(group.peers.first());
-        let Some((_, address)) = peer else { return };
-        let _ = self.socket.send_to(&packet::write(packet, &group.line), SocketAddr::from((*address, PORT)));
+        let tie = self.tie();
+        let peers = tie.joined.get(group.slot).map_or(&[][..], |joined| &joined.peers);
+        let peer = peers.iter().find(|peer| peer.rank == packet.to).or(peers.first());
+        let Some(&Peer { address, .. }) = peer else { return };
+        drop(tie);
+        let _ = self.socket.send_to(&packet::write(packet, &group.line), SocketAddr::from((address, PORT)));
     }
 
     /// Reads the words of the record that operation `sequence` of `group` uses in the kernel's table.
@@ -295,12 +442,18 @@ const TABLE_SHAPES: [TableShape; TABLES] = [
     TableShape { entry_bytes: size_of::<u64>(), entries: COUNTERS },
 ];
 
-/// Maps a table of the kernel's program. Anything else is refused: memory that its owner can truncate would
-/// end this process (SIGBUS).
-fn map_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<Mapping, String> {
-    if TableShape::read(fd) != Some(expected) {
-        return Err("`tutti netd` hands out what is no table of its program".into());
+/// Checks that a descriptor is of a table of the kernel's program. Anything else is refused: memory that its
+/// owner can truncate would end this process (SIGBUS).
+fn check_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<(), String> {
+    match TableShape::read(fd) {
+        Some(found) if found == expected => Ok(()),
+        _ => Err("`tutti netd` hands out what is no table of its program".into()),
     }
+}
+
+/// Maps a table of the kernel's program.
+fn map_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<Mapping, String> {
+    check_table(fd, expected)?;
     let bytes = expected.entry_bytes.next_multiple_of(8) * expected.entries;
     Mapping::beginning(fd, bytes.next_multiple_of(4096))
         .map_err(|error| format!("the kernel's tables: {error}"))

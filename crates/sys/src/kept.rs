@@ -7,11 +7,20 @@
 //! and is stopped only behind that. So it is between looking whether bytes were given back to it and taking
 //! more out of a socket: what the daemon took out of its sockets comes first ([`take_back`]).
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Most processes of a host whose numbers may differ from those in records.
 pub const MOST: usize = 4096;
+/// Most hosts whose addresses a rank is told after a restart.
+pub const MOST_HOSTS: usize = 4096;
+/// Most bytes of the text that says where the I/O servers of a job are.
+pub const MOST_SERVERS_BYTES: usize = 32 << 10;
+/// Most tables of the kernel's packet program that a rank has mapped.
+const MOST_TABLES: usize = 8;
+/// Most descriptors by which a rank holds that program.
+const MOST_HOLDERS: usize = 4;
 /// Who may not enter looks again after so long, so often.
 const LOOK: Duration = Duration::from_micros(100);
 const MOST_LOOKS: u32 = 500;
@@ -41,6 +50,15 @@ struct Words {
     count: AtomicU32,
     /// The number in records, and the number now.
     numbers: [[AtomicI32; 2]; MOST],
+    /// Tables of the kernel's packet program: address and bytes of each; 0: none.
+    tables: [[AtomicU64; 2]; MOST_TABLES],
+    /// Descriptors by which this process holds that program, plus 1; 0: none.
+    holders: [AtomicI32; MOST_HOLDERS],
+    /// Addresses of the hosts of the job since the last restart, by number of the host (IPv4, 0: not known).
+    hosts: [AtomicU32; MOST_HOSTS],
+    /// Bytes of the text that says where the I/O servers are since the last restart, and the text.
+    servers_bytes: AtomicU32,
+    servers: [AtomicU8; MOST_SERVERS_BYTES],
 }
 
 static WORDS: Words = Words {
@@ -55,7 +73,21 @@ static WORDS: Words = Words {
     shift_ns: AtomicU64::new(0),
     count: AtomicU32::new(0),
     numbers: [const { [const { AtomicI32::new(0) }; 2] }; MOST],
+    tables: [const { [const { AtomicU64::new(0) }; 2] }; MOST_TABLES],
+    holders: [const { AtomicI32::new(0) }; MOST_HOLDERS],
+    hosts: [const { AtomicU32::new(0) }; MOST_HOSTS],
+    servers_bytes: AtomicU32::new(0),
+    servers: [const { AtomicU8::new(0) }; MOST_SERVERS_BYTES],
 };
+
+/// Memory and descriptors of the kernel's packet program in a rank ([`hold_packet_program`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketProgram {
+    /// Address and bytes of each mapped table.
+    pub tables: Vec<(u64, u64)>,
+    /// Descriptors of the connection with `tutti netd` and of what attaches the program.
+    pub holders: Vec<i32>,
+}
 
 /// Where the words are, in this process.
 pub fn address() -> u64 {
@@ -116,6 +148,37 @@ pub fn restarts() -> u32 {
 #[inline]
 pub fn shift_ns() -> u64 {
     WORDS.shift_ns.load(Ordering::Relaxed)
+}
+
+/// Makes known to the daemon which memory and descriptors of this process belong to the kernel's packet
+/// program. A checkpoint keeps the tables as bytes; after a restart the process asks for a program again.
+///
+/// # Panics
+/// With more of them than there is room for: a bug of the caller.
+pub fn hold_packet_program(program: &PacketProgram) {
+    let PacketProgram { tables, holders } = program;
+    assert!(tables.len() <= MOST_TABLES && holders.len() <= MOST_HOLDERS);
+    for (number, room) in WORDS.tables.iter().enumerate() {
+        let (start, bytes) = tables.get(number).copied().unwrap_or_default();
+        room[0].store(start, Ordering::Relaxed);
+        room[1].store(bytes, Ordering::Relaxed);
+    }
+    for (number, room) in WORDS.holders.iter().enumerate() {
+        room.store(holders.get(number).map_or(0, |holder| holder + 1), Ordering::Relaxed);
+    }
+}
+
+/// Returns the address that a host of the job has since the last restart of this process, if it is known.
+pub fn host_address(host: u32) -> Option<Ipv4Addr> {
+    let word = WORDS.hosts.get(host as usize)?.load(Ordering::Relaxed);
+    (word != 0).then(|| Ipv4Addr::from_bits(word))
+}
+
+/// Returns the text that says where the I/O servers of the job are since the last restart, if it has any.
+pub fn servers() -> Option<String> {
+    let bytes = WORDS.servers_bytes.load(Ordering::Relaxed) as usize;
+    let text = WORDS.servers.get(..bytes)?.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+    String::from_utf8(text).ok().filter(|text| !text.is_empty())
 }
 
 /// Hands over what the daemon has taken out of sockets, by descriptor, in the order in which it came.
@@ -196,6 +259,44 @@ pub mod at {
     pub const SHIFT: u64 = 40;
     /// Where the numbers begin that [`renumbered`](super::renumbered) makes.
     pub const NUMBERS: u64 = 48;
+    /// First byte of what [`packet_program`](super::packet_program) reads.
+    pub const PACKET_PROGRAM: u64 = std::mem::offset_of!(super::Words, tables) as u64;
+    /// First byte of what [`hosts`](super::hosts) makes.
+    pub const HOSTS: u64 = std::mem::offset_of!(super::Words, hosts) as u64;
+    /// First byte of what [`told_servers`](super::told_servers) makes.
+    pub const SERVERS: u64 = std::mem::offset_of!(super::Words, servers_bytes) as u64;
+}
+
+/// Length of what lies at [`at::PACKET_PROGRAM`], in bytes.
+pub const PACKET_PROGRAM_BYTES: usize = MOST_TABLES * 16 + MOST_HOLDERS * 4;
+
+/// For the daemon: reads what a rank has of the kernel's packet program.
+pub fn packet_program(bytes: &[u8; PACKET_PROGRAM_BYTES]) -> PacketProgram {
+    let (tables, holders) = bytes.split_at(MOST_TABLES * 16);
+    let tables = (0..MOST_TABLES).map(|number| (word(tables, number * 16), word(tables, number * 16 + 8)));
+    let holders = holders.as_chunks::<4>().0.iter().map(|bytes| i32::from_ne_bytes(*bytes) - 1);
+    PacketProgram {
+        tables: tables.filter(|(start, _)| *start != 0).collect(),
+        holders: holders.filter(|holder| *holder >= 0).collect(),
+    }
+}
+
+/// For the daemon: the bytes at [`at::SERVERS`] of a rank whose I/O servers are where `text` says; at most
+/// [`MOST_SERVERS_BYTES`] of it.
+pub fn told_servers(text: &[u8]) -> Vec<u8> {
+    let text = &text[..text.len().min(MOST_SERVERS_BYTES)];
+    [&(text.len() as u32).to_ne_bytes()[..], text].concat()
+}
+
+/// For the daemon: the bytes at [`at::HOSTS`] of a rank whose job has hosts at these addresses now.
+pub fn hosts(addresses: &[(u32, Ipv4Addr)]) -> Vec<u8> {
+    let mut words = vec![0u32; MOST_HOSTS];
+    for (host, address) in addresses {
+        if let Some(word) = words.get_mut(*host as usize) {
+            *word = address.to_bits();
+        }
+    }
+    words.into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
 /// For the daemon: whether the first word says that the rank is critical.
@@ -275,6 +376,35 @@ mod tests {
         assert!(is_critical(WORDS.critical.load(Ordering::Relaxed)));
         drop(inside);
         assert!(!is_critical(WORDS.critical.load(Ordering::Relaxed)));
+    }
+
+    #[test]
+    fn what_a_rank_has_of_the_packet_program_is_read_as_it_was_noted() {
+        let _alone = ALONE.lock();
+        let program = PacketProgram { tables: vec![(4096, 8192), (1 << 40, 1)], holders: vec![0, 7] };
+        for expected in [program, PacketProgram::default()] {
+            hold_packet_program(&expected);
+            let start = std::ptr::with_exposed_provenance::<[u8; PACKET_PROGRAM_BYTES]>(
+                (address() + at::PACKET_PROGRAM) as usize,
+            );
+            (&raw const WORDS).expose_provenance();
+            // SAFETY: these bytes lie within the words, and nobody changes them meanwhile.
+            let bytes = unsafe { start.read_unaligned() };
+            assert_eq!(packet_program(&bytes), expected);
+        }
+        let bytes = hosts(&[(1, Ipv4Addr::new(10, 0, 0, 7)), (MOST_HOSTS as u32, Ipv4Addr::LOCALHOST)]);
+        for (word, bytes) in WORDS.hosts.iter().zip(bytes.as_chunks::<4>().0) {
+            word.store(u32::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        let known = [0, 1, MOST_HOSTS as u32].map(host_address);
+        assert_eq!(known, [None, Some(Ipv4Addr::new(10, 0, 0, 7)), None]);
+        assert_eq!(servers(), None);
+        let bytes = told_servers(b"mode scratch");
+        WORDS.servers_bytes.store(bytes.len() as u32 - 4, Ordering::Relaxed);
+        WORDS.servers.iter().zip(&bytes[4..]).for_each(|(room, byte)| room.store(*byte, Ordering::Relaxed));
+        assert_eq!(servers().as_deref(), Some("mode scratch"));
+        assert_eq!(std::mem::offset_of!(Words, servers), at::SERVERS as usize + 4);
+        WORDS.servers_bytes.store(0, Ordering::Relaxed);
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::socket::{self, SAFE_SEGMENT_BYTES};
 
 /// The mark: seconds that nobody means.
 const MARK_S: libc::time_t = 70_417_713;
+/// The same of sockets that their owners make again.
+const RENEWED_S: libc::time_t = MARK_S + 1;
 /// Bytes taken at once.
 const PIECE: usize = 256 << 10;
 
@@ -63,6 +65,21 @@ fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) 
 pub fn mark(fd: BorrowedFd<'_>) -> io::Result<()> {
     let time = libc::timeval { tv_sec: MARK_S, tv_usec: 0 };
     set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)
+}
+
+/// Marks a socket that never waits as one that a restart does without: its owner makes another one.
+///
+/// # Errors
+/// What the system reports: it is no socket.
+pub fn mark_as_renewed(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let time = libc::timeval { tv_sec: RENEWED_S, tv_usec: 0 };
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)
+}
+
+/// Returns true if the owner of a socket makes another one after a restart.
+pub fn is_renewed(fd: BorrowedFd<'_>) -> bool {
+    let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    option(fd, libc::SO_RCVTIMEO, none).is_ok_and(|time| time.tv_sec == RENEWED_S)
 }
 
 /// Whether a socket is marked.
@@ -214,6 +231,8 @@ mod tests {
     fn marks_are_in_the_socket_and_pass_to_who_is_accepted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(!is_marked(listener.as_fd()));
+        mark_as_renewed(listener.as_fd()).unwrap();
+        assert!(is_renewed(listener.as_fd()) && !is_marked(listener.as_fd()));
         mark(listener.as_fd()).unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let accepted = listener.accept().unwrap().0;

@@ -285,6 +285,19 @@ impl Mapping {
         Ok(Mapping { base, bytes })
     }
 
+    /// Maps the beginning of `fd` at the address of this mapping, with the bytes that are here now. Nobody may
+    /// write to either meanwhile.
+    ///
+    /// # Errors
+    /// What mmap reports; then this mapping is as it was.
+    pub fn replace(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let room = Mapping::beginning(fd, self.bytes)?;
+        // SAFETY: two mappings of this length, which do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr(), room.base.as_ptr(), self.bytes) };
+        // SAFETY: the addresses are those of this mapping, and hold the same bytes afterwards.
+        unsafe { map_at(self.base.as_ptr().cast(), fd, 0, self.bytes, libc::MAP_FIXED) }.map(drop)
+    }
+
     /// First byte of the mapping, aligned to a page.
     pub fn base(&self) -> NonNull<u8> {
         self.base
@@ -320,6 +333,22 @@ fn object_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn a_mapping_is_replaced_in_its_place() {
+        let [old, new] = [c"old", c"new"].map(|name| create_object(name, 8192).unwrap());
+        let (one, other) = (Mapping::of(old.as_fd()).unwrap(), Mapping::of(new.as_fd()).unwrap());
+        // SAFETY: both mappings are 8192 bytes and nobody else uses them.
+        unsafe {
+            one.base().add(5000).write(42);
+            one.replace(new.as_fd()).unwrap();
+            assert_eq!((one.base().add(5000).read(), other.base().add(5000).read()), (42, 42));
+            other.base().write(7);
+            assert_eq!(one.base().read(), 7);
+        }
+        let closed = std::fs::File::open("/proc/self/exe").unwrap();
+        assert!(one.replace(closed.as_fd()).is_err(), "it cannot be written");
+    }
 
     #[test]
     fn two_mappings_see_one_memory() {

@@ -273,6 +273,9 @@ pub struct Process {
     pub timers: [[u64; 4]; 3],
     /// Descriptors, by number.
     pub descriptors: Vec<Descriptor>,
+    /// Pages of the mapped tables of the kernel's packet program: address and bytes of those that are not
+    /// all zeros. After a restart they are memory, until the rank has such tables again.
+    pub table_pages: Vec<(u64, Vec<u8>)>,
 }
 
 /// A shared object.

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use tutti_sys::kept::{self, PacketProgram, at};
 use tutti_sys::{clock, pagemap::Pages};
 
 use super::areas::{self, Listed};
@@ -24,6 +25,8 @@ const PAGE: u64 = 4096;
 const GET_TID_ADDRESS: u64 = 40;
 /// Of a userfaultfd: UFFD_FEATURE_EVENT_FORK.
 const EVENT_FORK: u64 = 1 << 1;
+/// Name of a mapped table of a kernel program (BPF).
+const PACKET_TABLE: &str = "anon_inode:bpf-map";
 /// Bytes of the kernel's signal set.
 const SIGNAL_SET: u64 = 8;
 
@@ -36,6 +39,8 @@ pub struct Rank {
     pub pid: i32,
     /// What the launcher has given it.
     pub roles: Vec<(Identity, Role)>,
+    /// Address of its words of [`tutti_sys::kept`]; 0: it has none.
+    pub words: u64,
 }
 
 /// Why something cannot be kept.
@@ -67,6 +72,8 @@ pub struct Source {
     pub pages: Pages,
     /// The memory of its keeper, if it has one.
     pub kept: Option<Memory>,
+    /// Addresses of mapped tables, whose pages are in the description of the process.
+    tables: Vec<u64>,
 }
 
 impl Source {
@@ -78,7 +85,8 @@ impl Source {
     pub fn runs(&self, wanted: impl Fn(&Area) -> bool) -> io::Result<Vec<(u64, u64)>> {
         let mut runs = Vec::new();
         for area in &self.process.areas {
-            if !area.shared && !matches!(area.backing, Backing::Kernel(_)) && wanted(area) {
+            let is_table = || self.tables.iter().any(|table| (area.start..area.end).contains(table));
+            if !area.shared && !matches!(area.backing, Backing::Kernel(_)) && wanted(area) && !is_table() {
                 runs.extend(self.pages.own(area.start, area.end)?);
             }
         }
@@ -277,8 +285,11 @@ fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u
     let listed = areas::parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).map_err(text)?)?;
     let memory = Memory::of(pid).map_err(text)?;
     let (gadget, kernel_code) = asker::kernel_code(&listed, &memory).map_err(text)?;
-    let descriptors = found.of_process(pid, &rank.roles)?;
-    let areas = listed.into_iter().map(|listed| settle(listed, found)).collect::<Result<Vec<_>, String>>()?;
+    let program = packet_program(rank, &memory);
+    let descriptors = found.of_process(pid, &rank.roles, &program.holders)?;
+    let areas = listed.into_iter().map(|listed| settle(listed, found, &program));
+    let areas = areas.collect::<Result<Vec<_>, String>>()?;
+    let table_pages = table_pages(&program, &memory).map_err(text)?;
     let asked = Asked::ask(frozen, &memory, gadget, &status).map_err(text)?;
     let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).map_err(text);
     let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(text)?;
@@ -299,13 +310,45 @@ fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u
         handlers: asked.handlers,
         timers: asked.timers,
         descriptors,
+        table_pages,
     };
-    Ok((Source { process, memory, pages: Pages::of(pid).map_err(text)?, kept: None }, kernel_code))
+    let tables = program.tables.into_iter().map(|(start, _)| start).collect();
+    Ok((Source { process, memory, pages: Pages::of(pid).map_err(text)?, kept: None, tables }, kernel_code))
+}
+
+/// Reads what a rank has of the kernel's packet program; nothing if it has none.
+fn packet_program(rank: &Rank, memory: &Memory) -> PacketProgram {
+    let mut bytes = [0; kept::PACKET_PROGRAM_BYTES];
+    let read = (rank.words != 0).then(|| memory.read(rank.words + at::PACKET_PROGRAM, &mut bytes));
+    match read {
+        Some(Ok(())) => kept::packet_program(&bytes),
+        _ => PacketProgram::default(),
+    }
+}
+
+/// Reads the pages of mapped tables that are not all zeros. The kernel goes on to change tables while ranks
+/// stand still. That is as if its packets had been sent later: a rank that lacks one asks for it again.
+fn table_pages(program: &PacketProgram, memory: &Memory) -> io::Result<Vec<(u64, Vec<u8>)>> {
+    let mut pages = Vec::new();
+    for &(start, bytes) in &program.tables {
+        for page in (start..start + bytes).step_by(PAGE as usize) {
+            let mut room = vec![0; PAGE as usize];
+            memory.read(page, &mut room)?;
+            if room.iter().any(|byte| *byte != 0) {
+                pages.push((page, room));
+            }
+        }
+    }
+    Ok(pages)
 }
 
 /// Gives an object its number and a file its state.
-fn settle(listed: Listed, found: &mut Found) -> Result<Area, String> {
+fn settle(listed: Listed, found: &mut Found, program: &PacketProgram) -> Result<Area, String> {
     let Listed { mut area, identity, name } = listed;
+    let is_table = program.tables.iter().any(|(start, _)| *start == area.start);
+    if is_table && name.starts_with(PACKET_TABLE) {
+        (area.shared, area.offset, area.backing) = (false, 0, Backing::Anonymous);
+    }
     match &mut area.backing {
         Backing::Object(number) => *number = found.object(identity, name.as_bytes(), None),
         Backing::File(file) => *file = areas::identify(&name)?,

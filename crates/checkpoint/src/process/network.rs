@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use tutti_sys::cma::Pid;
-use tutti_sys::job::ENV_IO;
 use tutti_sys::kept::{self, at};
 use tutti_sys::kept_socket::{self, KeptKind};
 use tutti_sys::{remap, tracee};
@@ -69,8 +68,12 @@ impl Network {
     pub fn take(&mut self, pid: i32, number: i32, file: u32) -> Result<Socket, String> {
         let text = |error: io::Error| format!("a socket that cannot be looked at: {error}");
         let socket = remap::object_of(Pid(pid), number).map_err(text)?;
+        // A connection with an I/O server: nothing is under way on it while a rank is stopped.
+        if kept_socket::is_renewed(socket.as_fd()) {
+            return Ok(Socket::Unconnected);
+        }
         if !kept_socket::is_marked(socket.as_fd()) {
-            return Err(owner_of(pid, socket.as_fd()));
+            return Err(owner_of(socket.as_fd()));
         }
         Ok(match kept_socket::kind(socket.as_fd()).map_err(text)? {
             KeptKind::Datagrams => Socket::Datagrams,
@@ -165,28 +168,18 @@ impl Network {
     }
 }
 
-/// Both ends of a connection write the same address the same way.
-/// Describes a socket that is not kept. Those of Tutti are known by their other ends.
-fn owner_of(pid: i32, socket: BorrowedFd<'_>) -> String {
+/// Describes a socket that is not kept. A connection with netd is known by its other end.
+fn owner_of(socket: BorrowedFd<'_>) -> String {
     let what = kept_socket::describe(socket);
     let is_netd = kept_socket::peer_name(socket).is_some_and(|name| name.starts_with(NETD));
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let servers = environment.split(|&byte| byte == 0).find(|line| line.starts_with(ENV_IO.as_bytes()));
-    let servers = String::from_utf8_lossy(servers.unwrap_or_default());
-    let is_server = what
-        .strip_prefix("TCP to ")
-        .is_some_and(|peer| servers.lines().any(|line| line.split(' ').any(|word| word == peer)));
     if is_netd {
-        "a connection of Tutti's own with `tutti netd`; a job that is started with --checkpoint-dir or \
-         TUTTI_OFFLOAD=off has none"
-            .to_string()
-    } else if is_server {
-        format!("a connection of Tutti's own with an I/O server (--io-servers), {what}")
+        "a connection of Tutti's own with `tutti netd` that is not made yet; try again".to_string()
     } else {
         format!("a socket of its own, {what}")
     }
 }
 
+/// Both ends of a connection write the same address the same way.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

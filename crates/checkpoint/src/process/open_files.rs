@@ -67,11 +67,16 @@ impl Found {
     }
 
     /// The descriptors of a process, which stands still. `roles` says what the launcher has given it, by
-    /// device and inode.
+    /// device and inode, `holders` are those by which it holds the kernel's packet program.
     ///
     /// # Errors
     /// What cannot be kept, for the user.
-    pub fn of_process(&mut self, pid: i32, roles: &[(Identity, Role)]) -> Result<Vec<Descriptor>, String> {
+    pub fn of_process(
+        &mut self,
+        pid: i32,
+        roles: &[(Identity, Role)],
+        holders: &[i32],
+    ) -> Result<Vec<Descriptor>, String> {
         let numbers = numbers(pid).map_err(|error| error.to_string())?;
         let mut found = Vec::with_capacity(numbers.len());
         for number in numbers {
@@ -80,7 +85,14 @@ impl Found {
             let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"));
             let info = info.map_err(|error| error.to_string())?;
             let flags = octal(&info, "flags:").unwrap_or(0);
-            let file = self.file(pid, number, &link, &info, flags & !libc::O_CLOEXEC, roles)?;
+            let flags_kept = flags & !libc::O_CLOEXEC;
+            let is_holder = holders.contains(&number) && is_of_packet_program(&link);
+            let file = if is_holder {
+                // A rank that goes on elsewhere asks for a program there; until then it has the number.
+                self.add(OpenFile { kind: OpenKind::Event(0, false), flags: flags_kept }, (pid, number))
+            } else {
+                self.file(pid, number, &link, &info, flags_kept, roles)?
+            };
             found.push(Descriptor { number, closed_on_exec: flags & libc::O_CLOEXEC != 0, file });
         }
         let is_watcher =
@@ -130,11 +142,15 @@ impl Found {
             Some(role) => OpenKind::Role(role),
             None => self.kind(pid, number, link, info, flags, &known)?,
         };
-        let file = self.files.len() as u32;
-        self.files.push(OpenFile { kind, flags });
-        self.owners.push((pid, number));
+        let file = self.add(OpenFile { kind, flags }, (pid, number));
         self.by_link.entry(link.to_vec()).or_default().push(file);
         Ok(file)
+    }
+
+    fn add(&mut self, file: OpenFile, owner: (i32, i32)) -> u32 {
+        self.files.push(file);
+        self.owners.push(owner);
+        self.files.len() as u32 - 1
     }
 
     fn kind(
@@ -206,6 +222,12 @@ impl Found {
             _ => refused(&format!("the open file {text}, which is not found by that name")),
         }
     }
+}
+
+/// Returns true if a link in /proc/PID/fd is one of the kinds by which a rank holds the kernel's packet
+/// program: a connection with `tutti netd`, or an attachment of the program.
+fn is_of_packet_program(link: &[u8]) -> bool {
+    link.starts_with(b"socket:[") || link.starts_with(b"anon_inode:bpf")
 }
 
 /// Checks that a file without a name can be kept by its bytes.

@@ -180,6 +180,7 @@ fn process(areas: Vec<Area>, descriptors: Vec<Descriptor>) -> Process {
         handlers: Vec::new(),
         timers: [[0; 4]; 3],
         descriptors,
+        table_pages: Vec::new(),
     }
 }
 

@@ -68,7 +68,11 @@ pub fn restore(
     for step in &steps {
         match step {
             Step::Call(call) => stage.call(call)?,
-            Step::Fill => fill(&stage.memory, reader, speak).map_err(text)?,
+            Step::Fill => {
+                fill(&stage.memory, reader, speak).map_err(text)?;
+                let mut pages = image.table_pages.iter();
+                pages.try_for_each(|(start, bytes)| stage.memory.write(*start, bytes)).map_err(text)?;
+            }
         }
     }
     stage.make_threads(image)

@@ -17,13 +17,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tutti_base::config::{Config, Offload};
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_coll::ir::Schedule;
 use tutti_coll::lower::{self, Program, lower};
 use tutti_coll::{Collective, Params, Shape, registry, select};
 use tutti_data::{Datatype, Op, Reducer};
 use tutti_offload::layout::{AREA_BYTES, OPERAND_BYTES, Operator, PEERS, PORT, PROGRAMS};
-use tutti_offload::seat::{AnswerLimit, Seat};
+use tutti_offload::seat::{AnswerLimit, Peer, Seat};
+use tutti_sys::kept;
 use tutti_sys::process::host_name;
 use tutti_transport::adaptive::tag::{Key, Use};
 
@@ -233,14 +234,16 @@ fn seat(
         return Err("members are of several jobs".into());
     }
     let header = process.job.header();
-    let address: Ipv4Addr =
-        header.interface().parse().map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
+    let told = kept::host_address(process.job.place(process.rank.0).host);
+    let address = told.map_or_else(|| header.interface().parse(), Ok);
+    let address: Ipv4Addr = address.map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
     let derived = Key::new(&header.secret.0, Use::Derived);
     let tag = derived.tag(&[b"netd"]);
     // Nobody else knows it, so nobody takes it first.
     let [a, b, c, d, ..] = derived.tag(&[b"netd number"]);
     let number = u32::from_le_bytes([a, b, c, d]);
     let mut kernel = process.kernel.borrow_mut(held);
+    kernel.go_on().map_err(|error| error.message.clone().into_owned())?;
     let seat = kernel.seat(|| Seat::take(number, tag, address, patience(&process.config)))?;
     Ok((seat, address))
 }
@@ -260,7 +263,14 @@ fn install(
     if ranks.len() > PEERS {
         return Err(format!("a rank has to do with {} others, {PEERS} fit", ranks.len()));
     }
-    let peers = ranks.iter().map(|rank| (*rank, hosts[*rank as usize])).collect();
+    let worlds: Vec<WorldRank> = comm.group().iter().collect();
+    let peer = |&rank: &u32| {
+        let host = process.job.place(worlds[rank as usize].0).host;
+        // What was agreed upon before a restart is of other hosts.
+        let address = kept::host_address(host).unwrap_or(hosts[rank as usize]);
+        Peer { rank, host, address }
+    };
+    let peers = ranks.iter().map(peer).collect();
     let group = seat.join(number, comm.rank().0, peers)?;
     for (number, program) in programs.iter().enumerate() {
         seat.install(&group, number, program).map_err(|_| "a program has unknown peers".to_string())?;

@@ -30,7 +30,6 @@ use tutti_checkpoint::sets::{self, Directory, Manifest};
 use tutti_checkpoint::write::KnownFiles;
 use tutti_sys::event::{self, Interest};
 use tutti_sys::interface;
-use tutti_sys::job;
 use tutti_sys::kept::{self, at};
 use tutti_sys::process;
 use tutti_sys::socket;
@@ -45,7 +44,6 @@ use crate::request;
 use crate::root::STATUS_LOST;
 use crate::sockets::{Meeting, Sockets};
 use crate::tree::daemon::Event;
-use crate::tree::message::ProgramPlan;
 
 /// What who asked for a checkpoint is told.
 const ENDED: &str = "no checkpoint: the job has ended before it was whole";
@@ -570,12 +568,6 @@ impl Node {
                 self.say_no_checkpoint("the job is not started yet");
             }
             return;
-        }
-        let io = job::ENV_IO.as_bytes();
-        let has_servers = |program: &ProgramPlan| program.variables.iter().any(|(name, _)| name == io);
-        if self.daemon.job().is_some_and(|job| job.programs.iter().any(has_servers)) {
-            root.is_asked_for = is_asked_for;
-            return self.say_no_checkpoint(request::NO_CHECKPOINT_OF_SERVERS);
         }
         (root.stops, root.is_asked_for, root.begun) = (stops, is_asked_for, now);
         root.done.clear();

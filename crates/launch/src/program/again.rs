@@ -12,14 +12,16 @@ use tutti_base::config::Config;
 use tutti_checkpoint::input::{self, Offered, Resumption};
 use tutti_checkpoint::process::capture;
 use tutti_checkpoint::sets::{Directory, Manifest};
+use tutti_sys::kept::MOST_SERVERS_BYTES;
 use tutti_sys::{job, process, refusal};
 
-use super::{HostJob, Hosts, JobPlan, Refusal, keeping, usage};
+use super::{HostJob, Hosts, JobPlan, Refusal, keeping, random_secret, usage};
 use crate::outcome::STATUS_DAMAGED;
 use crate::request::{Request, Verbosity};
 use crate::root::placement_of;
+use crate::tree::handshake;
 use crate::tree::message::{JobInfo, Restart};
-use crate::{agent, environment};
+use crate::{agent, environment, io_servers};
 
 /// Finds the set and the hosts that its ranks come up on.
 ///
@@ -44,20 +46,40 @@ pub fn prepare(
     let hosts = Hosts::of(request).map_err(usage)?;
     place(&mut info, &hosts, request)?;
     settle(&mut info, request, &config, hosts.agent, launcher);
+    let secret = random_secret()?;
+    let (io_servers, servers) = start_servers(&info, &secret).map_err(usage)?.unzip();
     info.restart = Some(Restart {
         directory: directory.clone().into_vec(),
         set: manifest.set,
         files: request.checkpoints.files,
         allows_others,
+        servers: servers.unwrap_or_default().into_bytes(),
     });
     let placement =
         placement_of(&info).ok_or_else(|| usage("the job of the checkpoint is none".to_string()))?;
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
-    let secret = job::Secret::random();
-    let secret = secret.map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?;
-    Ok(JobPlan { info, here, secret, io_servers: None, resumption })
+    Ok(JobPlan { info, here, secret, io_servers, resumption })
+}
+
+/// Starts the servers of the job's files again, where its hosts are now. Returns also the text by which ranks
+/// find them: their secret, and behind it where they are.
+fn start_servers(
+    info: &JobInfo,
+    secret: &job::Secret,
+) -> Result<Option<(io_servers::Running, String)>, String> {
+    if info.io_servers.count == 0 {
+        return Ok(None);
+    }
+    let of_servers = handshake::derive(&secret.0, "servers");
+    let (running, text) = io_servers::start(&info.io_servers, info, &of_servers)?;
+    let secret: String = of_servers.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = format!("{secret}\n{text}");
+    if text.len() > MOST_SERVERS_BYTES {
+        return Err(format!("{} I/O servers are more than a restart tells ranks of", info.io_servers.count));
+    }
+    Ok(Some((running, text)))
 }
 
 /// Returns the adjustment of this mpirun's standard input that continues the one of the checkpoint.

@@ -160,7 +160,9 @@ impl Ranks {
         }
         let here = (capture::boot(), clock::now_ns());
         let shift_ns = kept::shifted((&host.clock.0, host.clock.1), (&here.0, here.1));
-        ranks.renumber(shift_ns).map_err(|error| refuse_system(&error, count))?;
+        let told =
+            [(at::HOSTS, kept::hosts(&network.hosts)), (at::SERVERS, kept::told_servers(&restart.servers))];
+        ranks.renumber(shift_ns, &told).map_err(|error| refuse_system(&error, count))?;
         Ok(Made { ranks, stopped, files })
     }
 
@@ -243,8 +245,9 @@ impl Ranks {
         Ok(given)
     }
 
-    /// Tells every rank the numbers that the processes of the others have now, and how its clock goes on.
-    fn renumber(&self, shift_ns: u64) -> io::Result<()> {
+    /// Tells every rank the numbers that the processes of the others have now, how its clock goes on and, as
+    /// bytes of its words, what else is new (`told`).
+    fn renumber(&self, shift_ns: u64, told: &[(u64, Vec<u8>)]) -> io::Result<()> {
         let locals = 0..self.processes.len() as u32;
         let known = locals.clone().zip(&self.processes).filter_map(|(local, process)| {
             let (record, _) = self.object.kept(local);
@@ -256,6 +259,7 @@ impl Ranks {
             if record != 0 {
                 let memory = Memory::of(process.pid)?;
                 memory.write(address + at::NUMBERS, &bytes)?;
+                told.iter().try_for_each(|(place, bytes)| memory.write(address + place, bytes))?;
                 let mut restarts = [0; 4];
                 memory.read(address + at::RESTARTS, &mut restarts)?;
                 let restarts = u32::from_ne_bytes(restarts).wrapping_add(1);

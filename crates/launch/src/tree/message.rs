@@ -5,7 +5,7 @@ use tutti_checkpoint::coordination::{Order, Report};
 use tutti_checkpoint::pace::{Packed, Writing};
 
 use crate::policy::Reported;
-use crate::request::{OutputTo, Placing, RestartFiles, Tagging};
+use crate::request::{IoServers, OutputTo, Placing, RestartFiles, Tagging};
 
 /// Text or path of the operating system: bytes that need not be UTF-8.
 pub type Bytes = Vec<u8>;
@@ -88,6 +88,8 @@ pub struct JobInfo {
     pub stop: String,
     /// From what the ranks are made, if they are not started.
     pub restart: Option<Restart>,
+    /// Servers of the job's files, which a restart starts again.
+    pub io_servers: IoServers,
 }
 
 /// A set of a checkpoint that ranks are made from.
@@ -101,6 +103,8 @@ pub struct Restart {
     pub files: RestartFiles,
     /// Whether other users may have written the set.
     pub allows_others: bool,
+    /// Text that says where the servers of the job's files are, with their key; empty: there are none.
+    pub servers: Bytes,
 }
 
 impl JobInfo {

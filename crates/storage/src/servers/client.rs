@@ -9,9 +9,14 @@
 //! acknowledge, though it was sent again twice, means that it is gone. On a busy host the second time may
 //! come late: then a second of waiting would be over, so that once is enough after most of it without any
 //! acknowledgement. A server that is only busy has a system that acknowledges.
+//!
+//! **Checkpoints.** A process that has a server for itself is not stopped ([`Critical`]), so no errand is
+//! under way in a checkpoint. A process that is made from one finds its connections closed, learns where the
+//! servers are now, connects, and opens its files again by their names when it needs them.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,10 +24,11 @@ use std::time::{Duration, Instant};
 
 use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_sys::{event, local_socket, socket};
+use tutti_sys::kept::{self, Critical};
+use tutti_sys::{event, kept_socket, local_socket, socket};
 
-use super::greeting::{End, token};
-use super::mount::{Mount, Server};
+use super::greeting::{End, Key, token};
+use super::mount::{self, Mount, Server};
 use super::wire::{self, HEADER_BYTES, Header, Reply, Request, Token, VERSION};
 
 /// A connection has to be there, and the greeting over, after this time.
@@ -57,11 +63,36 @@ pub struct Client {
     peers: Vec<Mutex<Peer>>,
 }
 
+/// A server, for one caller alone.
+#[derive(Debug)]
+pub struct Engaged<'a> {
+    peer: MutexGuard<'a, Peer>,
+    /// One for all servers that are engaged together.
+    _critical: Option<Critical>,
+}
+
+impl Deref for Engaged<'_> {
+    type Target = Peer;
+
+    fn deref(&self) -> &Peer {
+        &self.peer
+    }
+}
+
+impl DerefMut for Engaged<'_> {
+    fn deref_mut(&mut self) -> &mut Peer {
+        &mut self.peer
+    }
+}
+
 /// One server.
 #[derive(Debug)]
 pub struct Peer {
     server: Server,
+    key: Key,
     link: Option<Link>,
+    /// Restarts of this process ([`kept::restarts`]) when the server was looked for last.
+    restarts: u32,
     /// How often a connection was made: files are open at one connection.
     pub epoch: u64,
 }
@@ -113,9 +144,22 @@ impl Source {
     fn read(&self) -> Result<Mount> {
         match self {
             Source::File(path) => Mount::read(path),
-            Source::Text(text) => Mount::parse(text),
+            // mpirun starts the servers of a job again when it restarts the job.
+            Source::Text(text) => {
+                kept::servers().map_or_else(|| Mount::parse(text), |text| of_restart(&text))
+            }
         }
     }
+}
+
+/// Reads what a restart says of the servers: their secret in a line of its own, then where they are.
+fn of_restart(text: &str) -> Result<Mount> {
+    let wrong = || Error::new(ErrorClass::BadFile, "the restart does not say where the io-servers are");
+    let (secret, rest) = text.split_once('\n').ok_or_else(wrong)?;
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let secret: Option<Vec<u8>> = secret.as_bytes().chunks(2).map(byte).collect();
+    let secret: [u8; 32] = secret.and_then(|secret| secret.try_into().ok()).ok_or_else(wrong)?;
+    Mount::parse(&mount::with_key(rest, &Key::of_secret(&secret)))
 }
 
 impl Client {
@@ -131,7 +175,10 @@ impl Client {
                 format!("{missing} of the {} io-servers of the mount have not started", mount.servers.len());
             return Err(Error::new(ErrorClass::Io, why));
         }
-        let peer = |server: &Server| Mutex::new(Peer { server: server.clone(), link: None, epoch: 0 });
+        let (key, restarts) = (mount.key, kept::restarts());
+        let peer = |server: &Server| {
+            Mutex::new(Peer { server: server.clone(), key, link: None, restarts, epoch: 0 })
+        };
         let peers = mount.servers.iter().flatten().map(peer).collect();
         Ok(Client { source, mount, borrows, peers })
     }
@@ -147,13 +194,23 @@ impl Client {
     }
 
     /// One server, for this caller alone.
-    pub fn peer(&self, server: usize) -> MutexGuard<'_, Peer> {
-        self.peers[server].lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn peer(&self, server: usize) -> Engaged<'_> {
+        self.engage([server]).remove(0)
     }
 
     /// All of them, in their order, so that two callers never wait for each other.
-    pub fn all(&self) -> Vec<MutexGuard<'_, Peer>> {
-        (0..self.peers.len()).map(|server| self.peer(server)).collect()
+    pub fn all(&self) -> Vec<Engaged<'_>> {
+        self.engage(0..self.peers.len())
+    }
+
+    /// Some servers, in ascending order, for this caller alone.
+    pub fn engage(&self, servers: impl IntoIterator<Item = usize>) -> Vec<Engaged<'_>> {
+        let mut critical = Some(Critical::enter());
+        let servers = servers.into_iter().map(|server| Engaged {
+            peer: self.peers[server].lock().unwrap_or_else(PoisonError::into_inner),
+            _critical: critical.take(),
+        });
+        servers.collect()
     }
 
     /// Makes sure that there is a connection.
@@ -161,6 +218,11 @@ impl Client {
     /// # Errors
     /// `Io`, naming the server; `Access` where one of the two does not know the key.
     pub fn connect(&self, peer: &mut Peer, number: usize) -> Result<()> {
+        let has_moved = peer.restarts != kept::restarts();
+        if has_moved {
+            peer.restarts = kept::restarts();
+            peer.link = None;
+        }
         if peer.link.as_ref().is_some_and(|link| !event::is_readable(link.stream.as_fd())) {
             return Ok(());
         }
@@ -169,39 +231,16 @@ impl Client {
             // Told once; who calls again looks for it again.
             return Err(gone(&peer.server, &"it has closed the connection, or was killed"));
         }
-        if peer.epoch > 0
+        if (peer.epoch > 0 || has_moved)
             && let Ok(mount) = self.source.read()
             && let Some(Some(server)) = mount.servers.get(number)
         {
-            peer.server = server.clone();
+            (peer.server, peer.key) = (server.clone(), mount.key);
         }
-        let link = self.greet(&peer.server)?;
+        let link = greet(&peer.server, &peer.key)?;
         peer.link = Some(link);
         peer.epoch += 1;
         Ok(())
-    }
-
-    fn greet(&self, server: &Server) -> Result<Link> {
-        let failed = |error: io::Error| gone(server, &error);
-        let stream = socket::connect_within(server.address, None, CONNECT).map_err(failed)?;
-        let _ = stream.set_nodelay(true);
-        stream.set_read_timeout(Some(CONNECT)).map_err(failed)?;
-        let nonce = token()?;
-        let reply =
-            ask(&stream, &Request::Hello { version: VERSION, nonce }).map_err(|why| gone(server, &why))?;
-        let Reply::Challenge { nonce: other, proof, local } = reply else {
-            return Err(gone(server, &"it is no io-server"));
-        };
-        let key = &self.mount.key;
-        if !key.verifies(End::Server, (&nonce, &other), &local, &proof) {
-            let why = gone(server, &"it does not know the key of the mount").to_string();
-            return Err(Error::new(ErrorClass::Access, why));
-        }
-        let proof = key.proof(End::Client, &nonce, &other, &local);
-        ask(&stream, &Request::Proof(proof)).map_err(|why| gone(server, &why))?;
-        stream.set_read_timeout(None).map_err(failed)?;
-        stream.set_nonblocking(true).map_err(failed)?;
-        Ok(Link { stream, local })
     }
 
     /// The open file of a ticket, where the server runs on this host and is this user's. `identity` is the
@@ -218,6 +257,29 @@ impl Client {
         let found = rustix::fs::fstat(&file).ok()?;
         ((found.st_dev, found.st_ino) == identity).then_some(file)
     }
+}
+
+/// Connects to a server, and proves that both know the key.
+fn greet(server: &Server, key: &Key) -> Result<Link> {
+    let failed = |error: io::Error| gone(server, &error);
+    let stream = socket::connect_within(server.address, None, CONNECT).map_err(failed)?;
+    let _ = stream.set_nodelay(true);
+    stream.set_read_timeout(Some(CONNECT)).map_err(failed)?;
+    let nonce = token()?;
+    let reply =
+        ask(&stream, &Request::Hello { version: VERSION, nonce }).map_err(|why| gone(server, &why))?;
+    let Reply::Challenge { nonce: other, proof, local } = reply else {
+        return Err(gone(server, &"it is no io-server"));
+    };
+    if !key.verifies(End::Server, (&nonce, &other), &local, &proof) {
+        let why = gone(server, &"it does not know the key of the mount").to_string();
+        return Err(Error::new(ErrorClass::Access, why));
+    }
+    let proof = key.proof(End::Client, &nonce, &other, &local);
+    ask(&stream, &Request::Proof(proof)).map_err(|why| gone(server, &why))?;
+    stream.set_nonblocking(true).map_err(failed)?;
+    kept_socket::mark_as_renewed(stream.as_fd()).map_err(failed)?;
+    Ok(Link { stream, local })
 }
 
 /// Asks one thing of a socket that waits.

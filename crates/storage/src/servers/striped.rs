@@ -305,7 +305,7 @@ impl Striped {
         let mut servers: Vec<usize> = groups.iter().map(|group| group.server).collect();
         servers.sort_unstable();
         servers.dedup();
-        let mut guards: Vec<_> = servers.iter().map(|server| self.client.peer(*server)).collect();
+        let mut guards = self.client.engage(servers.iter().copied());
         let files =
             servers.iter().zip(&mut guards).map(|(server, peer)| self.ensure(peer, *server)).collect();
         // Groups of a view have no pieces: who has it finds them, also where it has come near meanwhile.
@@ -506,7 +506,7 @@ impl Striped {
     /// The first error, in the order of the servers. If the file cannot be opened at one of them, no
     /// request is sent; otherwise all replies have arrived.
     fn ask_servers(&self, count: usize, request: impl Fn(u32) -> Request) -> Result<Vec<(u64, u64)>> {
-        let mut guards: Vec<_> = (0..count).map(|server| self.client.peer(server)).collect();
+        let mut guards = self.client.engage(0..count);
         let files = guards.iter_mut().enumerate().map(|(server, peer)| self.ensure(peer, server));
         let files = files.collect::<Result<Vec<u32>>>()?;
         let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
@@ -540,7 +540,7 @@ enum What<'a> {
 /// Servers that take part in an access.
 struct Engaged<'a> {
     servers: Vec<usize>,
-    guards: Vec<std::sync::MutexGuard<'a, Peer>>,
+    guards: Vec<client::Engaged<'a>>,
     files: Vec<Result<u32>>,
     near: Vec<Option<Arc<Posix>>>,
 }
@@ -690,7 +690,7 @@ impl Drop for Striped {
         if self.parts.iter().all(|part| part.lock().unwrap_or_else(PoisonError::into_inner).open.is_none()) {
             return;
         }
-        let mut guards: Vec<_> = (0..self.parts.len()).map(|server| self.client.peer(server)).collect();
+        let mut guards = self.client.engage(0..self.parts.len());
         let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
         self.close_parts(&mut peers);
     }
