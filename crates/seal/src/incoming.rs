@@ -97,6 +97,10 @@ impl Incoming {
 
     /// Appends bytes that arrived in another way.
     pub fn append(&mut self, bytes: &[u8]) {
+        if self.content.is_empty() {
+            self.room.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
         let end = self.end + bytes.len();
         if self.room.len() < end {
             self.room.resize(end, 0);

@@ -6,7 +6,7 @@ use ring::hkdf::{HKDF_SHA256, Prk, Salt as Extraction};
 use crate::{Cover, Forged, Salt, TAG_BYTES};
 
 /// Bytes of a nonce of AES-GCM.
-const NONCE_BYTES: usize = 12;
+pub(crate) const NONCE_BYTES: usize = 12;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,15 +108,27 @@ impl std::fmt::Debug for Key {
     }
 }
 
-fn nonce(number: u64) -> Nonce {
+/// The nonce of a numbered record.
+fn counted(number: u64) -> [u8; NONCE_BYTES] {
     let mut bytes = [0; NONCE_BYTES];
     bytes[NONCE_BYTES - 8..].copy_from_slice(&number.to_be_bytes());
-    Nonce::assume_unique_for_key(bytes)
+    bytes
 }
 
 impl Key {
     /// Seals `bytes[front..]` with the front in the clear; returns the tag over all.
     pub(crate) fn seal(&self, cover: Cover, number: u64, bytes: &mut [u8], front: usize) -> [u8; TAG_BYTES] {
+        self.seal_with(cover, &counted(number), bytes, front)
+    }
+
+    /// Seals as [`Key::seal`] does, under a nonce that no other bytes are sealed under.
+    pub(crate) fn seal_with(
+        &self,
+        cover: Cover,
+        nonce: &[u8; NONCE_BYTES],
+        bytes: &mut [u8],
+        front: usize,
+    ) -> [u8; TAG_BYTES] {
         let (clear, secret) = match cover {
             Cover::Authenticated => (&bytes[..], &mut [][..]),
             Cover::Encrypted => {
@@ -124,7 +136,8 @@ impl Key {
                 (&*clear, secret)
             }
         };
-        let tag = self.0.seal_in_place_separate_tag(nonce(number), Aad::from(clear), secret);
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(clear), secret);
         let tag = tag.expect("a record is shorter than AES-GCM's limit");
         tag.as_ref().try_into().expect("a tag of AES-GCM has 16 bytes")
     }
@@ -140,12 +153,24 @@ impl Key {
         bytes: &mut [u8],
         front: usize,
     ) -> Result<(), Forged> {
+        self.open_with(cover, &counted(number), bytes, front)
+    }
+
+    /// Opens as [`Key::open`] does, what [`Key::seal_with`] has sealed.
+    pub(crate) fn open_with(
+        &self,
+        cover: Cover,
+        nonce: &[u8; NONCE_BYTES],
+        bytes: &mut [u8],
+        front: usize,
+    ) -> Result<(), Forged> {
         let tag = bytes.len().checked_sub(TAG_BYTES).filter(|tag| *tag >= front).ok_or(Forged)?;
         let clear = match cover {
             Cover::Authenticated => tag,
             Cover::Encrypted => front,
         };
         let (clear, secret) = bytes.split_at_mut(clear);
-        self.0.open_in_place(nonce(number), Aad::from(&*clear), secret).map(|_| ()).map_err(|_| Forged)
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        self.0.open_in_place(nonce, Aad::from(&*clear), secret).map(|_| ()).map_err(|_| Forged)
     }
 }

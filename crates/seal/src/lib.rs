@@ -5,7 +5,7 @@
 //! contributed ([`Root`]). The sender cuts its bytes into records, numbers them, and seals each with
 //! AES-256-GCM ([`Outgoing`]). The receiver opens them in their order ([`Incoming`]). A record that was
 //! changed, dropped, repeated, reordered, or sent by somebody else is an error ([`Forged`]), and after it
-//! nothing is opened any more.
+//! nothing is opened any more. Messages that may be lost are sealed each by itself ([`Messages`]).
 //!
 //! | part of a record | bytes |
 //! |---|---|
@@ -18,13 +18,15 @@
 //! is made from a checkpoint would repeat the numbers of the process that went on. So its streams are renewed
 //! before it seals anything ([`renewal`]).
 //!
-//! Absent: I/O, clocks, unsafe code, randomness (the caller draws it), policy (which mode is used where).
+//! Absent: I/O (callers pass functions that move bytes), clocks, unsafe code, randomness (the caller draws
+//! it), policy (which cover is used where).
 #![deny(unsafe_code)]
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod incoming;
 mod keys;
+mod messages;
 mod outgoing;
 pub mod renewal;
 
@@ -33,6 +35,7 @@ use std::io;
 
 pub use incoming::Incoming;
 pub use keys::{End, Root, Salts, StreamKeys};
+pub use messages::{MESSAGE_OVERHEAD, Messages};
 pub use outgoing::Outgoing;
 pub use renewal::Sealed;
 
@@ -83,7 +86,7 @@ impl std::error::Error for Forged {}
 
 impl From<Forged> for io::Error {
     fn from(forged: Forged) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, forged.to_string())
+        io::Error::new(io::ErrorKind::InvalidData, forged)
     }
 }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use crate::fuzz::{changed_streams, receive};
 use crate::{
-    Cover, End, HEADER_BYTES, Incoming, MOST_BYTES, OVERHEAD_BYTES, Outgoing, Root, SALT_BYTES, Salts,
-    Sealed, StreamKeys,
+    Cover, End, HEADER_BYTES, Incoming, MESSAGE_OVERHEAD, MOST_BYTES, Messages, OVERHEAD_BYTES, Outgoing,
+    Root, SALT_BYTES, Salts, Sealed, StreamKeys,
 };
 
 const COVERS: [Cover; 2] = [Cover::Authenticated, Cover::Encrypted];
@@ -131,6 +131,26 @@ fn long_content_is_cut_into_records() {
     check(Cover::Encrypted, &[sent], &text, false);
 }
 
+#[test]
+fn each_bit_of_a_message_counts() {
+    let messages = Messages::new(&Root::new(&[1; 32], "test"));
+    let mut sealed = b"frontcontent".to_vec();
+    messages.seal(&[7; 12], &mut sealed, 5);
+    assert!(sealed.starts_with(b"front") && sealed.len() == 12 + MESSAGE_OVERHEAD);
+    assert!(!sealed.windows(7).any(|seven| seven == b"content"));
+    for bit in 0..8 * sealed.len() {
+        let mut changed = sealed.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(messages.open(&mut changed, 5).is_err(), "bit {bit}");
+    }
+    for length in 0..sealed.len() {
+        assert!(messages.open(&mut sealed[..length].to_vec(), 5).is_err());
+    }
+    let other = Messages::new(&Root::new(&[2; 32], "test"));
+    assert!(other.open(&mut sealed.clone(), 5).is_err());
+    assert_eq!(messages.open(&mut sealed, 5), Ok(&b"frontcontent"[..]));
+}
+
 /// Two ends and the bytes between them.
 struct Pair {
     ends: [Sealed; 2],
@@ -181,7 +201,8 @@ impl Pair {
             self.give_back(end);
         }
         for end in [0, 1] {
-            self.ends[end].renew(&[salt + end as u8; SALT_BYTES]);
+            self.ends[end].renew_outgoing(&[salt + end as u8; SALT_BYTES]);
+            self.ends[end].renew_incoming(&[salt + end as u8; SALT_BYTES]);
         }
     }
 
@@ -295,7 +316,7 @@ fn the_same_content_is_never_sealed_alike() {
 #[test]
 fn a_renewal_that_nobody_began_is_refused() {
     let mut pair = Pair::new(Cover::Encrypted);
-    pair.ends[0].renew(&[5; SALT_BYTES]);
+    pair.ends[0].renew_outgoing(&[5; SALT_BYTES]);
     pair.send(0, usize::MAX);
     pair.give_back(0);
     assert!(!pair.take(1));
