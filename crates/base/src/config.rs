@@ -35,7 +35,7 @@ pub use files::Files;
 pub use launch::{ForeignMpi, Launch, Starter};
 pub use memory::{CopyBy, Mapped, MappedHome, OneSided, PeerMemory};
 pub use messages::{Messages, RemoteRead, SingleCopy};
-pub use network::{Connections, Network, check_interface};
+pub use network::{Connections, Network, Protection, check_interface};
 pub use registry::SETTINGS;
 pub use setting::{Audience, Scope, Setting, ValueKind};
 pub use typed::Config;

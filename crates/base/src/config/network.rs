@@ -53,6 +53,44 @@ impl Connections {
     }
 }
 
+/// Protection of what hosts of a job send to each other, beyond the greeting in which both ends prove that they
+/// know the job's secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protection {
+    /// Streams are encrypted. What cannot be, goes as it is: networks of libfabric, packets of eBPF programs.
+    Auto,
+    /// None beyond the greeting.
+    Greeting,
+    /// Each message is authenticated. Networks for which Tutti cannot do so are not used.
+    Authenticate,
+    /// Each message is encrypted and authenticated. Networks for which Tutti cannot do so are not used.
+    Encrypt,
+}
+
+impl Protection {
+    pub(super) const NAMES: [(&str, Protection); 4] = [
+        ("auto", Protection::Auto),
+        ("greeting", Protection::Greeting),
+        ("authenticate", Protection::Authenticate),
+        ("encrypt", Protection::Encrypt),
+    ];
+
+    /// The word by which the setting names it.
+    pub fn name(self) -> &'static str {
+        Protection::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+
+    /// Returns true if what cannot even be authenticated must not be used.
+    pub fn is_demanded(self) -> bool {
+        matches!(self, Protection::Authenticate | Protection::Encrypt)
+    }
+
+    /// Returns true if what others can read, but not change, may be used.
+    pub fn allows_readable(self) -> bool {
+        self != Protection::Encrypt
+    }
+}
+
 /// What carries messages between hosts, and its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -63,6 +101,8 @@ pub struct Network {
     pub port_range: Option<PortRange>,
     /// What carries messages between hosts: `auto`, `sockets`, or a provider of libfabric.
     pub fabric: String,
+    /// Protection of what hosts send to each other.
+    pub protection: Protection,
     /// When ranks on different hosts connect.
     pub connections: Connections,
     /// Messages between two ranks after which they connect.
@@ -79,6 +119,7 @@ impl Default for Network {
             interface: String::new(),
             port_range: None,
             fabric: "auto".to_string(),
+            protection: Protection::Auto,
             connections: Connections::OnDemand,
             connect_messages: 16,
             connect_bytes: 64 << 10,

@@ -67,7 +67,9 @@ pub(super) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator
 #[cold]
 fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     *comm.collectives.offloaded.borrow_mut(held) = Standing::None;
+    // Packets of the kernel's program are authenticated, not encrypted.
     let is_meant = process.config.collectives.offload != Offload::Off
+        && process.config.network.protection.allows_readable()
         && matches!(comm.collectives.channel, Channel::Own);
     if !is_meant || comm.inter().is_some() || comm.collectives.node.numbers(process, comm).is_none() {
         return Ok(());

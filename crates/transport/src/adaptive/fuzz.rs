@@ -18,6 +18,7 @@ fn machine() -> Adaptive {
         rank: 0,
         job: JOB,
         secret: SECRET,
+        hides: true,
         seed: [1; 16],
         datagram_bytes: 1472,
         record_bytes: 4096,

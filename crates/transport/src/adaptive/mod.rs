@@ -71,12 +71,13 @@ pub use counters::ConnectionCounters;
 pub use manage::neighbours;
 
 use names::Names;
-use packet::{Identity, Refusal};
+use packet::{Guard, Identity, Refusal};
 use pair::{Common, Pair, Reach};
 use peers::Peers;
 use polling::Polling;
 use pool::Pool;
 use tag::{Key, Use};
+use tutti_seal::MESSAGE_OVERHEAD;
 use words::Prover;
 
 use crate::link::{Full, Header, Peer, Sink};
@@ -108,6 +109,8 @@ pub struct Settings {
     pub job: u32,
     /// The job's secret.
     pub secret: [u8; 32],
+    /// Datagrams are sent encrypted.
+    pub hides: bool,
     /// Any bytes that no other process of this job has had: nonces are made of them.
     pub seed: [u8; 16],
     /// Longest datagram that the endpoint takes, in bytes.
@@ -141,6 +144,8 @@ pub struct Adaptive {
     identity: Identity,
     prover: Prover,
     nonce_key: Key,
+    /// Room for a datagram that is opened.
+    opened: Vec<u8>,
     nonces: u64,
     common: Common,
     peers: Peers,
@@ -174,7 +179,7 @@ impl Adaptive {
     pub fn new(settings: Settings) -> Adaptive {
         let Settings { job, rank, ranks, datagram_bytes, record_bytes, .. } = settings;
         let address = settings.address.clone();
-        let front = packet::FIXED_BYTES + packet::HEADER_BYTES + tag::TAG_BYTES + address.len();
+        let front = packet::FIXED_BYTES + packet::HEADER_BYTES + MESSAGE_OVERHEAD + address.len();
         assert!(
             address.len() <= packet::ADDRESS_BYTES && datagram_bytes >= front + 32,
             "datagrams are too short"
@@ -182,7 +187,7 @@ impl Adaptive {
         let common = Common {
             job,
             rank,
-            key: Key::new(&settings.secret, Use::Datagram),
+            guard: Guard::new(&settings.secret, settings.hides),
             datagram_bytes,
             record_bytes,
             address,
@@ -197,6 +202,7 @@ impl Adaptive {
             prover: Prover::new(&settings.secret),
             nonce_key: Key::new(&settings.secret, Use::Nonce),
             nonces: 0,
+            opened: Vec::new(),
             common,
             peers: Peers::default(),
             pairs: Vec::new(),
@@ -338,8 +344,21 @@ impl Adaptive {
 
     /// A datagram: as it is, or over the connection of this pair.
     fn arrived(&mut self, now: Duration, bytes: &[u8], contact: Option<usize>, sink: &mut impl Sink) {
+        let mut opened = std::mem::take(&mut self.opened);
+        self.arrived_in(now, (bytes, &mut opened), contact, sink);
+        self.opened = opened;
+    }
+
+    /// Takes a datagram. An encrypted one is opened in the second buffer.
+    fn arrived_in(
+        &mut self,
+        now: Duration,
+        (bytes, opened): (&[u8], &mut Vec<u8>),
+        contact: Option<usize>,
+        sink: &mut impl Sink,
+    ) {
         self.advance(now);
-        let packet = match packet::parse(bytes, &self.identity, &self.common.key) {
+        let packet = match packet::parse(bytes, &self.identity, &self.common.guard, opened) {
             Ok(packet) => packet,
             Err(refusal) => {
                 let counters = &mut self.common.counters;

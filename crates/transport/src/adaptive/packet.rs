@@ -20,9 +20,14 @@
 //! | 48 | | the sender's address; in a first fragment 24 bytes of header; payload |
 //! | end | 16 | tag of all before |
 //!
+//! In version 2, all from 16 on is encrypted, and at the end are a nonce and a tag ([`tutti_seal::Messages`]).
+//! Every process takes both versions: nobody can make either without the secret of the job.
+//!
 //! Nothing is allocated for a datagram before its tag was found right.
 
-use super::tag::{Key, TAG_BYTES};
+use tutti_seal::{MESSAGE_OVERHEAD, Messages, Root};
+
+use super::tag::{Key, TAG_BYTES, Use};
 use crate::link::Header;
 
 /// Bytes in front of address, header and payload.
@@ -34,6 +39,9 @@ pub(super) const ADDRESS_BYTES: usize = 64;
 
 const MAGIC: u16 = 0x7475;
 const VERSION: u8 = 1;
+const HIDDEN: u8 = 2;
+/// Bytes that are never encrypted: they tell whose the datagram is.
+const CLEAR_BYTES: usize = 16;
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
 
@@ -121,21 +129,71 @@ pub(super) enum Refusal {
     Forged,
 }
 
-/// Reads a datagram.
-pub(super) fn parse<'a>(bytes: &'a [u8], me: &Identity, key: &Key) -> Result<Packet<'a>, Refusal> {
-    if bytes.len() < FIXED_BYTES + TAG_BYTES || read_u16(bytes, 0) != MAGIC || bytes[2] != VERSION {
+/// Keys that protect the datagrams of a job.
+#[derive(Debug)]
+pub(super) struct Guard {
+    key: Key,
+    nonces: Key,
+    messages: Messages,
+    hides: bool,
+}
+
+impl Guard {
+    /// `hides`: datagrams are sent encrypted.
+    pub(super) fn new(secret: &[u8; 32], hides: bool) -> Guard {
+        Guard {
+            key: Key::new(secret, Use::Datagram),
+            nonces: Key::new(secret, Use::Hidden),
+            messages: Messages::new(&Root::new(secret, "datagrams")),
+            hides,
+        }
+    }
+
+    /// Bytes that it adds to a datagram.
+    pub(super) fn overhead_bytes(&self) -> usize {
+        if self.hides { MESSAGE_OVERHEAD } else { TAG_BYTES }
+    }
+}
+
+/// Reads a datagram. One that is encrypted is opened in `opened`.
+pub(super) fn parse<'a>(
+    bytes: &'a [u8],
+    me: &Identity,
+    guard: &Guard,
+    opened: &'a mut Vec<u8>,
+) -> Result<Packet<'a>, Refusal> {
+    if bytes.len() < FIXED_BYTES + TAG_BYTES
+        || read_u16(bytes, 0) != MAGIC
+        || ![VERSION, HIDDEN].contains(&bytes[2])
+    {
         return Err(Refusal::Malformed);
     }
     let from = read_u32(bytes, 8);
     if read_u32(bytes, 4) != me.job || read_u32(bytes, 12) != me.rank || from >= me.ranks || from == me.rank {
         return Err(Refusal::Foreign);
     }
-    let (content, tag) = bytes.split_at(bytes.len() - TAG_BYTES);
-    if !key.verifies(content, tag) {
-        return Err(Refusal::Forged);
-    }
+    let content = if bytes[2] == HIDDEN {
+        opened.clear();
+        opened.extend_from_slice(bytes);
+        let content = guard.messages.open(opened, CLEAR_BYTES).map_err(|_| Refusal::Forged)?;
+        if content.len() < FIXED_BYTES {
+            return Err(Refusal::Malformed);
+        }
+        content
+    } else {
+        let (content, tag) = bytes.split_at(bytes.len() - TAG_BYTES);
+        if !guard.key.verifies(content, tag) {
+            return Err(Refusal::Forged);
+        }
+        content
+    };
+    read(content, from)
+}
+
+/// Reads what was sealed by a process of the job.
+fn read(bytes: &[u8], from: u32) -> Result<Packet<'_>, Refusal> {
     let (address, body) =
-        content[FIXED_BYTES..].split_at_checked(usize::from(bytes[43])).ok_or(Refusal::Malformed)?;
+        bytes[FIXED_BYTES..].split_at_checked(usize::from(bytes[43])).ok_or(Refusal::Malformed)?;
     if address.len() > ADDRESS_BYTES {
         return Err(Refusal::Malformed);
     }
@@ -216,9 +274,9 @@ pub(super) fn write_bare(from: u32, to: u32, job: u32, sequence: u64, buffer: &m
     write_fixed(buffer, 0, from, to, job, sequence);
 }
 
-/// Puts what is known only when a datagram is sent into it, the sender's address included, and the tag behind it: the
+/// Puts what is known only when a datagram is sent into it, the sender's address included, and protects it: the
 /// whole datagram, in `out`.
-pub(super) fn seal(content: &[u8], now: &Acknowledgement, address: &[u8], key: &Key, out: &mut Vec<u8>) {
+pub(super) fn seal(content: &[u8], now: &Acknowledgement, address: &[u8], guard: &Guard, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&content[..FIXED_BYTES]);
     out[24..32].copy_from_slice(&now.below.to_le_bytes());
@@ -227,7 +285,13 @@ pub(super) fn seal(content: &[u8], now: &Acknowledgement, address: &[u8], key: &
     out[43] = address.len() as u8;
     out.extend_from_slice(address);
     out.extend_from_slice(&content[FIXED_BYTES..]);
-    let tag = key.tag(&[out]);
+    if guard.hides {
+        out[2] = HIDDEN;
+        let nonce = guard.nonces.tag(&[out]);
+        let nonce = nonce.first_chunk().expect("a nonce is shorter than a tag");
+        return guard.messages.seal(nonce, out, CLEAR_BYTES);
+    }
+    let tag = guard.key.tag(&[out]);
     out.extend_from_slice(&tag);
 }
 

@@ -9,11 +9,10 @@ use super::connection::{Connection, Ends};
 use super::contact::{Contact, Means};
 use super::counters::ConnectionCounters;
 use super::pace::WINDOW;
-use super::packet::{self, FIXED_BYTES, HEADER_BYTES, Kind, Outline, Packet};
+use super::packet::{self, FIXED_BYTES, Guard, HEADER_BYTES, Kind, Outline, Packet};
 use super::pool::Pool;
 use super::receiver::{Arrival, Receiver, Whole};
 use super::sender::Sender;
-use super::tag::{Key, TAG_BYTES};
 use crate::link::{Full, Header, Peer, Sink, Verdict};
 
 /// A peer that said goodbye has nothing more to send, and leaves: so often it is asked whether it has our last words.
@@ -38,7 +37,7 @@ impl<F: FnMut(Peer, Option<ConnectionId>, &[u8]) -> bool> Wire for F {}
 pub(super) struct Common {
     pub job: u32,
     pub rank: u32,
-    pub key: Key,
+    pub guard: Guard,
     pub datagram_bytes: usize,
     pub record_bytes: usize,
     pub address: Vec<u8>,
@@ -54,7 +53,7 @@ impl Common {
     /// Payload of a datagram that is not (or is) the first of a record.
     fn payload_bytes(&self, first: bool) -> usize {
         let header = if first { HEADER_BYTES } else { 0 };
-        self.datagram_bytes - FIXED_BYTES - TAG_BYTES - self.address.len() - header
+        self.datagram_bytes - FIXED_BYTES - self.guard.overhead_bytes() - self.address.len() - header
     }
 
     /// Datagrams of a record of `bytes`.
@@ -290,7 +289,7 @@ impl Pair {
             let window = self.waiting.window();
             let address = if self.told { &[] } else { common.address.as_slice() };
             let acknowledgement = self.receiver.acknowledgement(window);
-            packet::seal(content, &acknowledgement, address, &common.key, &mut common.sealed);
+            packet::seal(content, &acknowledgement, address, &common.guard, &mut common.sealed);
             if !wire(self.peer, self.contact.on(), &common.sealed) {
                 return false;
             }
@@ -308,7 +307,7 @@ impl Pair {
         let mut bare = [0; FIXED_BYTES];
         packet::write_bare(common.rank, self.peer.0, common.job, self.sender.next(), &mut bare);
         let window = self.waiting.window();
-        packet::seal(&bare, &self.receiver.acknowledgement(window), &[], &common.key, &mut common.sealed);
+        packet::seal(&bare, &self.receiver.acknowledgement(window), &[], &common.guard, &mut common.sealed);
         if !wire(self.peer, self.contact.on(), &common.sealed) {
             return false;
         }

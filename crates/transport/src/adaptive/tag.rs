@@ -28,6 +28,8 @@ pub enum Use {
     Derived = 7,
     /// Multicast datagrams.
     Multicast = 8,
+    /// Nonces of encrypted datagrams.
+    Hidden = 9,
 }
 
 /// The key of one use.
@@ -100,6 +102,7 @@ mod tests {
             Use::Line,
             Use::Derived,
             Use::Multicast,
+            Use::Hidden,
         ];
         let mut tags = Vec::new();
         for last in 0..2 {

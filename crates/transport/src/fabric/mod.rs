@@ -27,7 +27,8 @@ use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use tutti_base::config::{self, Config, Connections};
+use tutti_base::config::{self, Config, Connections, Protection};
+use tutti_seal::Cover;
 use tutti_sys::job::{ADDRESS_BYTES, Secret};
 use tutti_sys::{kept, process, this_process};
 
@@ -43,7 +44,7 @@ use connected::Connected;
 pub use counters::FabricCounters;
 use datagrams::{DATAGRAM_BYTES, Datagrams};
 use driver::Driver;
-use kernel::Kernel;
+use kernel::{Kernel, Sealing};
 use reliable::Reliable;
 use select::Network;
 
@@ -106,12 +107,18 @@ impl FabricLink {
     ) -> io::Result<FabricLink> {
         let restarts = kept::restarts();
         let interface = interface(&identity.interface)?;
-        let choice = select::choose(&config.network.fabric, config.messages.remote_read, interface)
-            .map_err(io::Error::other)?;
+        let fabric = permitted(&config.network.fabric, config.network.protection)?;
+        let choice =
+            select::choose(fabric, config.messages.remote_read, interface).map_err(io::Error::other)?;
         let back_end = match choice.network {
             Network::Sockets => {
                 let silence = Duration::from_millis(config.launch.silence_ms);
-                let carrier = Kernel::new(interface, config.network.port_range, silence, identity.is_kept)?;
+                let sealing = Sealing {
+                    root: kernel::root(&identity.secret.0),
+                    cover: stream_cover(config.network.protection),
+                };
+                let ports = config.network.port_range;
+                let carrier = Kernel::new(interface, ports, silence, identity.is_kept, sealing)?;
                 let datagrams = Datagrams::new(interface, config.network.port_range, identity.is_kept)?;
                 let own = whereabouts(&datagrams, &carrier)?;
                 let settings = settings(config, identity, &own, (Kernel::SEES_REACH, directory.can_call()))?;
@@ -149,10 +156,31 @@ impl FabricLink {
     }
 }
 
-/// Multicast between the hosts of a job, if the settings and the interface allow it: so far by IPv4.
+/// The network to choose, with this setting and protection.
+fn permitted(fabric: &str, protection: Protection) -> io::Result<&str> {
+    match fabric {
+        _ if !protection.is_demanded() => Ok(fabric),
+        "auto" | "sockets" => Ok("sockets"),
+        provider => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "TUTTI_PROTECT={} is not possible with TUTTI_FABRIC={provider}: Tutti protects only what goes \
+                 by sockets; choose TUTTI_FABRIC=sockets, or TUTTI_PROTECT=auto",
+                protection.name()
+            ),
+        )),
+    }
+}
+
+/// Multicast between the hosts of a job, if the settings and the interface allow it: so far by IPv4. Its
+/// datagrams are authenticated, not encrypted.
 pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
+    let is_off = config.collectives.multicast == config::Multicast::Off;
+    if is_off || !config.network.protection.allows_readable() {
+        return None;
+    }
     let interface = match interface(&identity.interface) {
-        Ok(IpAddr::V4(interface)) if config.collectives.multicast != config::Multicast::Off => interface,
+        Ok(IpAddr::V4(interface)) => interface,
         _ => return None,
     };
     let settings = multicast::Terms {
@@ -163,6 +191,15 @@ pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
         window: config.collectives.multicast_window,
     };
     Some(Box::new(Casting::new(&settings, interface, identity.is_kept)))
+}
+
+/// Protection of streams over sockets of the system.
+fn stream_cover(protection: Protection) -> Option<Cover> {
+    match protection {
+        Protection::Greeting => None,
+        Protection::Authenticate => Some(Cover::Authenticated),
+        Protection::Auto | Protection::Encrypt => Some(Cover::Encrypted),
+    }
 }
 
 /// What datagrams name the job by.
@@ -203,6 +240,7 @@ fn settings(
         rank: identity.rank,
         job: job_number(identity),
         secret: identity.secret.0,
+        hides: stream_cover(config.network.protection) == Some(Cover::Encrypted),
         seed,
         datagram_bytes: DATAGRAM_BYTES,
         record_bytes: carrier::RECORD_BYTES,

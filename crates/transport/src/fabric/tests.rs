@@ -164,7 +164,9 @@ fn who_does_not_know_the_secret_is_not_heard() {
 #[test]
 fn strangers_are_turned_away() {
     use std::io::Write;
-    let mut kernel = Kernel::new("127.0.0.1".parse().unwrap(), None, Duration::from_secs(30), false).unwrap();
+    let sealing = Sealing { root: kernel::root(&[1; 32]), cover: None };
+    let interface = "127.0.0.1".parse().unwrap();
+    let mut kernel = Kernel::new(interface, None, Duration::from_secs(30), false, sealing).unwrap();
     let address = address::decode(kernel.listen_address()).unwrap();
     let greetings: [&[u8]; 3] = [b"GET / HTTP/1.0\r\n\r\n", b"", b"tutti\x01\x01\x00"];
     for (count, greeting) in greetings.iter().enumerate() {
@@ -208,8 +210,9 @@ fn a_sleeper_is_woken_by_what_arrives() {
 }
 
 /// Reads of `bytes` in both directions at once, `reads` each, with records among them.
-fn check_reads(bytes: usize, reads: usize, run: usize) {
-    let mut links = job(2, &with(Connections::Static));
+fn check_reads(protection: Protection, bytes: usize, reads: usize, run: usize) {
+    let config = with(Connections::Static).but(|c| c.network.protection = protection);
+    let mut links = job(2, &config);
     until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
     let lent = |who: usize, read: usize| -> Vec<u8> {
         (0..bytes).map(|i| (i * 31 + who * 3 + read) as u8).collect()
@@ -250,10 +253,12 @@ fn check_reads(bytes: usize, reads: usize, run: usize) {
 
 #[test]
 fn memory_of_a_peer_is_read() {
-    check_reads(1, 1, 1);
-    check_reads(100_000, 3, 1000);
-    check_reads(3_000_000, 4, 1 << 20);
-    check_reads(300_000, 2, 40);
+    for protection in [Protection::Greeting, Protection::Authenticate, Protection::Encrypt] {
+        check_reads(protection, 1, 1, 1);
+        check_reads(protection, 100_000, 3, 1000);
+        check_reads(protection, 3_000_000, 4, 1 << 20);
+        check_reads(protection, 300_000, 2, 40);
+    }
 }
 
 #[test]

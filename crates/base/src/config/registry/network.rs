@@ -1,7 +1,7 @@
 //! Rows: What carries messages between hosts, and its connections.
 
 use crate::PortRange;
-use crate::config::network::{Connections, check_interface};
+use crate::config::network::{Connections, Protection, check_interface};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
 use crate::config::values::{one_of, size, within};
 
@@ -34,6 +34,15 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "what carries messages between hosts; auto: a fast network that is there, else sockets of the system",
         set: |c, v| fabric(v).map(|x| c.network.fabric = x),
         show: |c| c.network.fabric.clone(),
+    },
+    Setting {
+        name: "TUTTI_PROTECT",
+        kind: ValueKind::Words(&["auto", "greeting", "authenticate", "encrypt"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "protection of what hosts send to each other, beyond the proofs of a greeting; auto: encrypted where Tutti's own sockets carry it",
+        set: |c, v| protection(v).map(|x| c.network.protection = x),
+        show: |c| c.network.protection.name().to_string(),
     },
     Setting {
         name: "TUTTI_CONNECTIONS",
@@ -84,6 +93,10 @@ fn port_range(text: &str) -> std::result::Result<Option<PortRange>, String> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| "a range of ports such as 40000-40100".to_string())
+}
+
+fn protection(text: &str) -> std::result::Result<Protection, String> {
+    one_of(&Protection::NAMES, text)
 }
 
 fn connections(text: &str) -> std::result::Result<Connections, String> {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::world::{Weather, settings};
 use crate::adaptive::packet::{
-    self, Acknowledgement, FIXED_BYTES, Fragment, Identity, Kind, Outline, Packet, Refusal,
+    self, Acknowledgement, FIXED_BYTES, Fragment, Guard, Identity, Kind, Outline, Packet, Refusal,
 };
 use crate::adaptive::tag::{Key, Use};
 use crate::adaptive::words::{Claim, Nonces, PRIVATE_BYTES, Prover, Word};
@@ -20,12 +20,21 @@ fn key() -> Key {
     Key::new(&SECRET, Use::Datagram)
 }
 
+fn guard(hides: bool) -> Guard {
+    Guard::new(&SECRET, hides)
+}
+
+/// Why a datagram is refused, or None.
+fn refusal(bytes: &[u8], guard: &Guard) -> Option<Refusal> {
+    packet::parse(bytes, &me(), guard, &mut Vec::new()).err()
+}
+
 fn me() -> Identity {
     Identity { job: 7, rank: 3, ranks: 10 }
 }
 
 /// The datagram that says this.
-fn write(packet: &Packet<'_>, to: u32, job: u32) -> Vec<u8> {
+fn write(packet: &Packet<'_>, to: u32, job: u32, hides: bool) -> Vec<u8> {
     let mut content = vec![0; FIXED_BYTES];
     match &packet.fragment {
         None => {
@@ -41,7 +50,7 @@ fn write(packet: &Packet<'_>, to: u32, job: u32) -> Vec<u8> {
         }
     }
     let mut sealed = Vec::new();
-    packet::seal(&content, &packet.acknowledgement, packet.address, &key(), &mut sealed);
+    packet::seal(&content, &packet.acknowledgement, packet.address, &guard(hides), &mut sealed);
     sealed
 }
 
@@ -66,6 +75,7 @@ proptest! {
         (below, selective, window) in any::<(u64, u64, u16)>(),
         address in prop::collection::vec(any::<u8>(), 0..=64),
         fragment in fragment(),
+        hides: bool,
     ) {
         let fragment = fragment.as_ref().map(|(kind, header, first, rest, payload)| Fragment {
             kind: *kind,
@@ -75,18 +85,23 @@ proptest! {
         });
         let acknowledgement = Acknowledgement { below, selective, window };
         let packet = Packet { from, sequence, acknowledgement, address: &address, fragment };
-        let bytes = write(&packet, 3, 7);
-        prop_assert_eq!(packet::parse(&bytes, &me(), &key()), Ok(packet));
-        for (to, job) in [(4, 7), (3, 8)] {
-            let foreign = write(&packet, to, job);
-            prop_assert_eq!(packet::parse(&foreign, &me(), &key()), Err(Refusal::Foreign));
+        let (bytes, mut opened) = (write(&packet, 3, 7, hides), Vec::new());
+        // Who encrypts reads what is not encrypted, and the other way round.
+        for reads in [false, true] {
+            prop_assert_eq!(packet::parse(&bytes, &me(), &guard(reads), &mut opened), Ok(packet));
         }
-        let other = Key::new(&[8; 32], Use::Datagram);
-        prop_assert_eq!(packet::parse(&bytes, &me(), &other), Err(Refusal::Forged));
+        for (to, job) in [(4, 7), (3, 8)] {
+            prop_assert_eq!(refusal(&write(&packet, to, job, hides), &guard(hides)), Some(Refusal::Foreign));
+        }
+        prop_assert_eq!(refusal(&bytes, &Guard::new(&[8; 32], hides)), Some(Refusal::Forged));
     }
 
     #[test]
-    fn no_bit_can_be_changed(bit in 0..8 * 200usize, payload in prop::collection::vec(any::<u8>(), 112)) {
+    fn no_bit_can_be_changed(
+        bit in 0..8 * 200usize,
+        payload in prop::collection::vec(any::<u8>(), 112),
+        hides: bool,
+    ) {
         let fragment = Fragment { kind: Kind::Data, first: Some((Header([1, 2, 3]), 112)), last: true, payload: &payload };
         let packet = Packet {
             from: 1,
@@ -95,13 +110,13 @@ proptest! {
             address: &[],
             fragment: Some(fragment),
         };
-        let mut bytes = write(&packet, 3, 7);
-        prop_assert_eq!(bytes.len(), 200);
+        let mut bytes = write(&packet, 3, 7, hides);
+        prop_assert_eq!(bytes.len(), if hides { 212 } else { 200 });
         bytes[bit / 8] ^= 1 << (bit % 8);
-        prop_assert!(packet::parse(&bytes, &me(), &key()).is_err());
+        prop_assert!(refusal(&bytes, &guard(hides)).is_some());
         bytes[bit / 8] ^= 1 << (bit % 8);
         bytes.truncate(bit / 8);
-        prop_assert!(packet::parse(&bytes, &me(), &key()).is_err());
+        prop_assert!(refusal(&bytes, &guard(hides)).is_some());
     }
 
     /// Behind the tag, too: whoever knows the secret may have an error.
@@ -110,8 +125,10 @@ proptest! {
         start in prop::collection::vec(any::<u8>(), 0..200),
         flags in 0..5u8,
         kind in 0..9u8,
+        hides: bool,
     ) {
-        let _ = packet::parse(&start, &me(), &key());
+        let guard = guard(hides);
+        refusal(&start, &guard);
         let mut content = vec![0; FIXED_BYTES];
         packet::write_bare(1, 3, 7, 0, (&mut content[..]).try_into().unwrap());
         content.extend_from_slice(&start);
@@ -119,9 +136,11 @@ proptest! {
         content[42] = flags;
         content[43] = start.first().copied().unwrap_or(0);
         content[44..46].copy_from_slice(&[start.len() as u8, 0]);
+        content[2] = 1;
         let tag = key().tag(&[&content]);
         content.extend_from_slice(&tag);
-        if let Ok(packet) = packet::parse(&content, &me(), &key()) {
+        let mut opened = Vec::new();
+        if let Ok(packet) = packet::parse(&content, &me(), &guard, &mut opened) {
             prop_assert!(packet.from == 1 && packet.address.len() <= 64);
         }
     }

@@ -38,6 +38,8 @@ pub(super) struct Weather {
     pub ranks: u32,
     pub mode: Mode,
     pub max_connections: usize,
+    /// Every other process encrypts its datagrams.
+    pub hides: bool,
     pub loss: u32,
     pub doubled: u32,
     pub delay: u64,
@@ -74,6 +76,7 @@ impl Default for Weather {
             ranks: 2,
             mode: Mode::OnDemand,
             max_connections: 64,
+            hides: false,
             loss: 0,
             doubled: 0,
             delay: 20,
@@ -181,6 +184,8 @@ pub(super) fn settings(rank: u32, weather: &Weather) -> Settings {
         rank,
         job: 7,
         secret: [9; 32],
+        // One rank's setting is not the other's: each reads both.
+        hides: weather.hides && rank % 2 == 1,
         seed: u128::from(rank).to_le_bytes(),
         datagram_bytes: 1472,
         record_bytes: weather.record_bytes,

@@ -6,11 +6,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::net::TcpStream;
 
 use super::super::carrier::CarrierKind;
 use super::super::frame::{BULK_BYTES, Front, HEADER_BYTES};
-use super::stream::{read, write};
+use super::wire::Wire;
 use crate::link::Header;
 use crate::loan::{Memory, store};
 
@@ -98,7 +97,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn send(&mut self, socket: &TcpStream) -> io::Result<bool> {
+    pub fn send(&mut self, wire: &mut Wire) -> io::Result<bool> {
         let Some(answer) = self.answers.front_mut() else { return Ok(true) };
         let piece = self.piece.get_or_insert_with(|| answer.begin());
         while answer.position < piece.end {
@@ -109,7 +108,7 @@ impl Outgoing {
                     slices.push(IoSlice::new(&piece.front[piece.front_sent..]));
                 }
                 slices.extend_from_slice(runs);
-                result = write(socket, &slices);
+                result = wire.write(&slices);
             });
             let sent = result?;
             if sent == 0 {
@@ -208,7 +207,7 @@ impl Incoming {
     ///
     /// # Errors
     /// The connection is broken or closed.
-    pub fn receive(&mut self, socket: &TcpStream, tail: &mut [u8]) -> io::Result<Option<usize>> {
+    pub fn receive(&mut self, wire: &mut Wire, tail: &mut [u8]) -> io::Result<Option<usize>> {
         let Some((token, end)) = self.piece else { return Ok(None) };
         let Some(reading) = self.readings.get(&token) else { return Ok(None) };
         let rest = (end - reading.position) as usize;
@@ -219,7 +218,7 @@ impl Incoming {
             if covered == rest {
                 slices.push(IoSliceMut::new(tail));
             }
-            result = read(&mut &*socket, &mut slices);
+            result = wire.read(&mut slices);
         });
         let Some(got) = result? else { return Ok(None) };
         if got == 0 {
@@ -246,10 +245,13 @@ impl Incoming {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
+    use tutti_seal::{Cover, End, Root, SALT_BYTES, Salts};
+
     use super::super::stream::Stream;
+    use super::super::wire::receive;
     use super::*;
     use crate::adaptive::ConnectionId;
     use crate::link::Verdict;
@@ -267,13 +269,18 @@ mod tests {
     }
 
     /// Two reads whose pieces come among records, in parts of `part` bytes; every `left`th record is left once.
-    fn check(part: usize, left: usize) {
+    fn check(part: usize, left: usize, cover: Option<Cover>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_nodelay(true).unwrap();
         let socket = listener.accept().unwrap().0;
         socket.set_nonblocking(true).unwrap();
-        let mut stream = Stream::new(ConnectionId(0), socket, Vec::new());
+        let keys = |end| {
+            let salts = Salts { connecting: [1; SALT_BYTES], accepting: [2; SALT_BYTES] };
+            cover.map(|cover| Root::new(&[3; 32], "test").connection(cover, end, &salts, b""))
+        };
+        let wire = Wire::new(socket, keys(End::Accepting).as_ref());
+        let mut stream = Stream::new(ConnectionId(0), wire, Vec::new());
         let (first, second) = (bytes(700), bytes(300));
         let memories = [InRuns::new(vec![0; 700], 64, 3), InRuns::new(vec![0; 300], 1000, 1)];
         for (token, memory) in memories.iter().enumerate() {
@@ -309,8 +316,15 @@ mod tests {
             Verdict::Taken
         };
         let mut wishes = Vec::new();
+        let mut sealed = keys(End::Connecting).map(|keys| tutti_seal::Outgoing::new(&keys));
         for part in sent.chunks(part) {
-            peer.write_all(part).unwrap();
+            let mut sealed_part = part.to_vec();
+            if let Some(outgoing) = &mut sealed {
+                assert_eq!(outgoing.put([part].into_iter()), part.len());
+                sealed_part = outgoing.pending().to_vec();
+                outgoing.sent(sealed_part.len());
+            }
+            peer.write_all(&sealed_part).unwrap();
             stream.receive(&mut room, &mut hand).unwrap();
             wishes.extend(stream.take_wishes());
         }
@@ -326,8 +340,10 @@ mod tests {
     #[test]
     fn pieces_and_records_come_in_any_parts() {
         for part in (1..80).chain([531, 532, 533, 564, 1000, 4000]) {
-            check(part, usize::MAX);
-            check(part, 2);
+            for cover in [None, Some(Cover::Authenticated), Some(Cover::Encrypted)] {
+                check(part, usize::MAX, cover);
+                check(part, 2, cover);
+            }
         }
     }
 
@@ -353,6 +369,7 @@ mod tests {
         peer.set_nonblocking(true).unwrap();
         let lent = bytes(3 * PIECE_BYTES / 2);
         let memory = InRuns::new(lent.clone(), 1000, 600);
+        let mut wire = Wire::new(socket, None);
         let mut outgoing = Outgoing::default();
         for token in [0, 1] {
             let wish = Wish { loan: 1, bytes: lent.len() as u64, token };
@@ -361,13 +378,13 @@ mod tests {
         let mut got = Vec::new();
         let mut room = vec![0; 1 << 16];
         while !outgoing.is_empty() {
-            while !outgoing.send(&socket).unwrap() {
-                let count = read(&mut &peer, &mut [IoSliceMut::new(&mut room)]).unwrap().unwrap_or(0);
+            while !outgoing.send(&mut wire).unwrap() {
+                let count = receive(&peer, &mut [IoSliceMut::new(&mut room)]).unwrap().unwrap_or(0);
                 got.extend_from_slice(&room[..count]);
             }
         }
-        drop(socket);
-        while let Ok(count) = read(&mut &peer, &mut [IoSliceMut::new(&mut room)])
+        drop(wire);
+        while let Ok(count) = receive(&peer, &mut [IoSliceMut::new(&mut room)])
             && count != Some(0)
         {
             got.extend_from_slice(&room[..count.unwrap_or(0)]);

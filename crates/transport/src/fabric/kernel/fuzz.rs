@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::bulk::Wish;
 use super::stream::Stream;
 use super::waiting;
+use super::wire::Wire;
 use crate::adaptive::ConnectionId;
 use crate::fabric::address;
 use crate::fabric::carrier::RECORD_BYTES;
@@ -76,7 +77,7 @@ pub fn streams(input: &[u8]) {
     let address = listener.local_addr().expect("it is bound");
     let socket = TcpStream::connect(address).expect("it listens");
     socket.set_nonblocking(true).expect("a socket can be told so");
-    let mut stream = Stream::new(ConnectionId(0), socket, input.to_vec());
+    let mut stream = Stream::new(ConnectionId(0), Wire::new(socket, None), input.to_vec());
     for token in 0..2 {
         let memory = Arc::new(Plain(Mutex::new([0; READ_BYTES])));
         stream.expect(memory, Wish { loan: 1, bytes: READ_BYTES as u64, token });

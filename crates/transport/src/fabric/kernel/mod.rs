@@ -13,6 +13,7 @@ mod bulk;
 pub mod fuzz;
 mod stream;
 mod waiting;
+mod wire;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use tutti_base::PortRange;
+use tutti_seal::Forged;
 use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_sys::{kept, kept_socket};
@@ -33,7 +35,9 @@ use crate::link::{Full, Header, Peer};
 use crate::loan::{Loan, Memory};
 use bulk::Wish;
 use stream::Stream;
+pub use waiting::Sealing;
 use waiting::{KernelWaiting, Opening};
+pub use wire::root;
 
 /// Memory that all connections receive into: some records, and little enough to stay in a processor's cache.
 const ROOM_BYTES: usize = 256 << 10;
@@ -71,6 +75,8 @@ pub struct Kernel {
     sending: Vec<u32>,
     /// Disconnected, but not yet sent out.
     leaving: Vec<Stream>,
+    /// On which something came that the peer did not send: the job ends for it.
+    condemned: Vec<Stream>,
     waiting: KernelWaiting,
     events: VecDeque<Event>,
     /// Long packets get lost on the way to some host.
@@ -93,7 +99,7 @@ pub struct Kernel {
 impl Kernel {
     /// Listens on a port of its own at `interface`, one of `ports` if they are said. `silence`: what is sent
     /// is acknowledged within this time, or the connection is broken. `is_kept`: a checkpoint of the job
-    /// keeps its connections ([`kept`]); of one carrier a process.
+    /// keeps its connections ([`kept`]); of one carrier a process. `sealing`: how they are protected.
     ///
     /// # Errors
     /// What the system reports, for example that it has no such interface.
@@ -102,6 +108,7 @@ impl Kernel {
         ports: Option<PortRange>,
         silence: Duration,
         is_kept: bool,
+        sealing: Sealing,
     ) -> io::Result<Kernel> {
         // What is not marked yet is a socket of the program's own, and a checkpoint is refused for it.
         let critical = kept::Critical::enter();
@@ -126,7 +133,8 @@ impl Kernel {
             held: Vec::new(),
             sending: Vec::new(),
             leaving: Vec::new(),
-            waiting: KernelWaiting::default(),
+            condemned: Vec::new(),
+            waiting: KernelWaiting::new(sealing),
             events: VecDeque::new(),
             is_narrow: false,
             silence,
@@ -186,6 +194,11 @@ impl Kernel {
         };
         if let Some(stream) = self.remove(place) {
             self.events.push_back(Event::Closed(stream.name(), why));
+            if error.get_ref().is_some_and(|error| error.is::<Forged>()) {
+                // Closed, it would make the peer report a lost connection, perhaps before this process says why.
+                let _ = self.poller.change(stream.socket().as_fd(), OPENING, Interest::Nothing);
+                self.condemned.push(stream);
+            }
         }
     }
 

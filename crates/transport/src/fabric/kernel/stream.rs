@@ -1,17 +1,18 @@
 //! One TCP connection: frames in both directions.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use tutti_sys::event::Interest;
-use tutti_sys::{kept, socket};
+use tutti_sys::socket;
 
 use super::super::carrier::{CarrierKind, RECORDS_PER_POLL};
 use super::super::frame::{Front, HEADER_BYTES};
 use super::bulk::{Incoming, Outgoing, Wish};
+use super::wire::Wire;
 use crate::adaptive::ConnectionId;
 use crate::link::{Header, Verdict};
 use crate::loan::Memory;
@@ -23,6 +24,8 @@ const QUEUE_BYTES: usize = 256 << 10;
 const REPETITIONS: u32 = 4;
 /// Pieces of memory received in a row: then others have their turn.
 const PIECES_AT_ONCE: usize = 8;
+/// Most times that opened content is offered in one call.
+const CONTENT_AT_ONCE: usize = 16;
 /// What is received in one call while pieces are awaited. They would be copied out of the room once more, but for the first
 /// bytes of them.
 const ROOM_WHILE_READING: usize = 2 << 10;
@@ -31,7 +34,7 @@ const ROOM_WHILE_READING: usize = 2 << 10;
 #[derive(Debug)]
 pub struct Stream {
     name: ConnectionId,
-    socket: TcpStream,
+    wire: Wire,
     /// A frame of which a part has arrived: its bytes so far, and room for all that are known to come.
     partial: Vec<u8>,
     filled: usize,
@@ -62,11 +65,12 @@ fn first(bytes: &[u8]) -> io::Result<Option<(CarrierKind, Header, &[u8])>> {
 }
 
 impl Stream {
-    /// Over a connected socket that does not block, of which `early` bytes were read already.
-    pub fn new(name: ConnectionId, socket: TcpStream, early: Vec<u8>) -> Stream {
+    /// Over a connected socket, of which `early` bytes were read already.
+    pub fn new(name: ConnectionId, mut wire: Wire, early: Vec<u8>) -> Stream {
+        let early = if wire.give_back(&early) { Vec::new() } else { early };
         Stream {
             name,
-            socket,
+            wire,
             partial: Vec::new(),
             filled: 0,
             backlog: early,
@@ -89,11 +93,15 @@ impl Stream {
 
     /// The socket.
     pub fn socket(&self) -> &TcpStream {
-        &self.socket
+        self.wire.socket()
     }
 
     /// Whether frames wait in memory; nothing is received meanwhile.
     pub fn holds(&self) -> bool {
+        self.has_backlog() || self.wire.has_content()
+    }
+
+    fn has_backlog(&self) -> bool {
         self.done < self.backlog.len()
     }
 
@@ -104,7 +112,7 @@ impl Stream {
 
     /// Whether something is queued to be sent.
     pub fn is_queued(&self) -> bool {
-        !self.queue.is_empty() || !self.outgoing.is_empty()
+        !self.queue.is_empty() || !self.outgoing.is_empty() || self.wire.is_pending()
     }
 
     /// Whether one of the two processes reads memory of the other.
@@ -114,13 +122,13 @@ impl Stream {
 
     /// Whether what was sent first, and nothing has come since, does not arrive.
     pub fn is_deaf(&self) -> bool {
-        !self.has_heard && is_stuck(&self.socket)
+        !self.has_heard && is_stuck(self.wire.socket())
     }
 
     /// For how long nothing of what was sent has been acknowledged, though the system sends it again and
     /// again.
     pub fn stuck(&mut self, now: Instant) -> Duration {
-        let is_stuck = is_stuck(&self.socket);
+        let is_stuck = is_stuck(self.wire.socket());
         let since = is_stuck.then(|| *self.stuck.get_or_insert(now));
         self.stuck = since;
         since.map_or(Duration::ZERO, |since| now.duration_since(since))
@@ -174,7 +182,7 @@ impl Stream {
 
     /// Memory of this connection.
     pub fn memory_bytes(&self) -> usize {
-        self.partial.capacity() + self.backlog.capacity() + self.queue.capacity()
+        self.partial.capacity() + self.backlog.capacity() + self.queue.capacity() + self.wire.memory_bytes()
     }
 
     /// Sends a frame, or queues what the socket does not take: whether all is sent.
@@ -184,9 +192,9 @@ impl Stream {
     #[inline]
     pub fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
         let at_once = self.queue.is_empty() && !self.outgoing.is_inside();
-        let sent = if at_once { write(&self.socket, &[IoSlice::new(frame)])? } else { 0 };
+        let sent = if at_once { self.wire.write(&[IoSlice::new(frame)])? } else { 0 };
         if sent == frame.len() {
-            return Ok(true);
+            return Ok(!self.wire.is_pending());
         }
         self.queue.extend(&frame[sent..]);
         Ok(false)
@@ -197,18 +205,18 @@ impl Stream {
     /// # Errors
     /// The connection is broken.
     pub fn flush(&mut self) -> io::Result<bool> {
-        if !self.outgoing.is_inside() && !self.flush_queue()? {
+        if !self.wire.flush()? || !self.outgoing.is_inside() && !self.flush_queue()? {
             return Ok(false);
         }
         // One piece: what the peer has to say meanwhile may be a wish to be read too, and the request that follows would wait
         // behind all that the socket has taken.
-        Ok(self.outgoing.send(&self.socket)? && !self.is_queued())
+        Ok(self.outgoing.send(&mut self.wire)? && !self.is_queued())
     }
 
     fn flush_queue(&mut self) -> io::Result<bool> {
         while !self.queue.is_empty() {
             let (front, back) = self.queue.as_slices();
-            let sent = write(&self.socket, &[IoSlice::new(front), IoSlice::new(back)])?;
+            let sent = self.wire.write(&[IoSlice::new(front), IoSlice::new(back)])?;
             if sent == 0 {
                 return Ok(false);
             }
@@ -229,7 +237,24 @@ impl Stream {
         room: &mut [u8],
         hand: &mut impl FnMut(CarrierKind, Header, &[u8]) -> Verdict,
     ) -> io::Result<bool> {
-        if self.holds() {
+        let mut taken = self.receive_once(room, hand)?;
+        // What was opened with it: to be asked again for the rest would cost calls of the system.
+        for _ in 0..CONTENT_AT_ONCE {
+            if !self.wire.has_content() || self.has_backlog() {
+                break;
+            }
+            taken |= self.receive_once(room, hand)?;
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn receive_once(
+        &mut self,
+        room: &mut [u8],
+        hand: &mut impl FnMut(CarrierKind, Header, &[u8]) -> Verdict,
+    ) -> io::Result<bool> {
+        if self.has_backlog() {
             return self.offer(hand);
         }
         if self.closed {
@@ -242,10 +267,10 @@ impl Stream {
         let room = &mut room[..awaited];
         let wanted = self.partial.len() - self.filled;
         let got = if wanted == 0 {
-            read(&mut &self.socket, &mut [IoSliceMut::new(room)])?
+            self.wire.read(&mut [IoSliceMut::new(room)])?
         } else {
             let rest = IoSliceMut::new(&mut self.partial[self.filled..]);
-            read(&mut &self.socket, &mut [rest, IoSliceMut::new(room)])?
+            self.wire.read(&mut [rest, IoSliceMut::new(room)])?
         };
         match got {
             None => Ok(false),
@@ -268,10 +293,10 @@ impl Stream {
     ) -> io::Result<bool> {
         let mut taken = false;
         for _ in 0..PIECES_AT_ONCE {
-            if !self.incoming.is_inside() || self.holds() {
+            if !self.incoming.is_inside() || self.has_backlog() {
                 break;
             }
-            let got = self.incoming.receive(&self.socket, header);
+            let got = self.incoming.receive(&mut self.wire, header);
             self.closed = matches!(&got, Err(error) if error.kind() == ErrorKind::UnexpectedEof);
             let Some(in_header) = got? else { break };
             taken = true;
@@ -283,7 +308,10 @@ impl Stream {
     /// Takes bytes that were taken out of the socket by who kept the job: they come before all that it has.
     pub fn give_back(&mut self, mut bytes: &[u8]) {
         self.has_heard = true;
-        if !self.holds() {
+        if self.wire.give_back(bytes) {
+            return;
+        }
+        if !self.has_backlog() {
             bytes = &bytes[self.incoming.take(bytes)..];
             self.partial.truncate(self.filled);
             (self.backlog, self.done, self.left) = (std::mem::take(&mut self.partial), 0, false);
@@ -430,33 +458,4 @@ impl Stream {
 /// does not read acknowledges, and says that there is no room.
 pub(super) fn is_stuck(socket: &TcpStream) -> bool {
     socket::path(socket.as_fd()).is_ok_and(|path| path.unacknowledged > 0 && path.repetitions >= REPETITIONS)
-}
-
-/// Bytes that the socket took.
-#[inline]
-pub(super) fn write(socket: &TcpStream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-    loop {
-        match socket::send(socket.as_fd(), pieces) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    }
-}
-
-/// Bytes that the socket had; `None`: none now.
-#[inline]
-pub(super) fn read(socket: &mut impl Read, pieces: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
-    let _critical = kept::Critical::enter();
-    // What was taken out of the socket before comes first.
-    if kept::has_given_back() {
-        return Ok(None);
-    }
-    loop {
-        match socket.read_vectored(pieces) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            other => return other.map(Some),
-        }
-    }
 }

@@ -1,10 +1,15 @@
 //! Connections that are being opened: who has connected says hello, and is accepted or refused.
 //!
-//! A greeting is 12 bytes (a mark, what it is, the lengths of its data and its padding), up to
-//! [`PRIVATE_BYTES`] of private data, and padding up to the longest packet that the system believes to pass:
+//! A greeting is 45 bytes (a mark, its kind, the lengths of its data and its padding, the cover of records and a
+//! salt for their keys), up to [`PRIVATE_BYTES`] of private data, and padding up to the longest packet that the
+//! system believes to pass:
 //! where such packets get lost on the way, the connection does not come about, instead of losing what it
 //! would be trusted with. Whoever is accepted may be sent frames right behind the answer. Greetings come from
 //! anybody, so their number, length and time are bounded.
+//!
+//! The end that accepts chooses the stronger of both ends' covers ([`Sealing`]). The keys are derived from
+//! both greetings. If somebody changes a greeting on its way, for example to weaken the cover, there is no
+//! connection, or one on which nothing can be opened.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSliceMut, Write};
@@ -12,16 +17,21 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
+use tutti_seal::{Cover, End, Root, SALT_BYTES, Salt, Salts, StreamKeys};
 use tutti_sys::event::{Interest, Poller, set_nonblocking};
 use tutti_sys::socket;
 
 use super::super::carrier::{Event, PRIVATE_BYTES, RequestId};
 use super::OPENING;
-use super::stream::{Stream, is_stuck, read};
+use super::stream::{Stream, is_stuck};
+use super::wire::{Wire, receive, salt};
 use crate::adaptive::ConnectionId;
 
-const MARK: [u8; 6] = *b"tutti\x02";
-const START_BYTES: usize = 12;
+const MARK: [u8; 6] = *b"tutti\x03";
+const START_BYTES: usize = SALT_AT + SALT_BYTES;
+/// Positions of the cover and of the salt.
+const COVER_AT: usize = 12;
+const SALT_AT: usize = 13;
 /// Longest padding: packets of networks with long ones. On the loopback no packet gets lost.
 const PADDING_BYTES: usize = 9216;
 /// Strangers that may be connected at a time; more are turned away.
@@ -41,12 +51,49 @@ pub(super) enum Word {
 enum State {
     /// The kernel connects; then the request is sent.
     Connecting(ConnectionId, Vec<u8>),
-    /// The answer is awaited.
-    Asked(ConnectionId),
+    /// The answer to this is awaited.
+    Asked(ConnectionId, Offer),
     /// Somebody connected here and has to say hello.
     Stranger(Instant),
     /// Its request is with the owner.
-    Requested,
+    Requested(Offer),
+}
+
+/// Protection of records between ranks.
+#[derive(Clone, Debug)]
+pub struct Sealing {
+    /// From the secret that the ranks share.
+    pub root: Root,
+    /// The least cover that this process accepts.
+    pub cover: Option<Cover>,
+}
+
+/// Part of a greeting that its end chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    cover: Option<Cover>,
+    salt: Salt,
+    data: Vec<u8>,
+}
+
+impl Sealing {
+    fn offer(&self, cover: Option<Cover>, data: &[u8]) -> io::Result<Offer> {
+        Ok(Offer { cover, salt: salt()?, data: data.to_vec() })
+    }
+
+    /// The keys of a connection, if it is sealed.
+    fn keys(&self, end: End, request: &Offer, answer: &Offer) -> Option<StreamKeys> {
+        let salts = Salts { connecting: request.salt, accepting: answer.salt };
+        let mut context = vec![number(request.cover), number(answer.cover), request.data.len() as u8];
+        context.extend_from_slice(&request.data);
+        context.extend_from_slice(&answer.data);
+        answer.cover.map(|cover| self.root.connection(cover, end, &salts, &context))
+    }
+}
+
+/// A cover on the wire.
+fn number(cover: Option<Cover>) -> u8 {
+    cover.map_or(0, |cover| cover as u8)
 }
 
 /// A connection that is being opened.
@@ -67,8 +114,9 @@ pub enum Opening {
 }
 
 /// All connections that are being opened.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KernelWaiting {
+    sealing: Sealing,
     entries: BTreeMap<u64, Entry>,
     next: u64,
     /// Strangers that said something else, or nothing, or were too many.
@@ -76,19 +124,22 @@ pub struct KernelWaiting {
 }
 
 /// A greeting as bytes, at least as many as `whole`, within bounds.
-fn greeting(word: Word, data: &[u8], whole: usize) -> Vec<u8> {
+fn greeting(word: Word, offer: &Offer, whole: usize) -> Vec<u8> {
+    let Offer { cover, salt, data } = offer;
     assert!(data.len() <= PRIVATE_BYTES, "proofs are short");
     let padding = whole.saturating_sub(START_BYTES + data.len()).min(PADDING_BYTES);
     let mut bytes = MARK.to_vec();
     bytes.extend([word as u8, data.len() as u8]);
     bytes.extend((padding as u32).to_le_bytes());
+    bytes.push(number(*cover));
+    bytes.extend(salt);
     bytes.extend(data);
     bytes.resize(bytes.len() + padding, 0);
     bytes
 }
 
 /// The greeting at the start of `bytes`, and where it ends; `None`: more has to come.
-pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, &[u8], usize)>> {
+pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, Offer, usize)>> {
     let known = bytes.len().min(MARK.len());
     let Some(start) = bytes.get(..START_BYTES) else {
         return if bytes[..known] == MARK[..known] { Ok(None) } else { Err(ErrorKind::InvalidData.into()) };
@@ -101,13 +152,24 @@ pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, &[u8], usize)>> {
     };
     let padding = u32::from_le_bytes([start[8], start[9], start[10], start[11]]) as usize;
     let end = START_BYTES + usize::from(start[MARK.len() + 1]);
+    let cover = match start[COVER_AT] {
+        0 => None,
+        number => Some(Cover::from_number(number).ok_or(ErrorKind::InvalidData)?),
+    };
+    let salt = start.last_chunk().copied().expect("a start ends with a salt");
     if start[..MARK.len()] != MARK || end > START_BYTES + PRIVATE_BYTES || padding > PADDING_BYTES {
         return Err(ErrorKind::InvalidData.into());
     }
-    Ok(bytes.get(START_BYTES..end + padding).map(|all| (word, &all[..end - START_BYTES], end + padding)))
+    let whole = bytes.get(START_BYTES..end + padding);
+    Ok(whole.map(|all| (word, Offer { cover, salt, data: all[..end - START_BYTES].to_vec() }, end + padding)))
 }
 
 impl KernelWaiting {
+    /// Nobody is connected so far.
+    pub fn new(sealing: Sealing) -> KernelWaiting {
+        KernelWaiting { sealing, entries: BTreeMap::new(), next: 0, foreign: 0 }
+    }
+
     fn add(
         &mut self,
         socket: TcpStream,
@@ -156,20 +218,22 @@ impl KernelWaiting {
     pub fn advance(&mut self, token: u64, poller: &Poller) -> Option<Opening> {
         let number = token - OPENING;
         let entry = self.entries.get_mut(&number)?;
-        if matches!(entry.state, State::Requested) {
+        if matches!(entry.state, State::Requested(_)) {
             return None;
         }
-        match step(entry, token, poller) {
+        match step(&self.sealing, entry, token, poller) {
             Ok(Step::Wait) => None,
             Ok(Step::Reached(connection)) => Some(Opening::Event(Event::Reached(connection))),
-            Ok(Step::Request(data)) => {
-                entry.state = State::Requested;
+            Ok(Step::Request(offer)) => {
+                let data = offer.data.clone();
+                entry.state = State::Requested(offer);
                 let _ = poller.change(entry.socket.as_fd(), token, Interest::Nothing);
                 Some(Opening::Event(Event::Requested(RequestId(number), data)))
             }
-            Ok(Step::Connected(connection, data, early)) => {
+            Ok(Step::Connected(connection, keys, data, early)) => {
                 let entry = self.entries.remove(&number)?;
-                Some(Opening::Connected(Box::new(Stream::new(connection, entry.socket, early)), data))
+                let stream = Stream::new(connection, Wire::new(entry.socket, keys.as_ref()), early);
+                Some(Opening::Connected(Box::new(stream), data))
             }
             Err(error) => {
                 let entry = self.entries.remove(&number)?;
@@ -192,14 +256,18 @@ impl KernelWaiting {
     /// Accepts a request: the stream, which can be sent on at once.
     pub fn accept(&mut self, request: RequestId, name: ConnectionId, data: &[u8]) -> io::Result<Stream> {
         let entry = self.entries.remove(&request.0).ok_or(ErrorKind::NotConnected)?;
-        send_greeting(&entry.socket, Word::Accept, data)?;
-        Ok(Stream::new(name, entry.socket, entry.got))
+        let State::Requested(asked) = &entry.state else { return Err(ErrorKind::NotConnected.into()) };
+        let answer = self.sealing.offer(self.sealing.cover.max(asked.cover), data)?;
+        send_greeting(&entry.socket, Word::Accept, &answer)?;
+        let keys = self.sealing.keys(End::Accepting, asked, &answer);
+        Ok(Stream::new(name, Wire::new(entry.socket, keys.as_ref()), entry.got))
     }
 
     /// Refuses a request.
     pub fn reject(&mut self, request: RequestId) {
         if let Some(entry) = self.entries.remove(&request.0) {
-            let _ = send_greeting(&entry.socket, Word::Reject, &[]);
+            let nothing = Offer { cover: None, salt: [0; SALT_BYTES], data: Vec::new() };
+            let _ = send_greeting(&entry.socket, Word::Reject, &nothing);
         }
     }
 
@@ -208,7 +276,7 @@ impl KernelWaiting {
         let mut stuck = None;
         self.entries.retain(|_, entry| match &entry.state {
             State::Connecting(name, _) => *name != connection,
-            State::Asked(name) if *name == connection => {
+            State::Asked(name, _) if *name == connection => {
                 let is_stuck = is_stuck(&entry.socket);
                 stuck = entry.socket.peer_addr().ok().filter(|_| is_stuck).map(|address| address.ip());
                 false
@@ -223,7 +291,7 @@ impl KernelWaiting {
     pub fn give_up_stuck(&mut self) -> Vec<(ConnectionId, IpAddr)> {
         let mut stuck = Vec::new();
         self.entries.retain(|_, entry| match (&entry.state, entry.socket.peer_addr()) {
-            (State::Asked(name), Ok(address)) if is_stuck(&entry.socket) => {
+            (State::Asked(name, _), Ok(address)) if is_stuck(&entry.socket) => {
                 stuck.push((*name, address.ip()));
                 false
             }
@@ -249,46 +317,50 @@ impl KernelWaiting {
 enum Step {
     Wait,
     Reached(ConnectionId),
-    Request(Vec<u8>),
-    Connected(ConnectionId, Vec<u8>, Vec<u8>),
+    Request(Offer),
+    Connected(ConnectionId, Option<StreamKeys>, Vec<u8>, Vec<u8>),
 }
 
-fn step(entry: &mut Entry, token: u64, poller: &Poller) -> io::Result<Step> {
+fn step(sealing: &Sealing, entry: &mut Entry, token: u64, poller: &Poller) -> io::Result<Step> {
     if let State::Connecting(connection, data) = &entry.state {
         if let Some(error) = entry.socket.take_error()? {
             return Err(error);
         }
         let connection = *connection;
-        send_greeting(&entry.socket, Word::Request, data)?;
-        entry.state = State::Asked(connection);
+        let offer = sealing.offer(sealing.cover, data)?;
+        send_greeting(&entry.socket, Word::Request, &offer)?;
+        entry.state = State::Asked(connection, offer);
         poller.change(entry.socket.as_fd(), token, Interest::Read)?;
         return Ok(Step::Reached(connection));
     }
     let mut bytes = [0; 4096];
-    match read(&mut &entry.socket, &mut [IoSliceMut::new(&mut bytes)])? {
+    match receive(&entry.socket, &mut [IoSliceMut::new(&mut bytes)])? {
         Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
         count => entry.got.extend_from_slice(&bytes[..count.unwrap_or(0)]),
     }
-    let Some((word, data, end)) = parse(&entry.got)? else { return Ok(Step::Wait) };
+    let Some((word, offer, end)) = parse(&entry.got)? else { return Ok(Step::Wait) };
     match (&entry.state, word) {
-        (State::Asked(connection), Word::Accept) => {
-            Ok(Step::Connected(*connection, data.to_vec(), entry.got[end..].to_vec()))
+        (State::Asked(_, asked), Word::Accept) if offer.cover < asked.cover => {
+            Err(io::Error::new(ErrorKind::InvalidData, "the answer asks for less protection (TUTTI_PROTECT)"))
         }
-        (State::Asked(_), Word::Reject) => Err(ErrorKind::ConnectionRefused.into()),
+        (State::Asked(connection, asked), Word::Accept) => {
+            let keys = sealing.keys(End::Connecting, asked, &offer);
+            Ok(Step::Connected(*connection, keys, offer.data, entry.got[end..].to_vec()))
+        }
+        (State::Asked(..), Word::Reject) => Err(ErrorKind::ConnectionRefused.into()),
         // Nobody sends before it is accepted.
         (State::Stranger(_), Word::Request) if entry.got.len() == end => {
-            let data = data.to_vec();
             entry.got.clear();
-            Ok(Step::Request(data))
+            Ok(Step::Request(offer))
         }
         _ => Err(ErrorKind::InvalidData.into()),
     }
 }
 
 /// Sends a greeting: the first bytes on a connection, for which a socket has room.
-fn send_greeting(mut socket: &TcpStream, word: Word, data: &[u8]) -> io::Result<()> {
+fn send_greeting(mut socket: &TcpStream, word: Word, offer: &Offer) -> io::Result<()> {
     let segment_bytes = socket::segment_bytes(socket.as_fd()).unwrap_or(0);
-    let bytes = greeting(word, data, segment_bytes as usize);
+    let bytes = greeting(word, offer, segment_bytes as usize);
     match socket.write(&bytes)? {
         count if count == bytes.len() => Ok(()),
         _ => Err(ErrorKind::WriteZero.into()),
@@ -298,10 +370,10 @@ fn send_greeting(mut socket: &TcpStream, word: Word, data: &[u8]) -> io::Result<
 /// What is reported of a connection that could not be opened: strangers are not.
 fn closed(state: &State, error: &io::Error) -> Option<Event> {
     match state {
-        State::Connecting(connection, _) | State::Asked(connection) => {
+        State::Connecting(connection, _) | State::Asked(connection, _) => {
             Some(Event::Closed(*connection, error.to_string()))
         }
-        State::Stranger(_) | State::Requested => None,
+        State::Stranger(_) | State::Requested(_) => None,
     }
 }
 
@@ -309,26 +381,61 @@ fn closed(state: &State, error: &io::Error) -> Option<Event> {
 mod tests {
     use super::*;
 
-    /// The word, bytes of data and end of what is read, or whether it is refused.
-    fn check(bytes: &[u8], expected: std::result::Result<Option<(Word, usize, usize)>, ()>) {
-        let got = parse(bytes).map(|found| found.map(|(word, data, end)| (word, data.len(), end)));
-        assert_eq!(got.map_err(|_| ()), expected, "{bytes:?}");
+    fn offer(data: &[u8]) -> Offer {
+        Offer { cover: Some(Cover::Encrypted), salt: [7; SALT_BYTES], data: data.to_vec() }
+    }
+
+    /// The word, the offer and the end of what is read, or whether it is refused.
+    #[track_caller]
+    fn check(bytes: &[u8], expected: std::result::Result<Option<(Word, Offer, usize)>, ()>) {
+        assert_eq!(parse(bytes).map_err(|_| ()), expected, "{bytes:?}");
     }
 
     #[test]
     fn greetings_are_read_or_refused() {
-        for (whole, end) in [(0, 17), (17, 17), (30, 30), (1 << 20, 17 + PADDING_BYTES)] {
-            let request = greeting(Word::Request, b"proof", whole);
-            check(&request, Ok(Some((Word::Request, 5, end))));
+        let least = START_BYTES + 5;
+        for (whole, end) in [(0, least), (least, least), (60, 60), (1 << 20, least + PADDING_BYTES)] {
+            let request = greeting(Word::Request, &offer(b"proof"), whole);
+            check(&request, Ok(Some((Word::Request, offer(b"proof"), end))));
             for end in 0..request.len() {
                 check(&request[..end], Ok(None));
             }
         }
-        check(&greeting(Word::Reject, b"", 0), Ok(Some((Word::Reject, 0, 12))));
+        let reject = Offer { cover: None, ..offer(b"") };
+        check(&greeting(Word::Reject, &reject, 0), Ok(Some((Word::Reject, reject, START_BYTES))));
         check(b"GET / HTTP/1.0", Err(()));
         check(b"tuttx", Err(()));
-        check(b"tutti\x02\x07\x00\x00\x00\x00\x00", Err(()));
-        check(b"tutti\x02\x00\xff\x00\x00\x00\x00", Err(()));
-        check(b"tutti\x02\x00\x00\x00\x00\x01\x00", Err(()));
+        let changed = |at: usize, byte: u8| {
+            let mut bytes = greeting(Word::Request, &offer(b"proof"), 0);
+            bytes[at] = byte;
+            check(&bytes, Err(()));
+        };
+        changed(MARK.len(), 7);
+        changed(MARK.len() + 1, 255);
+        changed(10, 1);
+        changed(COVER_AT, 3);
+    }
+
+    #[test]
+    fn both_ends_have_the_same_keys_unless_a_greeting_was_changed() {
+        let sealing = Sealing { root: Root::new(&[1; 32], "test"), cover: None };
+        let (request, answer) = (offer(b"one"), offer(b"two"));
+        let opens = |request: &Offer, answer: &Offer| {
+            let mut outgoing = tutti_seal::Outgoing::new(
+                &sealing.keys(End::Connecting, &offer(b"one"), &offer(b"two")).expect("it is sealed"),
+            );
+            outgoing.put([&b"text"[..]].into_iter());
+            let keys = sealing.keys(End::Accepting, request, answer).expect("it is sealed");
+            let mut incoming = tutti_seal::Incoming::new(&keys);
+            incoming.append(outgoing.pending());
+            incoming.take(&mut [0; 9]).is_ok()
+        };
+        assert!(opens(&request, &answer));
+        let weaker = |offer: &Offer, cover| Offer { cover, ..offer.clone() };
+        assert!(!opens(&weaker(&request, None), &answer));
+        assert!(!opens(&request, &weaker(&answer, Some(Cover::Authenticated))));
+        assert!(!opens(&Offer { salt: [8; SALT_BYTES], ..request.clone() }, &answer));
+        assert!(!opens(&request, &Offer { salt: [8; SALT_BYTES], ..answer.clone() }));
+        assert!(!opens(&offer(b"onet"), &offer(b"wo")));
     }
 }
