@@ -7,6 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tutti_base::ErrorClass;
+use tutti_base::config::Protection;
 use tutti_core::buffer::Buffer;
 use tutti_data::{Datatype, Form, Segment};
 
@@ -18,6 +19,7 @@ use tutti_storage::servers::manifest::Wish;
 use tutti_storage::servers::mount::{Mode, Mount, Server};
 use tutti_storage::servers::process::Process;
 use tutti_storage::servers::root::Root;
+use tutti_storage::servers::sealed_socket::cover;
 use tutti_storage::servers::striped::Striped;
 use tutti_storage::{Amode, Driver, Moved, Posix, Simulated};
 
@@ -199,6 +201,7 @@ impl Servers {
         let name = format!("tutti-io-servers-{}-{}-{lends}", std::process::id(), mode.name());
         let directory = std::env::temp_dir().join(name);
         let mut mount = Mount::new(mode, 64, 3).unwrap();
+        let cover = cover(Protection::Auto);
         let mut lifelines = Vec::new();
         for number in 0..3 {
             let own = if mode == Mode::Forward { 0 } else { number };
@@ -206,14 +209,14 @@ impl Servers {
             std::fs::create_dir_all(&place).unwrap();
             let root = Root::new(&place, mode).unwrap();
             let here = std::net::Ipv4Addr::LOCALHOST.into();
-            let mut process = Process::new(root, mount.key, here, None).unwrap();
+            let mut process = Process::new(root, mount.key, cover, here, None).unwrap();
             let address = process.address().unwrap();
             mount.enter(Server { address, name: number.to_string() }).unwrap();
             let (end, lifeline) = std::io::pipe().unwrap();
             lifelines.push(lifeline);
             std::thread::spawn(move || process.serve(Some(&end.into())));
         }
-        let client = Arc::new(Client::new(Source::Text(mount.text()), lends).unwrap());
+        let client = Arc::new(Client::new(Source::Text(mount.text()), lends, cover).unwrap());
         Servers { client, directory, _lifelines: lifelines }
     }
 

@@ -12,6 +12,7 @@ use tutti_storage::servers::client::{Client, Source};
 use tutti_storage::servers::greeting::Key;
 use tutti_storage::servers::manifest::Wish;
 use tutti_storage::servers::mount;
+use tutti_storage::servers::sealed_socket::cover;
 use tutti_storage::{Amode, Driver, Posix, Stream};
 
 /// What the names of files of io-servers begin with.
@@ -38,7 +39,11 @@ fn client(process: &Process) -> Result<Arc<Client>> {
             return Err(Error::new(ErrorClass::BadFile, why));
         }
     };
-    let fresh = Arc::new(Client::new(source, process.config.files.io_near)?);
+    let fresh = Arc::new(Client::new(
+        source,
+        process.config.files.io_near,
+        cover(process.config.network.protection),
+    )?);
     *client = Some(Arc::clone(&fresh));
     Ok(fresh)
 }

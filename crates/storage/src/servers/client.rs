@@ -14,8 +14,7 @@
 //! under way in a checkpoint. A process that is made from one finds its connections closed, learns where the
 //! servers are now, connects, and opens its files again by their names when it needs them.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -24,11 +23,13 @@ use std::time::{Duration, Instant};
 
 use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Result};
+use tutti_seal::{Cover, StreamKeys};
 use tutti_sys::kept::{self, Critical};
 use tutti_sys::{event, kept_socket, local_socket, socket};
 
-use super::greeting::{End, Key, token};
+use super::greeting::{End, Greeting, Key, number, token};
 use super::mount::{self, Mount, Server};
+use super::sealed_socket::SealedSocket;
 use super::wire::{self, HEADER_BYTES, Header, Reply, Request, Token, VERSION};
 
 /// A connection has to be there, and the greeting over, after this time.
@@ -60,6 +61,8 @@ pub struct Client {
     mount: Mount,
     /// Whether open files are asked for.
     borrows: bool,
+    /// Least protection of what is sent and received.
+    cover: Option<Cover>,
     peers: Vec<Mutex<Peer>>,
 }
 
@@ -99,7 +102,7 @@ pub struct Peer {
 
 #[derive(Debug)]
 struct Link {
-    stream: TcpStream,
+    socket: SealedSocket,
     local: Vec<u8>,
 }
 
@@ -167,7 +170,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Mount::read`]; `Io` while servers have not entered themselves.
-    pub fn new(source: Source, borrows: bool) -> Result<Client> {
+    pub fn new(source: Source, borrows: bool, cover: Option<Cover>) -> Result<Client> {
         let mount = source.read()?;
         let missing = mount.servers.iter().filter(|server| server.is_none()).count();
         if missing > 0 {
@@ -180,7 +183,7 @@ impl Client {
             Mutex::new(Peer { server: server.clone(), key, link: None, restarts, epoch: 0 })
         };
         let peers = mount.servers.iter().flatten().map(peer).collect();
-        Ok(Client { source, mount, borrows, peers })
+        Ok(Client { source, mount, borrows, cover, peers })
     }
 
     /// What the mount says.
@@ -223,7 +226,7 @@ impl Client {
             peer.restarts = kept::restarts();
             peer.link = None;
         }
-        if peer.link.as_ref().is_some_and(|link| !event::is_readable(link.stream.as_fd())) {
+        if peer.link.as_ref().is_some_and(|link| !event::is_readable(link.socket.stream.as_fd())) {
             return Ok(());
         }
         let had_one = peer.link.take().is_some();
@@ -237,7 +240,7 @@ impl Client {
         {
             (peer.server, peer.key) = (server.clone(), mount.key);
         }
-        let link = greet(&peer.server, &peer.key)?;
+        let link = greet(&peer.server, &peer.key, self.cover)?;
         peer.link = Some(link);
         peer.epoch += 1;
         Ok(())
@@ -259,39 +262,60 @@ impl Client {
     }
 }
 
-/// Connects to a server, and proves that both know the key.
-fn greet(server: &Server, key: &Key) -> Result<Link> {
+/// Connects to a server, and proves that both know the key. The two agree on `cover`, or on more.
+fn greet(server: &Server, key: &Key, cover: Option<Cover>) -> Result<Link> {
     let failed = |error: io::Error| gone(server, &error);
     let stream = socket::connect_within(server.address, None, CONNECT).map_err(failed)?;
     let _ = stream.set_nodelay(true);
     stream.set_read_timeout(Some(CONNECT)).map_err(failed)?;
-    let nonce = token()?;
-    let reply =
-        ask(&stream, &Request::Hello { version: VERSION, nonce }).map_err(|why| gone(server, &why))?;
-    let Reply::Challenge { nonce: other, proof, local } = reply else {
+    let mut link = Link { socket: SealedSocket::new(stream), local: Vec::new() };
+    let (nonce, cover) = (token()?, number(cover));
+    let hello = Request::Hello { version: VERSION, nonce, cover };
+    let reply = ask(&mut link.socket, &hello, None).map_err(|why| gone(server, &why))?;
+    let Reply::Challenge { nonce: other, proof, cover: answer, local } = reply else {
         return Err(gone(server, &"it is no io-server"));
     };
-    if !key.verifies(End::Server, (&nonce, &other), &local, &proof) {
+    let said = Greeting { client: nonce, server: other, asked: cover, cover: answer, local: &local };
+    if !said.verifies(key, End::Server, &proof) {
         let why = gone(server, &"it does not know the key of the mount").to_string();
         return Err(Error::new(ErrorClass::Access, why));
     }
-    let proof = key.proof(End::Client, &nonce, &other, &local);
-    ask(&stream, &Request::Proof(proof)).map_err(|why| gone(server, &why))?;
-    stream.set_nonblocking(true).map_err(failed)?;
-    kept_socket::mark_as_renewed(stream.as_fd()).map_err(failed)?;
-    Ok(Link { stream, local })
+    if answer < cover {
+        return Err(gone(server, &"it does not protect what it sends (TUTTI_PROTECT)"));
+    }
+    let proof = Request::Proof(said.proof(key, End::Client));
+    ask(&mut link.socket, &proof, Some(&said.keys(key, End::Client))).map_err(|why| gone(server, &why))?;
+    link.socket.stream.set_read_timeout(None).map_err(failed)?;
+    link.socket.stream.set_nonblocking(true).map_err(failed)?;
+    kept_socket::mark_as_renewed(link.socket.stream.as_fd()).map_err(failed)?;
+    Ok(Link { local, ..link })
 }
 
-/// Asks one thing of a socket that waits.
-fn ask(mut stream: &TcpStream, request: &Request) -> Result<Reply> {
+/// Asks one thing of a socket that waits. With `keys`, the reply is sealed, and all that follows.
+fn ask(socket: &mut SealedSocket, request: &Request, keys: Option<&Option<StreamKeys>>) -> Result<Reply> {
     let failed = |error: io::Error| Error::new(ErrorClass::Io, error.to_string());
     let mut bytes = Vec::new();
     wire::put(&mut bytes, request, 0);
-    stream.write_all(&bytes).map_err(failed)?;
+    (&socket.stream).write_all(&bytes).map_err(failed)?;
+    if let Some(Some(keys)) = keys {
+        socket.seal(keys, &[]);
+    }
+    let mut receive = |into: &mut [u8]| {
+        let mut have = 0;
+        while have < into.len() {
+            match socket.receive(&mut [IoSliceMut::new(&mut into[have..])]) {
+                Ok(0) => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => have += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    };
     let mut header = [0; HEADER_BYTES];
-    stream.read_exact(&mut header).map_err(failed)?;
+    receive(&mut header)?;
     let mut message = vec![0; Header::decode(&header)?.message];
-    stream.read_exact(&mut message).map_err(failed)?;
+    receive(&mut message)?;
     wire::message(&message)
 }
 
@@ -317,12 +341,20 @@ impl Peer {
     /// `Io`, naming the server.
     pub fn tell(&mut self, request: &Request) -> Result<()> {
         let (mut errand, begun) = (Errand::new(0, request, Data::None), Instant::now());
-        while errand.sent < errand.head.len() {
-            let Some(link) = &self.link else { return Err(gone(&self.server, &"no connection")) };
-            match (&link.stream).write(&errand.head[errand.sent..]) {
+        loop {
+            let Some(link) = &mut self.link else { return Err(gone(&self.server, &"no connection")) };
+            let sent = match errand.head.get(errand.sent..).filter(|left| !left.is_empty()) {
+                Some(left) => link.socket.send(&[IoSlice::new(left)]),
+                None => link
+                    .socket
+                    .flush()
+                    .and_then(|done| if done { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) }),
+            };
+            match sent {
+                Ok(0) => return Ok(()),
                 Ok(bytes) => errand.sent += bytes,
                 Err(error) if is_not_yet(&error) => {
-                    event::wait_writable(&[link.stream.as_raw_fd()], SILENCE);
+                    event::wait_writable(&[link.socket.stream.as_raw_fd()], SILENCE);
                     if is_silent(link, begun.elapsed()) {
                         self.link = None;
                     }
@@ -333,7 +365,6 @@ impl Peer {
                 }
             }
         }
-        Ok(())
     }
 
     /// One request and its reply.
@@ -354,7 +385,7 @@ fn is_not_yet(error: &io::Error) -> bool {
 
 /// Whether the other system does not answer any more, of which so long something was wanted.
 fn is_silent(link: &Link, waited: Duration) -> bool {
-    socket::path(link.stream.as_fd()).is_ok_and(|path| {
+    socket::path(link.socket.stream.as_fd()).is_ok_and(|path| {
         let unheard = path.unheard.min(waited);
         path.unacknowledged > 0
             && (path.repetitions >= REPETITIONS || path.repetitions > 0 && unheard >= UNHEARD)
@@ -369,9 +400,9 @@ pub fn run(peers: &mut [&mut Peer], errands: &mut [Errand<'_>]) {
         for (peer, errand) in peers.iter_mut().zip(errands.iter_mut()) {
             errand.step(peer);
             if let (None, Some(link)) = (&errand.outcome, &peer.link) {
-                readable.push(link.stream.as_raw_fd());
-                if errand.has_more_to_send() {
-                    writable.push(link.stream.as_raw_fd());
+                readable.push(link.socket.stream.as_raw_fd());
+                if errand.has_more_to_send() || link.socket.is_pending() {
+                    writable.push(link.socket.stream.as_raw_fd());
                 }
             }
         }
@@ -407,7 +438,7 @@ impl<'a> Errand<'a> {
         if self.outcome.is_some() {
             return;
         }
-        let Some(link) = &peer.link else {
+        let Some(link) = &mut peer.link else {
             self.outcome = Some(Err(gone(&peer.server, &"no connection")));
             return;
         };
@@ -442,23 +473,24 @@ impl<'a> Errand<'a> {
                 let mut nothing = Vec::new();
                 wire::put(&mut nothing, &Request::Nothing, 0);
                 // A few bytes, of which the system takes all or none.
-                let _ = (&link.stream).write(&nothing);
+                let _ = link.socket.send(&[IoSlice::new(&nothing)]);
             }
         }
     }
 
     /// Sends what the system takes; whether it took something.
-    fn send(&mut self, link: &Link) -> Result<bool> {
-        let mut has_sent = false;
+    fn send(&mut self, link: &mut Link) -> Result<bool> {
+        let was_pending = link.socket.is_pending();
+        let is_flushed =
+            link.socket.flush().map_err(|error| Error::new(ErrorClass::Io, error.to_string()))?;
+        let mut has_sent = was_pending && is_flushed;
         while self.has_more_to_send() {
             let mut pieces = Vec::with_capacity(PIECES);
             pieces.extend((self.sent < self.head.len()).then(|| IoSlice::new(&self.head[self.sent..])));
             if let Data::Out(data) = &self.data {
                 pieces.extend(data.iter().take(PIECES).map(|piece| IoSlice::new(piece)));
             }
-            // A program that is not told otherwise dies of the signal that a plain write to a server that was
-            // killed raises.
-            match socket::send(link.stream.as_fd(), &pieces) {
+            match link.socket.send(&pieces) {
                 Ok(mut bytes) => {
                     has_sent = true;
                     let head = bytes.min(self.head.len() - self.sent);
@@ -481,7 +513,7 @@ impl<'a> Errand<'a> {
     }
 
     /// Receives what is there; whether something was.
-    fn receive(&mut self, link: &Link) -> Result<bool> {
+    fn receive(&mut self, link: &mut Link) -> Result<bool> {
         let mut has_received = false;
         while self.outcome.is_none() {
             let read = if self.payload > 0 { self.receive_data(link) } else { self.receive_message(link) };
@@ -498,7 +530,7 @@ impl<'a> Errand<'a> {
         Ok(has_received)
     }
 
-    fn receive_data(&mut self, link: &Link) -> io::Result<usize> {
+    fn receive_data(&mut self, link: &mut Link) -> io::Result<usize> {
         let Data::In(memory) = &mut self.data else { return Err(io::ErrorKind::InvalidData.into()) };
         let mut left = self.payload as usize;
         let mut pieces = Vec::with_capacity(PIECES);
@@ -513,7 +545,7 @@ impl<'a> Errand<'a> {
         if pieces.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it sends more than was asked for"));
         }
-        let bytes = (&link.stream).read_vectored(&mut pieces)?;
+        let bytes = link.socket.receive(&mut pieces)?;
         self.moved += bytes as u64;
         self.payload -= bytes as u64;
         let mut rest = bytes;
@@ -525,7 +557,7 @@ impl<'a> Errand<'a> {
         Ok(bytes)
     }
 
-    fn receive_message(&mut self, link: &Link) -> io::Result<usize> {
+    fn receive_message(&mut self, link: &mut Link) -> io::Result<usize> {
         let have = self.input.len();
         let wanted = match self.input.first_chunk::<HEADER_BYTES>() {
             None => HEADER_BYTES,
@@ -535,7 +567,7 @@ impl<'a> Errand<'a> {
             }
         };
         self.input.resize(wanted, 0);
-        let read = (&link.stream).read(&mut self.input[have..]);
+        let read = link.socket.receive(&mut [IoSliceMut::new(&mut self.input[have..])]);
         self.input.truncate(have + *read.as_ref().unwrap_or(&0));
         read
     }

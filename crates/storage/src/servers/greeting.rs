@@ -1,10 +1,12 @@
 //! Both ends prove that they know the key of the mount, without saying it: tags (SipHash-2-4 with 128 bits)
-//! of both ends' random numbers, one for each direction. Nothing is encrypted.
+//! of all that both said, one for each direction. What follows is sealed with keys that are derived from the
+//! same ([`Greeting::keys`]).
 
 use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 use tutti_base::{Error, ErrorClass, Result};
+use tutti_seal::{Cover, Root, SALT_BYTES, Salt, Salts, StreamKeys};
 
 use super::wire::Token;
 
@@ -55,30 +57,62 @@ impl Key {
     pub fn text(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
+}
 
-    /// The proof of one end. `local` is the name of the socket at which the server lends files: a stranger in
-    /// between cannot put another one in its place.
-    pub fn proof(&self, end: End, client: &Token, server: &Token, local: &[u8]) -> Token {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(b"tutti io-server 2");
-        hasher.write(&[end as u8]);
-        hasher.write(client);
-        hasher.write(server);
-        hasher.write(local);
+/// All that both ends have said in a greeting.
+#[derive(Clone, Copy, Debug)]
+pub struct Greeting<'a> {
+    /// Random number of the client.
+    pub client: Token,
+    /// Random number of the server.
+    pub server: Token,
+    /// Number of the least cover that the client accepts.
+    pub asked: u8,
+    /// Number of the cover of all that follows.
+    pub cover: u8,
+    /// Name of the socket at which the server lends files. A stranger in between cannot put another one in
+    /// its place.
+    pub local: &'a [u8],
+}
+
+impl Greeting<'_> {
+    /// The proof of one end.
+    pub fn proof(&self, key: &Key, end: End) -> Token {
+        let mut hasher = SipHasher24::new_with_key(&key.0);
+        hasher.write(b"tutti io-server 3");
+        hasher.write(&[end as u8, self.asked, self.cover]);
+        hasher.write(&self.client);
+        hasher.write(&self.server);
+        hasher.write(self.local);
         hasher.finish128().as_bytes()
     }
 
     /// Whether `proof` is that of `end`; takes the same time wherever it differs.
-    pub fn verifies(
-        &self,
-        end: End,
-        (client, server): (&Token, &Token),
-        local: &[u8],
-        proof: &Token,
-    ) -> bool {
-        let expected = self.proof(end, client, server, local);
+    pub fn verifies(&self, key: &Key, end: End, proof: &Token) -> bool {
+        let expected = self.proof(key, end);
         expected.iter().zip(proof).fold(0, |all, (one, other)| all | (one ^ other)) == 0
     }
+
+    /// Keys of all that follows, at one end; `None` if it is not sealed.
+    pub fn keys(&self, key: &Key, end: End) -> Option<StreamKeys> {
+        let salt = |token: &Token| {
+            let mut salt: Salt = [0; SALT_BYTES];
+            salt[..token.len()].copy_from_slice(token);
+            salt
+        };
+        let salts = Salts { connecting: salt(&self.client), accepting: salt(&self.server) };
+        let end = match end {
+            End::Client => tutti_seal::End::Connecting,
+            End::Server => tutti_seal::End::Accepting,
+        };
+        let cover = Cover::from_number(self.cover)?;
+        Some(Root::new(&key.0, "io-servers").connection(cover, end, &salts, self.local))
+    }
+}
+
+/// A cover on the wire.
+pub fn number(cover: Option<Cover>) -> u8 {
+    cover.map_or(0, |cover| cover as u8)
 }
 
 /// A number that cannot be guessed.
@@ -98,21 +132,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_is_of_one_end_one_key_both_numbers_and_a_name() {
+    fn a_proof_is_of_one_end_one_key_and_all_that_was_said() {
         let key = Key::parse("000102030405060708090a0b0c0d0e0f").unwrap();
-        let proof = key.proof(End::Server, &[1; 16], &[2; 16], b"here");
-        let check_name = |key: Key, end, client, server, local: &str, expected| {
-            let tokens = (&[client; 16], &[server; 16]);
-            assert_eq!(key.verifies(end, tokens, local.as_bytes(), &proof), expected);
+        let said = Greeting { client: [1; 16], server: [2; 16], asked: 0, cover: 2, local: b"here" };
+        let proof = said.proof(&key, End::Server);
+        let check = |key: &Key, end, said: Greeting<'_>, expected| {
+            assert_eq!(said.verifies(key, end, &proof), expected, "{said:?}");
         };
-        let check =
-            |key, end, client, server, expected| check_name(key, end, client, server, "here", expected);
-        check_name(key, End::Server, 1, 2, "there", false);
-        check(key, End::Server, 1, 2, true);
-        check(key, End::Client, 1, 2, false);
-        check(key, End::Server, 3, 2, false);
-        check(key, End::Server, 1, 3, false);
-        check(Key::random().unwrap(), End::Server, 1, 2, false);
+        check(&key, End::Server, said, true);
+        check(&key, End::Client, said, false);
+        check(&key, End::Server, Greeting { local: b"there", ..said }, false);
+        check(&key, End::Server, Greeting { client: [3; 16], ..said }, false);
+        check(&key, End::Server, Greeting { server: [3; 16], ..said }, false);
+        check(&key, End::Server, Greeting { asked: 1, ..said }, false);
+        check(&key, End::Server, Greeting { cover: 0, ..said }, false);
+        check(&Key::random().unwrap(), End::Server, said, false);
     }
 
     #[test]

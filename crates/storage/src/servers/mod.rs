@@ -45,6 +45,7 @@ pub mod manifest;
 pub mod mount;
 pub mod process;
 pub mod root;
+pub mod sealed_socket;
 pub mod session;
 pub mod striped;
 pub mod stripes;

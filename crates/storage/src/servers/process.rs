@@ -6,22 +6,24 @@
 //! listener rests for [`REST`]. Files are lent at a local socket of this server's user.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
-use tutti_base::{PortRange, Result};
+use tutti_base::{Error, ErrorClass, PortRange, Result};
+use tutti_seal::Cover;
 use tutti_sys::event::{self, Event, Interest, Poller};
 use tutti_sys::local_socket::{Carries, Connection, Listener};
 use tutti_sys::socket;
 
 use super::greeting::Key;
 use super::root::{Lent, Root};
+use super::sealed_socket::SealedSocket;
 use super::session::{CHUNK_BYTES, Session};
-use super::wire::Token;
+use super::wire::{self, Reply, Token};
 
 /// Clients at a time; others are turned away.
 const MOST_CLIENTS: usize = 4096;
@@ -44,13 +46,15 @@ const LIFELINE: u64 = 3;
 const FIRST_CLIENT: u64 = 16;
 
 struct Client {
-    stream: TcpStream,
+    socket: SealedSocket,
     session: Session,
     /// What came in and could not be taken yet.
     pending: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
     interest: Interest,
+    /// Something came that the client did not send. It has been told; what comes still is not looked at.
+    is_refused: bool,
 }
 
 type Results = Arc<Mutex<Vec<(u64, Result<u64>)>>>;
@@ -59,6 +63,7 @@ type Results = Arc<Mutex<Vec<(u64, Result<u64>)>>>;
 pub struct Process {
     root: Root,
     key: Key,
+    cover: Option<Cover>,
     listener: TcpListener,
     local: Listener,
     local_name: Vec<u8>,
@@ -77,11 +82,18 @@ pub struct Process {
 }
 
 impl Process {
-    /// Listens at `interface`.
+    /// Listens at `interface`. What clients and this server send to each other is protected at least by
+    /// `cover`.
     ///
     /// # Errors
     /// What the system reports.
-    pub fn new(root: Root, key: Key, interface: IpAddr, ports: Option<PortRange>) -> io::Result<Process> {
+    pub fn new(
+        root: Root,
+        key: Key,
+        cover: Option<Cover>,
+        interface: IpAddr,
+        ports: Option<PortRange>,
+    ) -> io::Result<Process> {
         let listener = socket::listen(interface, ports, None)?;
         listener.set_nonblocking(true)?;
         let number = tutti_sys::process::random()?;
@@ -97,6 +109,7 @@ impl Process {
         Ok(Process {
             root,
             key,
+            cover,
             listener,
             local,
             local_name,
@@ -223,9 +236,11 @@ impl Process {
         if self.poller.add(stream.as_fd(), number, Interest::Read).is_err() {
             return;
         }
-        let session = Session::new(number, self.key, self.local_name.clone());
+        let session = Session::new(number, self.key, self.local_name.clone()).with_cover(self.cover);
         let (pending, out) = (Vec::new(), Vec::new());
-        let client = Client { stream, session, pending, out, sent: 0, interest: Interest::Read };
+        let socket = SealedSocket::new(stream);
+        let client =
+            Client { socket, session, pending, out, sent: 0, interest: Interest::Read, is_refused: false };
         self.clients.insert(number, client);
         self.unproved.push_back((number, Instant::now() + PROOF));
     }
@@ -279,7 +294,7 @@ impl Process {
         let interest = client.wants();
         let kept = moved.is_ok()
             && (interest == client.interest
-                || self.poller.change(client.stream.as_fd(), number, interest).is_ok());
+                || self.poller.change(client.socket.stream.as_fd(), number, interest).is_ok());
         client.interest = interest;
         if !kept {
             client.session.leave(&mut self.root);
@@ -291,17 +306,21 @@ impl Process {
 impl Client {
     /// What to wait for.
     fn wants(&self) -> Interest {
-        if self.sent < self.out.len() || self.session.is_reading() {
+        if self.is_unsent() || self.session.is_reading() {
             return Interest::Write;
         }
         if self.session.listens() { Interest::Read } else { Interest::Nothing }
+    }
+
+    fn is_unsent(&self) -> bool {
+        self.sent < self.out.len() || self.socket.is_pending()
     }
 
     /// One chunk, in or out. An error, of any kind, ends the client.
     fn turn(&mut self, root: &mut Root, chunk: &mut [u8]) -> std::result::Result<(), ()> {
         if self.flush()? && self.session.produce(root, &mut self.out) {
             self.flush()?;
-        } else if self.sent == self.out.len() && self.session.listens() {
+        } else if !self.is_unsent() && self.session.listens() {
             self.take(root, chunk)?;
             self.flush()?;
         }
@@ -311,35 +330,60 @@ impl Client {
     /// Sends; whether all is sent.
     fn flush(&mut self) -> std::result::Result<bool, ()> {
         while self.sent < self.out.len() {
-            match self.stream.write(&self.out[self.sent..]) {
+            match self.socket.send(&[IoSlice::new(&self.out[self.sent..])]) {
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(()),
             }
         }
         self.out.clear();
         self.sent = 0;
-        Ok(true)
+        self.socket.flush().map_err(drop)
+    }
+
+    /// Tells the client why it is served no more. The connection stays until the client closes it: closed
+    /// now, with unread bytes, it would take the reply with it.
+    fn refuse(&mut self, why: &io::Error) -> std::result::Result<(), ()> {
+        let error = Error::new(ErrorClass::Io, why.to_string());
+        wire::put(&mut self.out, &Reply::failed(&error, 0), 0);
+        self.flush()?;
+        self.is_refused = true;
+        self.socket.stream.shutdown(Shutdown::Write).map_err(drop)
     }
 
     /// Takes what came in.
     fn take(&mut self, root: &mut Root, chunk: &mut [u8]) -> std::result::Result<(), ()> {
+        if self.is_refused {
+            let read = (&self.socket.stream).read(chunk);
+            return if read.is_ok_and(|bytes| bytes > 0) { Ok(()) } else { Err(()) };
+        }
         if !self.pending.is_empty() {
             let taken = self.session.feed(root, &self.pending, &mut self.out).map_err(drop)?;
             self.pending.drain(..taken);
             return Ok(());
         }
-        let bytes = match self.stream.read(chunk) {
-            Ok(0) => return Err(()),
-            Ok(bytes) => bytes,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                return Ok(());
+        let mut bytes = 0;
+        // A sealed socket gives less at a time than there is room for.
+        while bytes < chunk.len() && (bytes == 0 || self.socket.is_sealed()) {
+            match self.socket.receive(&mut [IoSliceMut::new(&mut chunk[bytes..])]) {
+                Ok(0) if bytes == 0 => return Err(()),
+                Ok(0) => break,
+                Ok(count) => bytes += count,
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+                {
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return self.refuse(&error),
+                Err(_) => return Err(()),
             }
-            Err(_) => return Err(()),
-        };
+        }
         let taken = self.session.feed(root, &chunk[..bytes], &mut self.out).map_err(drop)?;
-        self.pending.extend_from_slice(&chunk[taken..bytes]);
+        match self.session.keys().filter(|_| !self.socket.is_sealed()) {
+            // The client has just proved itself: what follows is sealed in both directions.
+            Some(keys) => self.socket.seal(&keys, &chunk[taken..bytes]),
+            None => self.pending.extend_from_slice(&chunk[taken..bytes]),
+        }
         Ok(())
     }
 }

@@ -11,8 +11,9 @@ use std::sync::{Arc, PoisonError};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::Tiles;
+use tutti_seal::{Cover, StreamKeys};
 
-use super::greeting::{End, Key, token};
+use super::greeting::{End, Greeting, Key, number, token};
 use super::stripes::Stripes;
 use super::walk::{File, Walk, wrong};
 use super::wire::{
@@ -100,13 +101,24 @@ enum Work {
     Waiting,
 }
 
+/// Numbers of a greeting: see [`Greeting`].
+#[derive(Clone, Copy)]
+struct Said {
+    client: Token,
+    server: Token,
+    asked: u8,
+    cover: u8,
+}
+
 /// See the module.
 pub struct Session {
     client: u64,
     key: Key,
     local: Vec<u8>,
-    /// The client's number and ours, once both are known.
-    nonces: Option<(Token, Token)>,
+    /// The least cover that this server accepts.
+    cover: Option<Cover>,
+    /// Numbers of the greeting, once the client has sent its own.
+    said: Option<Said>,
     proved: bool,
     files: BTreeMap<u32, File>,
     next: u32,
@@ -141,7 +153,8 @@ impl Session {
             client,
             key,
             local,
-            nonces: None,
+            cover: None,
+            said: None,
             proved: false,
             files: BTreeMap::new(),
             next: 1,
@@ -149,6 +162,23 @@ impl Session {
             later: None,
             input: Vec::new(),
         }
+    }
+
+    /// Protects what follows the greeting at least by this.
+    pub fn with_cover(self, cover: Option<Cover>) -> Session {
+        Session { cover, ..self }
+    }
+
+    fn greeting(&self) -> Option<Greeting<'_>> {
+        let Said { client, server, asked, cover } = self.said?;
+        Some(Greeting { client, server, asked, cover, local: &self.local })
+    }
+
+    /// Keys of all that follows the client's proof, in both directions; `None` before it, or if nothing is
+    /// sealed.
+    pub fn keys(&self) -> Option<StreamKeys> {
+        let greeting = self.greeting().filter(|_| self.proved)?;
+        greeting.keys(&self.key, End::Server)
     }
 
     /// Whether it takes what comes in: not while it is busy with a request.
@@ -161,7 +191,9 @@ impl Session {
         matches!(self.work, Work::Reading { .. })
     }
 
-    /// Takes what came in, as much as it can; how much. What it has to say is appended to `out`.
+    /// Takes what came in, as much as it can, and not beyond the client's proof if what
+    /// follows is sealed: how much. What it has to say is
+    /// appended to `out`.
     ///
     /// # Errors
     /// What no client of ours says: the connection is to be closed.
@@ -176,7 +208,12 @@ impl Session {
             }
             at += self.collect(&bytes[at..])?;
             if let Some((header, request)) = self.complete()? {
+                let was_proved = self.proved;
                 self.serve(store, header, request, out)?;
+                if !was_proved && self.keys().is_some() {
+                    // What follows is sealed.
+                    break;
+                }
             }
         }
         Ok(at)
@@ -234,7 +271,7 @@ impl Session {
     ) -> Result<()> {
         let reply = match request {
             Request::Nothing => return Ok(()),
-            Request::Hello { version, nonce } => self.greet(version, nonce)?,
+            Request::Hello { version, nonce, cover } => self.greet(version, nonce, cover)?,
             Request::Proof(proof) => self.check(&proof)?,
             _ if !self.proved => return Err(wrong(ErrorClass::Access, "a request before the proof")),
             Request::Write(file, place) => {
@@ -253,21 +290,23 @@ impl Session {
         Ok(())
     }
 
-    fn greet(&mut self, version: u32, client: Token) -> Result<Reply> {
-        if version != VERSION || self.nonces.is_some() {
+    fn greet(&mut self, version: u32, client: Token, asked: u8) -> Result<Reply> {
+        if version != VERSION || self.said.is_some() {
             return Err(wrong(ErrorClass::Io, "another version of the protocol"));
         }
         let nonce = token()?;
-        self.nonces = Some((client, nonce));
-        let proof = self.key.proof(End::Server, &client, &nonce, &self.local);
-        Ok(Reply::Challenge { nonce, proof, local: self.local.clone() })
+        let cover = number(self.cover.max(Cover::from_number(asked)));
+        let said = Said { client, server: nonce, asked, cover };
+        let local = self.local.clone();
+        let proof =
+            Greeting { client, server: nonce, asked, cover, local: &local }.proof(&self.key, End::Server);
+        self.said = Some(said);
+        Ok(Reply::Challenge { nonce, proof, cover, local })
     }
 
     fn check(&mut self, proof: &Token) -> Result<Reply> {
-        let is_right = |(client, server): &(Token, Token)| {
-            !self.proved && self.key.verifies(End::Client, (client, server), &self.local, proof)
-        };
-        if !self.nonces.as_ref().is_some_and(is_right) {
+        let is_right = |said: Greeting<'_>| !self.proved && said.verifies(&self.key, End::Client, proof);
+        if !self.greeting().is_some_and(is_right) {
             return Err(wrong(ErrorClass::Access, "a proof of another key"));
         }
         self.proved = true;

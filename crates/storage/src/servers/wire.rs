@@ -14,7 +14,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::Segment;
 
 /// Of the protocol; both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 12;
 /// Longest message: a list of pieces, or the shape of a view.
@@ -84,6 +84,8 @@ pub enum Request {
         version: u32,
         /// So that the server's proof is fresh.
         nonce: Token,
+        /// Number of the least [`Cover`](tutti_seal::Cover) that the client accepts; 0: none.
+        cover: u8,
     },
     /// The client knows the key.
     Proof(Token),
@@ -158,6 +160,8 @@ pub enum Reply {
         nonce: Token,
         /// The server knows the key.
         proof: Token,
+        /// Number of the cover of all that follows the client's proof.
+        cover: u8,
         /// Under this name it lends files to clients on its host.
         local: Vec<u8>,
     },
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn messages_survive() {
-        check(&Request::Hello { version: VERSION, nonce: [7; 16] }, 0);
+        check(&Request::Hello { version: VERSION, nonce: [7; 16], cover: 2 }, 0);
         check(&Request::Read(3, Place::Run { offset: 1 << 40, bytes: 5 }), 0);
         check(&Request::Write(3, Place::List(vec![(1, 2), (3, 4)])), 1 << 40);
         let name = "a\nb".to_string();

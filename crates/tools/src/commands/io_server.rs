@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tutti_base::PortRange;
+use tutti_base::config::{Config, Protection};
 use tutti_storage::servers::client::{Client, Source};
 use tutti_storage::servers::errands;
 use tutti_storage::servers::greeting::Key;
 use tutti_storage::servers::mount::{Mode, Mount, Server};
 use tutti_storage::servers::process::Process;
 use tutti_storage::servers::root::Root;
+use tutti_storage::servers::sealed_socket::cover;
 
 /// What the server is to do.
 #[derive(clap::Args)]
@@ -90,7 +92,9 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let ports = ports.map_err(|_| "--ports takes a range such as 40000-40100")?;
     let key = if options.job { job_key()? } else { Key::random().map_err(|error| error.to_string())? };
     let failed = |error: io::Error| format!("cannot serve: {error}");
-    let mut process = Process::new(root, key, interface, ports).map_err(failed)?;
+    // The clients of a job's servers are its ranks, all with the setting of the job.
+    let protection = if options.job { Protection::Greeting } else { protection()? };
+    let mut process = Process::new(root, key, cover(protection), interface, ports).map_err(failed)?;
     let address = process.address().map_err(failed)?;
     let path = std::path::absolute(&options.root).map_err(failed)?;
     let name = format!("{}:{}", tutti_sys::process::host_name(), path.display());
@@ -114,6 +118,11 @@ pub fn serve(options: &Options) -> Result<(), String> {
     process.serve(None).map_err(failed)
 }
 
+/// The setting of this process.
+fn protection() -> Result<Protection, String> {
+    Ok(Config::from_env().map_err(|error| error.to_string())?.network.protection)
+}
+
 /// A reader that has gone is no error.
 fn show(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
@@ -133,7 +142,7 @@ fn job_key() -> Result<Key, String> {
 fn client(of: &Of) -> Result<Arc<Client>, String> {
     let named = of.mount.clone().or_else(|| std::env::var_os("TUTTI_IO_MOUNT").map(PathBuf::from));
     let mount = named.ok_or("--mount FILE, or TUTTI_IO_MOUNT, says where the servers are")?;
-    let client = Client::new(Source::File(mount), true);
+    let client = Client::new(Source::File(mount), true, cover(protection()?));
     client.map(Arc::new).map_err(|error| error.to_string())
 }
 

@@ -60,7 +60,7 @@ fn nobody_without_the_key_is_served() {
     let key = Key::random().unwrap();
     let check = |request: &Request| {
         let (mut bytes, mut out) = (Vec::new(), Vec::new());
-        wire::put(&mut bytes, &Request::Hello { version: VERSION, nonce: [1; 16] }, 0);
+        wire::put(&mut bytes, &Request::Hello { version: VERSION, nonce: [1; 16], cover: 0 }, 0);
         wire::put(&mut bytes, request, 0);
         let mut session = Session::new(1, key, Vec::new());
         assert!(session.feed(&mut Memory::default(), &bytes, &mut out).is_err());
@@ -85,7 +85,9 @@ fn nothing_long_is_kept_before_the_proof() {
 
 #[test]
 fn the_greeting_fits_before_the_proof() {
-    for request in [Request::Hello { version: u32::MAX, nonce: [255; 16] }, Request::Proof([255; 16])] {
+    for request in
+        [Request::Hello { version: u32::MAX, nonce: [255; 16], cover: 255 }, Request::Proof([255; 16])]
+    {
         let mut bytes = Vec::new();
         wire::put(&mut bytes, &request, 0);
         let message = &bytes[HEADER_BYTES..];

@@ -15,6 +15,7 @@ use tutti_storage::servers::client::{Client, Source};
 use tutti_storage::servers::errands::{self, Described, PREFIX, Way};
 use tutti_storage::servers::greeting::Key;
 use tutti_storage::servers::mount::{self, Mode};
+use tutti_storage::servers::sealed_socket::cover;
 use tutti_storage::together::{Wish, aggregators};
 use tutti_sys::file::FileSystem;
 
@@ -51,7 +52,8 @@ fn client(job: Option<&OwnJob>, config: &Config) -> Result<Arc<Client>, String> 
                 .to_string());
         }
     };
-    Client::new(source, config.files.io_near).map(Arc::new).map_err(|error| error.to_string())
+    let cover = cover(config.network.protection);
+    Client::new(source, config.files.io_near, cover).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// What a file of the system lies on, and whether accesses go over a network.
