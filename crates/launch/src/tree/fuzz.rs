@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use super::daemon::{Daemon, Event};
-use super::frame::{Reader, Seal};
+use tutti_seal::{Cover, End, Incoming, Root, SALT_BYTES, Salts};
+
+use super::frame::Reader;
 use super::handshake::{Admitting, HELLO_BYTES, Joining};
 use super::message::{Down, Up};
 
@@ -25,10 +27,12 @@ pub fn strangers(input: &[u8]) {
 
 /// Bytes on a connection of two who trust each other: none of them becomes a frame without the key.
 pub fn frames(input: &[u8]) {
-    let (mut reader, mut seal) = (Reader::default(), Seal::new([3; 32]));
+    let salts = Salts { connecting: [1; SALT_BYTES], accepting: [2; SALT_BYTES] };
+    let keys = Root::new(&[3; 32], "fuzz").connection(Cover::Encrypted, End::Accepting, &salts, b"");
+    let mut reader = Reader::new(Incoming::new(&keys));
     for piece in input.chunks(7) {
         reader.feed(piece);
-        match reader.next(&mut seal) {
+        match reader.next_frame() {
             Ok(None) => {}
             Ok(Some(_)) => panic!("a frame without the key"),
             Err(_) => return,

@@ -9,14 +9,14 @@
 //! A proof is a keyed hash (BLAKE3) whose key is derived from the secret for this purpose and direction, so no proof can be sent back
 //! as the other's. Nobody learns anything from a proof without the secret; who cannot give one is dropped.
 
-use super::frame::Seal;
+use tutti_seal::{Cover, End, Incoming, Outgoing, Root, Salts};
 
 /// The secret of a job: random bytes, passed to daemons over the standard input of the agents.
 pub type Secret = [u8; 32];
 /// A random number used once.
 pub type Nonce = [u8; 32];
 
-const MAGIC: [u8; 8] = *b"tutti-d1";
+const MAGIC: [u8; 8] = *b"tutti-d2";
 /// Bytes of the child's first message.
 pub const HELLO_BYTES: usize = 8 + 4 + 32;
 /// Bytes of the parent's answer.
@@ -32,9 +32,9 @@ pub struct Foreign;
 #[derive(Debug)]
 pub struct Agreed {
     /// Seals what this end sends.
-    pub outgoing: Seal,
-    /// Checks what it receives.
-    pub incoming: Seal,
+    pub outgoing: Outgoing,
+    /// Opens what it receives.
+    pub incoming: Incoming,
 }
 
 /// A key for one purpose.
@@ -46,10 +46,11 @@ fn transcript(number: u32, child: &Nonce, parent: &Nonce) -> Vec<u8> {
     [&number.to_le_bytes()[..], child, parent].concat()
 }
 
-fn agree(secret: &Secret, transcript: &[u8], is_parent: bool) -> Agreed {
-    let key = |purpose| *blake3::keyed_hash(&derive(secret, purpose), transcript).as_bytes();
-    let (up, down) = (Seal::new(key("frames up")), Seal::new(key("frames down")));
-    if is_parent { Agreed { outgoing: down, incoming: up } } else { Agreed { outgoing: up, incoming: down } }
+fn agree(secret: &Secret, number: u32, child: &Nonce, parent: &Nonce, end: End) -> Agreed {
+    let salts = Salts { connecting: *child, accepting: *parent };
+    let root = Root::new(secret, "daemons");
+    let keys = root.connection(Cover::Encrypted, end, &salts, &number.to_le_bytes());
+    Agreed { outgoing: Outgoing::new(&keys), incoming: Incoming::new(&keys) }
 }
 
 /// The child's side.
@@ -84,7 +85,7 @@ impl Joining {
             return Err(Foreign);
         }
         let own = blake3::keyed_hash(&derive(&self.secret, "proof of the child"), &text);
-        Ok((*own.as_bytes(), agree(&self.secret, &text, false)))
+        Ok((*own.as_bytes(), agree(&self.secret, self.number, &self.nonce, nonce, End::Connecting)))
     }
 }
 
@@ -94,7 +95,8 @@ pub struct Admitting {
     secret: Secret,
     /// The number that the child claims.
     pub number: u32,
-    transcript: Vec<u8>,
+    child: Nonce,
+    nonce: Nonce,
 }
 
 impl Admitting {
@@ -119,7 +121,7 @@ impl Admitting {
         let mut challenge = [0; CHALLENGE_BYTES];
         challenge[..32].copy_from_slice(nonce);
         challenge[32..].copy_from_slice(proof.as_bytes());
-        Ok((Admitting { secret, number, transcript }, challenge))
+        Ok((Admitting { secret, number, child, nonce: *nonce }, challenge))
     }
 
     /// Takes the child's proof.
@@ -127,11 +129,12 @@ impl Admitting {
     /// # Errors
     /// If the child does not know the secret.
     pub fn admit(&self, proof: &[u8; PROOF_BYTES]) -> Result<Agreed, Foreign> {
-        let expected = blake3::keyed_hash(&derive(&self.secret, "proof of the child"), &self.transcript);
+        let text = transcript(self.number, &self.child, &self.nonce);
+        let expected = blake3::keyed_hash(&derive(&self.secret, "proof of the child"), &text);
         if expected != blake3::Hash::from_bytes(*proof) {
             return Err(Foreign);
         }
-        Ok(agree(&self.secret, &self.transcript, true))
+        Ok(agree(&self.secret, self.number, &self.child, &self.nonce, End::Accepting))
     }
 }
 
@@ -155,9 +158,11 @@ mod tests {
             for (from, to) in
                 [(&mut child.outgoing, &mut parent.incoming), (&mut parent.outgoing, &mut child.incoming)]
             {
-                assert_eq!(from.tag(b"word"), to.tag(b"word"));
+                from.put([&b"word"[..]].into_iter());
+                to.append(from.pending());
+                assert_eq!(to.take_record(), Ok(&b"word"[..]));
             }
-            assert_ne!(child.outgoing.tag(b"word"), parent.outgoing.tag(b"word"));
+            assert_ne!(child.outgoing.pending(), parent.outgoing.pending());
             Ok(())
         })();
         assert_eq!(got, expected, "{damage:?}");

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use tutti_seal::Outgoing;
+
 use super::frame::{self, Malformed, Reader};
 use super::handshake::Agreed;
 
@@ -24,7 +26,7 @@ pub struct Pace {
 /// Sends `Out`, receives `In`.
 #[derive(Debug)]
 pub struct Link<Out, In> {
-    agreed: Agreed,
+    outgoing_seal: Outgoing,
     reader: Reader,
     pace: Pace,
     heard: Duration,
@@ -39,8 +41,8 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
     /// A link that begins now.
     pub fn new(agreed: Agreed, pace: Pace, now: Duration) -> Link<Out, In> {
         Link {
-            agreed,
-            reader: Reader::default(),
+            outgoing_seal: agreed.outgoing,
+            reader: Reader::new(agreed.incoming),
             pace,
             heard: now,
             said: now,
@@ -64,7 +66,7 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         let payload =
             postcard::to_stdvec(&message).expect("messages hold plain data, which can be written to memory");
         self.scratch.clear();
-        frame::put(&mut self.agreed.outgoing, &payload, &mut self.scratch);
+        frame::put(&mut self.outgoing_seal, &payload, &mut self.scratch);
         self.outgoing.extend(&self.scratch);
         self.said = now;
     }
@@ -75,7 +77,7 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
     /// If they are not what the other end sends.
     pub fn receive(&mut self, bytes: &[u8], now: Duration, messages: &mut Vec<In>) -> Result<(), Malformed> {
         self.reader.feed(bytes);
-        while let Some(payload) = self.reader.next(&mut self.agreed.incoming)? {
+        while let Some(payload) = self.reader.next_frame()? {
             let message: Option<In> = postcard::from_bytes(payload).map_err(|_| Malformed)?;
             messages.extend(message);
             self.heard = now;
