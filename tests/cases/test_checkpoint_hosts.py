@@ -83,7 +83,7 @@ def netd(beds):
 
 
 def begin_beside_netd(cluster, program, rounds, env, ranks=4):
-    """A job with default settings that the kernel does collectives of."""
+    """A job with default settings is kept though the kernel performs its collectives."""
     words = [cluster.mpirun, *cluster.place(ranks), "-n", ranks, program, rounds, "kernel"]
     job = cluster.launch(words, env={"TUTTI_EXPLAIN": "1", **env})
     assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()

@@ -1,5 +1,5 @@
-"""Somebody on the way between two hosts: every TCP connection to some ports of a host passes through a program that
-records, and changes what it is told to. Packets go there by a rule of nftables, so the hosts notice nothing."""
+"""A proxy between two hosts: every TCP connection to some ports of a host passes through a program. It
+records the bytes, and changes some as it is configured. Packets go there by a rule of nftables, so the hosts notice nothing."""
 
 import contextlib
 import select
@@ -19,8 +19,8 @@ table ip on_the_way {{
 }}
 """
 
-# Arguments: the file of the record, the bytes that the changed connection begins with (hexadecimal), what is done
-# there, behind how many bytes of a direction, and the text to look for (in the clear), if it is one.
+# Arguments: the file of the record, the bytes that the changed connection begins with (hexadecimal), what is
+# done there, behind how many bytes of a direction, and the text to look for (in the clear), if it is one.
 PROGRAM = f"""
 import select, socket, struct, sys, threading
 record, mark, deed, behind, needle = open(sys.argv[1], "ab", 0), bytes.fromhex(sys.argv[2]), *sys.argv[3:6]

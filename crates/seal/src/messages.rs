@@ -23,7 +23,7 @@ pub const MESSAGE_OVERHEAD: usize = NONCE_BYTES + TAG_BYTES;
 pub struct Messages(Key);
 
 impl Messages {
-    /// Those of everybody who has this root.
+    /// Keys of all holders of this root.
     pub fn new(root: &Root) -> Messages {
         Messages(root.key(&[b"messages"]))
     }

@@ -285,8 +285,8 @@ impl Mapping {
         Ok(Mapping { base, bytes })
     }
 
-    /// Maps the beginning of `fd` at the address of this mapping, with the bytes that are here now. Nobody may
-    /// write to either meanwhile.
+    /// Maps the beginning of `fd` at the address of this mapping, with the bytes that are here now. Nobody
+    /// may write to either meanwhile.
     ///
     /// # Errors
     /// What mmap reports; then this mapping is as it was.

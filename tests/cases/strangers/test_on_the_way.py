@@ -1,4 +1,4 @@
-"""Somebody on the way between two hosts who reads and changes what they send to each other (TUTTI_PROTECT)."""
+"""A proxy between two hosts reads and changes their messages; TUTTI_PROTECT protects from it."""
 
 import re
 import shutil
@@ -10,7 +10,8 @@ from harness import ROOT
 from hosts import Cluster
 from on_the_way import PORTS, OnTheWay
 
-# What connections begin with: those of ranks, of daemons, and of the clients of io-servers (header and message of a Hello).
+# What connections begin with: those of ranks, of daemons, and of the clients of io-servers (header and
+# message of a Hello).
 RANKS, DAEMONS, CLIENTS = b"tutti\x03", b"tutti-d", struct.pack("<IQ", 19, 0) + b"\0\3"
 # Beyond the greetings and the first exchanges.
 BEHIND = 20_000
@@ -42,7 +43,7 @@ def run(two, letters, protection, *more, options=(), env=None):
 
 
 def wrong(job):
-    """How many letters were not what was sent, as rank 1 says at the end of a job that has ended well."""
+    """Returns the number of letters that differ from what was sent, as rank 1 reports at the end of a job."""
     assert job.status == 0 and not job.timed_out, job
     return int(re.search(r"rank 1: (\d+) of", job.out).group(1))
 
@@ -77,7 +78,7 @@ def test_long_letters_are_protected_too(two, letters, way, protection):
 
 
 def test_behind_a_greeting_alone_nothing_is_noticed(two, letters, way):
-    """As the documents say. The test keeps them true, and shows that what changes streams here can do it."""
+    """With `greeting` a change is not noticed, as the documents say. This shows that the proxy of these tests works."""
     with way.changing(RANKS, "flip", BEHIND, TEXT.decode()):
         job = run(two, letters, "greeting")
         assert way.has_changed()
@@ -85,7 +86,7 @@ def test_behind_a_greeting_alone_nothing_is_noticed(two, letters, way):
 
 
 def test_a_weaker_greeting_is_refused(two, letters, way):
-    """Somebody sets the cover in the greeting to none: the connection does not come about, and letters go by datagrams."""
+    """A proxy removes the protection from the greeting: the connection fails, and letters go by datagrams."""
     with way.changing(RANKS, "flip", 12):
         job = run(two, letters, "encrypt")
         assert way.has_changed()
@@ -101,7 +102,7 @@ def test_who_reads_streams_reads_what_is_not_encrypted(two, letters, way, protec
 
 @pytest.mark.parametrize("deed", ["flip", "insert", "repeat", "drop", "cut"])
 def test_daemons_are_protected_always(two, letters, way, deed):
-    """What mpirun's daemons say to each other: a changed byte ends the job. What the ranks print goes there."""
+    """A changed byte between mpirun's daemons, which carry the output of the ranks, ends the job."""
     with way.changing(DAEMONS, deed, 2000):
         job = run(two, letters, "greeting")
         assert way.has_changed()

@@ -53,8 +53,8 @@ impl Connections {
     }
 }
 
-/// Protection of what hosts of a job send to each other, beyond the greeting in which both ends prove that they
-/// know the job's secret.
+/// Protection of what hosts of a job send to each other, beyond the greeting in which both ends prove that
+/// they know the job's secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
     /// Streams are encrypted. What cannot be, goes as it is: networks of libfabric, packets of eBPF programs.

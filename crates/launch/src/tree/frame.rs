@@ -1,6 +1,6 @@
 //! Frames: `length (4 bytes) | payload`, in a sealed stream (`tutti_seal`). So a frame that was changed, left
-//! out, repeated or put in by somebody else is noticed, and nobody on the way can read it: what programs print
-//! and read goes here.
+//! out, repeated or put in by somebody else is noticed, and nobody on the way can read it: what programs
+//! print and read goes here.
 
 use tutti_seal::{Incoming, Outgoing};
 

@@ -70,7 +70,7 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Engaged<'a> {
     peer: MutexGuard<'a, Peer>,
-    /// One for all servers that are engaged together.
+    /// Shared by all servers that are engaged together.
     _critical: Option<Critical>,
 }
 
@@ -206,7 +206,7 @@ impl Client {
         self.engage(0..self.peers.len())
     }
 
-    /// Some servers, in ascending order, for this caller alone.
+    /// Locks some servers, in ascending order, for this caller alone.
     pub fn engage(&self, servers: impl IntoIterator<Item = usize>) -> Vec<Engaged<'_>> {
         let mut critical = Some(Critical::enter());
         let servers = servers.into_iter().map(|server| Engaged {

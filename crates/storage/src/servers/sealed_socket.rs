@@ -18,10 +18,10 @@ pub fn cover(protection: Protection) -> Option<Cover> {
     }
 }
 
-/// See the module.
+/// A stream socket whose bytes are sealed once the greeting is over.
 #[derive(Debug)]
 pub struct SealedSocket {
-    /// The socket.
+    /// The socket below the seal.
     pub stream: TcpStream,
     sealed: Option<Box<Sealed>>,
 }

@@ -20,8 +20,9 @@
 //! | 48 | | the sender's address; in a first fragment 24 bytes of header; payload |
 //! | end | 16 | tag of all before |
 //!
-//! In version 2, all from 16 on is encrypted, and at the end are a nonce and a tag ([`tutti_seal::Messages`]).
-//! Every process takes both versions: nobody can make either without the secret of the job.
+//! In version 2, all from 16 on is encrypted, and at the end are a nonce and a tag
+//! ([`tutti_seal::Messages`]). Every process takes both versions: nobody can make either without the secret
+//! of the job.
 //!
 //! Nothing is allocated for a datagram before its tag was found right.
 
@@ -228,8 +229,8 @@ fn fragment(kind: u8, flags: u8, record_bytes: u32, body: &[u8]) -> Result<Fragm
     Ok(Fragment { kind, first: Some((header, record_bytes)), last, payload })
 }
 
-/// Where address, header and payload of a datagram go: behind the fixed part and the room for the address, which is
-/// filled (or not) when the datagram is sent.
+/// Where address, header and payload of a datagram go: behind the fixed part and the room for the address,
+/// which is filled (or not) when the datagram is sent.
 pub(super) struct Outline {
     /// Of what the payload is a fragment.
     pub kind: Kind,
@@ -245,7 +246,8 @@ impl Outline {
         FIXED_BYTES + if self.first.is_some() { HEADER_BYTES } else { 0 }
     }
 
-    /// Writes what does not change from one sending to the next. The payload is already at [`Outline::front_bytes`].
+    /// Writes what does not change from one sending to the next. The payload is already at
+    /// [`Outline::front_bytes`].
     pub(super) fn write(&self, from: u32, to: u32, job: u32, sequence: u64, buffer: &mut [u8]) {
         write_fixed(buffer, self.kind as u8, from, to, job, sequence);
         buffer[42] = if self.first.is_some() { FIRST } else { 0 } | if self.last { LAST } else { 0 };
@@ -274,8 +276,8 @@ pub(super) fn write_bare(from: u32, to: u32, job: u32, sequence: u64, buffer: &m
     write_fixed(buffer, 0, from, to, job, sequence);
 }
 
-/// Puts what is known only when a datagram is sent into it, the sender's address included, and protects it: the
-/// whole datagram, in `out`.
+/// Puts what is known only when a datagram is sent into it, the sender's address included, and protects it:
+/// the whole datagram, in `out`.
 pub(super) fn seal(content: &[u8], now: &Acknowledgement, address: &[u8], guard: &Guard, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&content[..FIXED_BYTES]);

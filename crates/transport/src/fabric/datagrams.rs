@@ -13,7 +13,7 @@ pub const DATAGRAM_BYTES: usize = 1452;
 /// Most datagrams that one poll takes.
 const PER_POLL: usize = 32;
 
-/// The socket.
+/// The socket of all datagrams.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: UdpSocket,

@@ -59,7 +59,7 @@ pub struct Driver<C> {
     /// Where this process is reached, and its peers.
     own: Whereabouts,
     peers: HashMap<u32, Whereabouts>,
-    /// How often this process had been made from a checkpoint when that was so.
+    /// Restarts of this process from a checkpoint at that time.
     restarts: u32,
     /// Why connections to them that were to carry datagrams came to nothing.
     refusals: HashMap<u32, String>,

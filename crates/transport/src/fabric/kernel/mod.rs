@@ -1,12 +1,13 @@
 //! Connections over TCP sockets of the kernel.
 //!
-//! Used where no better network is there. A poll costs one call to the kernel: `recv` while there are few connections, else
-//! `epoll_wait`. A short record goes out by one `send`, at once; what the socket does not take is queued, up to a bound.
-//! All connections receive into one piece of memory, and a connection has memory of its own only for a record
-//! that has arrived in part or was left: a peer that sends without its records being taken meets a full socket.
+//! Used where no better network is there. A poll costs one call to the kernel: `recv` while there are few
+//! connections, else `epoll_wait`. A short record goes out by one `send`, at once; what the socket does not
+//! take is queued, up to a bound. All connections receive into one piece of memory, and a connection has
+//! memory of its own only for a record that has arrived in part or was left: a peer that sends without its
+//! records being taken meets a full socket.
 //!
-//! Whoever connects has to say hello (its private data) within some seconds and is answered by its owner's decision; what
-//! says something else is closed and counted.
+//! Whoever connects has to say hello (its private data) within some seconds and is answered by its owner's
+//! decision; what says something else is closed and counted.
 
 mod bulk;
 #[cfg(any(test, fuzzing))]
@@ -195,7 +196,8 @@ impl Kernel {
         if let Some(stream) = self.remove(place) {
             self.events.push_back(Event::Closed(stream.name(), why));
             if error.get_ref().is_some_and(|error| error.is::<Forged>()) {
-                // Closed, it would make the peer report a lost connection, perhaps before this process says why.
+                // Closed, it would make the peer report a lost connection, perhaps before this process says
+                // why.
                 let _ = self.poller.change(stream.socket().as_fd(), OPENING, Interest::Nothing);
                 self.condemned.push(stream);
             }
@@ -224,8 +226,8 @@ impl Kernel {
         let peer = frames.peer(name);
         match result.and_then(|taken| self.grant(place, peer, &wishes).map(|()| taken)) {
             Ok(taken) => {
-                // What came with the wishes may make the owner say what it wants to read itself. That would wait behind all that
-                // the socket takes now, so it is the owner's turn first.
+                // What came with the wishes may make the owner say what it wants to read itself. That would
+                // wait behind all that the socket takes now, so it is the owner's turn first.
                 if !wishes.is_empty() && !taken {
                     self.flush(place);
                 }

@@ -91,7 +91,7 @@ impl Stream {
         self.name
     }
 
-    /// The socket.
+    /// The socket of this stream.
     pub fn socket(&self) -> &TcpStream {
         self.wire.socket()
     }

@@ -165,7 +165,7 @@ pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, Offer, usize)>> {
 }
 
 impl KernelWaiting {
-    /// Nobody is connected so far.
+    /// Starts without any connection.
     pub fn new(sealing: Sealing) -> KernelWaiting {
         KernelWaiting { sealing, entries: BTreeMap::new(), next: 0, foreign: 0 }
     }

@@ -12,7 +12,7 @@ use tutti_sys::job::Secret;
 use tutti_sys::kept::{self, Critical};
 use tutti_sys::socket;
 
-/// One connection's bytes.
+/// The bytes of one connection, sealed or plain.
 #[derive(Debug)]
 pub struct Wire {
     socket: TcpStream,
@@ -22,13 +22,13 @@ pub struct Wire {
 #[derive(Debug)]
 struct Seal {
     both: Sealed,
-    /// How often this process had been made from a checkpoint when the keys were last derived.
+    /// Restarts of this process from a checkpoint at the last derivation of keys.
     restarts: u32,
     /// Salt of a renewal of which the receiving side does not know yet.
     renewal: Option<Salt>,
 }
 
-/// Draws a salt.
+/// Draws a random salt for new keys.
 ///
 /// # Errors
 /// When the system has no randomness.
@@ -50,7 +50,7 @@ impl Wire {
         Wire { socket, seal }
     }
 
-    /// The socket.
+    /// The socket below the seal.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
