@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Setting] = &[
         name: "TUTTI_CHECK_ARGUMENTS",
         kind: ValueKind::Words(&["0", "1"]),
         scope: Scope::Process,
-        audience: Audience::User,
+        audience: Audience::Developer,
         doc: "1 adds the one check of arguments that takes time: whether blocks that a collective receives overlap",
         set: |c, v| flag(v).map(|x| c.diagnosis.check_arguments = x),
         show: |c| (c.diagnosis.check_arguments as u8).to_string(),

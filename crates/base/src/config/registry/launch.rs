@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Setting] = &[
         name: "TUTTI_DEBUGGER",
         kind: ValueKind::Text("command"),
         scope: Scope::Job,
-        audience: Audience::User,
+        audience: Audience::Developer,
         doc: "what mpirun --debug starts each rank's program under: xterm -e gdb --args; empty: ranks wait for a debugger in MPI_Init",
         set: |c, v| {
             c.launch.debugger = v.to_string();

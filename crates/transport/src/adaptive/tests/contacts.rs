@@ -86,15 +86,6 @@ fn long_datagrams_that_vanish_are_noticed() {
 }
 
 #[test]
-fn encrypted_datagrams_are_understood() {
-    for seed in 0..6 {
-        let mode = [Mode::Never, Mode::OnDemand][seed as usize % 2];
-        let world = check(seed, Weather { ranks: 3, mode, hides: true, ..Weather::default() }, 300);
-        assert!(world.nodes.iter().all(|node| node.unreachable.is_empty()));
-    }
-}
-
-#[test]
 fn where_nothing_passes_it_is_said_in_time() {
     for seed in 0..10 {
         let _named = Named(seed);

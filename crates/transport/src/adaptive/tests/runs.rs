@@ -98,6 +98,14 @@ fn datagrams_alone_survive_any_weather() {
 }
 
 #[test]
+fn encrypted_datagrams_are_understood() {
+    for seed in seeds(6) {
+        let mode = [Mode::Never, Mode::OnDemand][seed as usize % 2];
+        check(seed, Weather { ranks: 3, mode, hides: true, loss: 5, doubled: 5, ..Weather::default() }, 500);
+    }
+}
+
+#[test]
 fn connections_come_and_go_in_any_weather() {
     let mut established = 0;
     let mut given_up = 0;

@@ -209,12 +209,14 @@ impl Kernel {
         let Some(stream) = self.streams.get_mut(place as usize).and_then(Option::as_mut) else {
             return false;
         };
-        let (held, name) = (stream.holds(), stream.name());
+        let (held, was_queued, name) = (stream.holds(), stream.is_queued(), stream.name());
         let mut hand = |kind, header, payload: &[u8]| frames.arrived(name, kind, header, payload);
         let result = stream.receive(&mut self.room, &mut hand);
         let holds = stream.holds();
         self.completed.extend(stream.take_completed());
         let wishes = stream.take_wishes();
+        // A restart was noticed: a salt waits.
+        let begins_sending = stream.is_queued() && !was_queued;
         if holds != held {
             let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), stream.interest());
             if holds {
@@ -222,6 +224,9 @@ impl Kernel {
             } else {
                 self.held.retain(|&other| other != place);
             }
+        }
+        if begins_sending {
+            self.begin_sending(place);
         }
         let peer = frames.peer(name);
         match result.and_then(|taken| self.grant(place, peer, &wishes).map(|()| taken)) {
@@ -257,6 +262,17 @@ impl Kernel {
             }
         }
         Ok(())
+    }
+
+    /// Has what is queued on one connection sent, from now on.
+    fn begin_sending(&mut self, place: u32) {
+        if self.sending.contains(&place) {
+            return;
+        }
+        if let Some(stream) = self.at(place) {
+            let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), stream.interest());
+            self.sending.push(place);
+        }
     }
 
     /// Sends what is queued on one connection.
@@ -427,6 +443,11 @@ impl Carrier for Kernel {
         // Limits of before are by a clock that may have been another.
         self.next_look = Instant::now() + LOOK;
         self.streams.iter_mut().flatten().for_each(Stream::forget_stuck);
+        // Each end of a sealed stream waits for the other's salt.
+        for place in self.open.clone() {
+            self.begin_sending(place);
+            self.flush(place);
+        }
         let Ok(address) = self.listener.local_addr() else { return };
         self.address = address::encode(address);
         if !self.interface.is_unspecified() {
