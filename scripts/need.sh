@@ -43,6 +43,9 @@ for part in "${@:-build}"; do
             want "command -v ip && command -v tc" iproute2
             want "command -v nsenter && command -v unshare" util-linux
             want "command -v nft" nftables
+            # Workers of a Kubernetes job run it.
+            want "command -v ssh" openssh-client
+            want "PATH=$PATH:/usr/sbin command -v sshd" openssh-server
             ;;
         starters)
             # The client of PMIx; our declarations are compared with its headers.

@@ -1,7 +1,8 @@
 //! The agent: the command that starts a daemon on another host (ssh, srun, or any like it).
 //!
-//! It is called as `AGENT HOST COMMAND...`; a word `{host}` in it takes the place of the host after it. Nothing is assumed of the other side but the
-//! file of the launcher. The secret goes over the agent's standard input: command lines and environments are for all to see.
+//! It is called as `AGENT HOST COMMAND...`; a word `{host}` in it takes the place of the host after it.
+//! Nothing is assumed of the other side but the file of the launcher. The secret goes over the agent's
+//! standard input: command lines and environments are for all to see.
 
 use std::ffi::{CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -14,25 +15,10 @@ use tutti_sys::signal::Mask;
 
 use crate::tree::handshake::Secret;
 
-/// Unless something else is said: no questions, no forwarding.
-const DEFAULT: &str = "ssh -x -o BatchMode=yes -o ConnectTimeout=10";
 /// Where an agent without a path is looked for beside PATH, which a clean environment may lack.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// What comes first on the daemon's standard input.
 pub const GREETING: &[u8; 8] = b"tutti-s1";
-
-/// The agent's command: of the command line, of the settings, of the allocation, or ssh. A file is named absolutely, as it is called on other
-/// hosts too.
-pub fn words(said: Option<&str>, set: &str, allocated: Option<&str>) -> Vec<String> {
-    let set = Some(set).filter(|set| !set.trim().is_empty());
-    let text = said.or(set).or(allocated).unwrap_or(DEFAULT);
-    let mut words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
-    if let Some(first) = words.first_mut().filter(|first| first.contains('/')) {
-        let path = std::path::absolute(&*first).ok();
-        *first = path.and_then(|path| Some(path.to_str()?.to_string())).unwrap_or_else(|| first.clone());
-    }
-    words
-}
 
 /// The whole command that starts `launcher` with `arguments` on `host`.
 fn command(agent: &[String], host: &str, launcher: &[u8], arguments: &[String]) -> Vec<Vec<u8>> {
@@ -42,9 +28,11 @@ fn command(agent: &[String], host: &str, launcher: &[u8], arguments: &[String]) 
         all.push(host.as_bytes().to_vec());
     }
     // These join their arguments with blanks and give them to a shell.
-    let is_shell = agent
-        .first()
-        .is_some_and(|first| Path::new(first).file_name().is_some_and(|name| name == "ssh" || name == "rsh"));
+    let is_shell = agent.first().is_some_and(|first| {
+        Path::new(first)
+            .file_name()
+            .is_some_and(|name| ["ssh", "rsh", "oarsh"].iter().any(|shell| name == *shell))
+    });
     all.push(if is_shell { quote(launcher) } else { launcher.to_vec() });
     all.extend(arguments.iter().map(|argument| argument.clone().into_bytes()));
     all
@@ -121,7 +109,8 @@ pub fn start_program(
     Ok((pid, said, secret_end))
 }
 
-fn find(name: &[u8]) -> Option<CString> {
+/// Returns the file of a program, in PATH or where programs usually are.
+pub fn find(name: &[u8]) -> Option<CString> {
     let name = PathBuf::from(OsString::from_vec(name.to_vec()));
     if name.to_string_lossy().contains('/') {
         return CString::new(name.into_os_string().into_vec()).ok();
@@ -135,22 +124,21 @@ fn find(name: &[u8]) -> Option<CString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocation::agents::split;
 
-    fn check(said: Option<&str>, set: &str, allocated: Option<&str>, expected: &str) {
-        let agent = words(said, set, allocated);
-        let all = command(&agent, "n1", b"/opt/my mpi/mpirun", &["--daemon".to_string(), "3".to_string()]);
+    fn check(agent: &str, expected: &str) {
+        let all =
+            command(&split(agent), "n1", b"/opt/my mpi/mpirun", &["--daemon".to_string(), "3".to_string()]);
         let shown: Vec<String> = all.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         assert_eq!(shown.join("|"), expected);
     }
 
     #[test]
-    fn agents_are_chosen_and_called() {
-        let ssh = "ssh|-x|-o|BatchMode=yes|-o|ConnectTimeout=10|n1|'/opt/my mpi/mpirun'|--daemon|3";
-        check(None, "", None, ssh);
-        check(None, " ", None, ssh);
-        check(Some("/bin/go in"), "rsh", Some("srun"), "/bin/go|in|n1|/opt/my mpi/mpirun|--daemon|3");
-        check(None, "rsh", Some("srun"), "rsh|n1|'/opt/my mpi/mpirun'|--daemon|3");
-        check(None, "", Some("srun -w {host}"), "srun|-w|n1|/opt/my mpi/mpirun|--daemon|3");
+    fn agents_are_called() {
+        check("ssh -x -o BatchMode=yes", "ssh|-x|-o|BatchMode=yes|n1|'/opt/my mpi/mpirun'|--daemon|3");
+        check("/bin/go in", "/bin/go|in|n1|/opt/my mpi/mpirun|--daemon|3");
+        check("rsh", "rsh|n1|'/opt/my mpi/mpirun'|--daemon|3");
+        check("srun -w {host}", "srun|-w|n1|/opt/my mpi/mpirun|--daemon|3");
         assert_eq!(quote(b"it's"), b"'it'\\''s'");
     }
 }

@@ -79,8 +79,11 @@ fn count(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("{text:?} is not a number of slots"))
 }
 
-/// A name goes to the agent as an argument, and perhaps through a shell.
-fn check_name(name: &str) -> Result<&str, String> {
+/// Returns the name of a host if it is one: it goes to the agent as an argument, and perhaps through a shell.
+///
+/// # Errors
+/// If it is none.
+pub fn check_name(name: &str) -> Result<&str, String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:@%".contains(letter);
     match name {
         "" => Err("a host has no name".to_string()),

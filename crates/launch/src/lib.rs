@@ -23,8 +23,8 @@
 //! radix; a job on one host is a tree of one. Entry points: `options::parse` (one table: parser, help,
 //! hints), `program::prepare` (all that can be refused is refused before anything runs; makes `JobInfo`,
 //! which every daemon gets), `program::HostJob` (what one host has to start of it), `policy::Policy` (what
-//! an exit or a signal means), `lines::Merger` (outputs merge by lines, at each daemon), `hosts` and
-//! `slurm` (which hosts), `foreign_hosts` (variables of other launchers that name hosts: refused), `needed`
+//! an exit or a signal means), `lines::Merger` (outputs merge by lines, at each daemon), `hosts` (which
+//! hosts), `allocation` (hosts and agents in variables of other launchers and resource managers), `needed`
 //! (which MPI library a program needs, read from ELF as the dynamic loader does), `mapping` (which host
 //! each rank runs on), `placement` (where on it), `tree::Daemon` (what a
 //! daemon does about what it hears), `tree::Directory` (addresses of ranks, on request), `tree::Link`
@@ -36,11 +36,11 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+pub mod allocation;
 mod calibration;
 pub mod connections;
 pub mod debugger;
 pub mod environment;
-pub mod foreign_hosts;
 pub mod generated {
     //! From `spec/`.
     pub mod foreign;
@@ -71,7 +71,6 @@ pub mod reports;
 pub mod request;
 pub mod restart;
 pub mod root;
-pub mod slurm;
 pub mod sockets;
 pub mod spawned;
 pub mod supervisor;

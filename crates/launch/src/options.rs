@@ -98,6 +98,7 @@ fn decided_at_start(reading: &Reading) -> (Request, Program) {
         verbosity: honoured.verbosity,
         timeout: honoured.timeout,
         agent: honoured.agent,
+        launcher: honoured.launcher,
         radix: honoured.radix,
         interface: honoured.interface,
         prefix: honoured.prefix,

@@ -1,7 +1,6 @@
 //! From a request to a job that can be started: files found, environments built, ranks counted. All
 //! that can be refused is refused here, before anything runs.
 
-use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
@@ -13,21 +12,22 @@ use tutti_base::{Placement, PortRange};
 use tutti_checkpoint::input::Resumption;
 use tutti_checkpoint::pace::{Packed, Writing};
 use tutti_sys::{cpu, files, job, process, refusal};
-use tutti_topo::Machine;
-use tutti_topo::model::Level;
 
 use crate::environment::{self, Variables};
-use crate::hosts::{self, Host};
 use crate::instruments;
 use crate::needed::{self, Abi, Needed};
 use crate::options::MAXIMUM_RANKS;
 use crate::outcome::STATUS_USAGE;
-use crate::request::{Assignment, MapBy, Program, Request, Verbosity};
+use crate::report::Shown;
+use crate::request::{Assignment, Program, Request, Verbosity};
 use crate::tree::handshake;
 use crate::tree::message::{JobInfo, Manner, ProgramPlan};
-use crate::{agent, calibration, debugger, foreign_hosts, io_servers, mapping, rankfile, slurm};
+use crate::{calibration, debugger, io_servers, mapping, rankfile};
 
 pub mod again;
+mod usable;
+
+use usable::{Hosts, read_hosts};
 
 /// Status when a program does not exist, as a shell has it.
 pub const STATUS_NOT_FOUND: u8 = 127;
@@ -81,6 +81,8 @@ pub struct JobPlan {
     pub io_servers: Option<io_servers::Running>,
     /// Adjustment of the standard input before the ranks read it.
     pub resumption: Resumption,
+    /// Hosts of the job, for messages before the start.
+    pub shown: Shown,
 }
 
 /// Why a request cannot be run.
@@ -127,7 +129,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
         info.programs.push(as_plan(program, variables).map_err(usage)?);
     }
     let config = config.expect("the parser refuses a command line without a program");
-    let mut hosts = Hosts::of(request).map_err(usage)?;
+    let mut hosts = Hosts::find(request).map_err(usage)?;
     info.manner = manner(request, &config);
     if request.is_debugged {
         let words = || config.launch.debugger.split_whitespace().map(|word| word.as_bytes().to_vec());
@@ -140,11 +142,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     (info.start_ms, info.stop) = (config.launch.start_ms, config.checkpoint.checkpoint_stop.clone());
     info.keeping = keeping(&config);
     info.interface = request.interface.clone().unwrap_or_else(|| config.network.interface.clone());
-    let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.launch.agent.is_empty();
-    // Slurm's own controller is asked for every step, and from the first host it is known how.
-    let usual = if is_slurm { 0 } else { config.launch.launch_radix.min(u32::MAX.into()) as u32 };
-    info.radix = request.radix.unwrap_or(usual);
-    info.agent = agent::words(request.agent.as_deref(), &config.launch.agent, hosts.agent);
+    hosts.reach(request, &config, &mut info).map_err(usage)?;
     info.launcher = launcher.into_os_string().into_vec();
     info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
     info.model = calibration::model(&config, request, own_directory.as_deref());
@@ -168,7 +166,8 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
-    Ok(JobPlan { info, here, secret, io_servers, resumption: Resumption::AsGiven })
+    let shown = hosts.shown();
+    Ok(JobPlan { info, here, secret, io_servers, resumption: Resumption::AsGiven, shown })
 }
 
 /// Makes the secret of a job.
@@ -227,92 +226,6 @@ fn manner(request: &Request, config: &Config) -> Manner {
         verbose: request.verbosity == Verbosity::Verbose,
         waits_for_debugger: request.is_debugged && config.launch.debugger.is_empty() || debugger::is_here(),
     }
-}
-
-/// The hosts that a request may use.
-struct Hosts {
-    hosts: Vec<Host>,
-    /// Whether anybody named them; else it is this machine.
-    are_named: bool,
-    /// The agent that belongs to them.
-    agent: Option<&'static str>,
-}
-
-impl Hosts {
-    fn of(request: &Request) -> Result<Hosts, String> {
-        let mut files = Vec::new();
-        for name in &request.host_files {
-            files.push((name.clone(), read_hosts(name)?));
-        }
-        let mut listed = hosts::listed(&request.hosts, &files)?;
-        if listed.is_empty()
-            && let Some((name, _)) = files.first()
-        {
-            return Err(format!(
-                "host file {name} names no host: a line is NAME, NAME:SLOTS or NAME slots=SLOTS; without --hostfile the job runs here"
-            ));
-        }
-        if listed.is_empty() {
-            let mut files = Vec::new();
-            for name in &request.default_host_files {
-                files.push((name.clone(), read_hosts(name)?));
-            }
-            listed = hosts::listed(&[], &files)?;
-        }
-        let has_file = matches!(request.assignment, Assignment::RankFile(_) | Assignment::Sequence(Some(_)));
-        if listed.is_empty() && !has_file && request.checkpoints.restart.is_none() {
-            foreign_hosts::refuse(|name| std::env::var(name).ok())?;
-        }
-        let allocation =
-            slurm::allocation(|name| std::env::var(name).ok(), |file| std::fs::read_to_string(file))?;
-        let agent = allocation.as_ref().and_then(|allocation| allocation.agent);
-        let hosts = match allocation {
-            _ if !listed.is_empty() => Hosts { hosts: listed, are_named: true, agent },
-            Some(allocation) => Hosts { hosts: allocation.hosts, are_named: true, agent },
-            None => Hosts { hosts: vec![hosts::own(1)], are_named: false, agent: None },
-        };
-        hosts.chosen(request)
-    }
-
-    /// Those of them that are meant, in the order that is meant.
-    fn chosen(mut self, request: &Request) -> Result<Hosts, String> {
-        if request.is_not_here {
-            let own = process::host_name();
-            self.hosts.retain(|host| host.name != own);
-            if self.hosts.is_empty() {
-                return Err("no host is left but this one, on which no ranks are to run".to_string());
-            }
-        }
-        match request.hosts_ascending {
-            Some(true) => self.hosts.sort_by_key(|host| host.slots),
-            Some(false) => self.hosts.sort_by_key(|host| Reverse(host.slots)),
-            None => {}
-        }
-        Ok(self)
-    }
-
-    /// How many ranks each has room for.
-    fn slots(&self, request: &Request) -> Vec<u32> {
-        let per_host = request.per_node.or_else(|| {
-            let (ranks, unit) = request.per_unit?;
-            let level = match unit {
-                MapBy::Core => Level::Core,
-                MapBy::L2 => Level::L2,
-                MapBy::L3 => Level::L3,
-                MapBy::Numa => Level::Numa,
-                MapBy::Package => Level::Package,
-            };
-            // Hosts of a job are alike; what only this one has cannot be told of others before they are
-            // asked.
-            Some(ranks.saturating_mul(Machine::local().count(level).max(1) as u32))
-        });
-        self.hosts.iter().map(|host| per_host.unwrap_or(host.slots)).collect()
-    }
-}
-
-fn read_hosts(name: &str) -> Result<String, String> {
-    files::read_text_or_pipe(Path::new(name), HOST_FILE_BYTES)
-        .map_err(|error| format!("host file {name}: {error}"))
 }
 
 /// The hosts of ranks, where they are told one by one: hosts and cores go where the others are.
@@ -420,6 +333,7 @@ fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, Strin
 
 /// Longest host file, in bytes.
 pub const HOST_FILE_BYTES: u64 = 64 << 20;
+
 fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) {
     for name in &program.exported {
         if request.verbosity != Verbosity::Quiet

@@ -6,8 +6,9 @@ use tutti_sys::process::Exit;
 use tutti_sys::signal;
 use tutti_topo::text::show_list;
 
+use crate::hosts::Host;
 use crate::policy::{Notice, RESIGNATION};
-use crate::request::Request;
+use crate::request::{Request, Verbosity};
 use crate::tree::message::{Cause, Ending, JobInfo, ProgramPlan};
 
 /// A rank as messages name it.
@@ -31,16 +32,33 @@ impl std::fmt::Display for Named {
     }
 }
 
+/// Hosts of a job, for messages before it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The hosts that it may use.
+    pub hosts: Vec<Host>,
+    /// The variable that names them, or the command line.
+    pub source: String,
+    /// The command that reaches them.
+    pub agent: String,
+    /// Lines on what is not followed.
+    pub notes: Vec<String>,
+}
+
 /// The name of a program, as the user wrote it.
 pub fn program_name(program: &ProgramPlan) -> String {
     program.command.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
 }
 
-/// What the command line wants to be told before the start: the number of this process, the map, the hosts.
+/// Prints what the command line wants to be told before the start: the number of this process, the hosts, the
+/// map. Variables that are not followed are reported whatever it wants.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn before(request: &Request, job: &JobInfo) -> Result<(), String> {
+pub fn before(request: &Request, job: &JobInfo, shown: &Shown) -> Result<(), String> {
+    if request.verbosity != Verbosity::Quiet {
+        shown.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
+    }
     let number = std::process::id();
     match request.pid_to.as_deref() {
         None => {}
@@ -57,11 +75,17 @@ pub fn before(request: &Request, job: &JobInfo) -> Result<(), String> {
         of_host[host as usize].extend(next..next + ranks as usize);
         next += ranks as usize;
     }
+    if request.display.allocation {
+        println!("mpirun: hosts are named by {}, reached by {}", shown.source, shown.agent);
+        for Host { name, slots } in &shown.hosts {
+            let daemons = of_host.iter().zip(&job.daemon_of);
+            let here = daemons.filter(|(_, daemon)| job.names[**daemon as usize] == *name);
+            let ranks: usize = here.map(|(ranks, _)| ranks.len()).sum();
+            println!("mpirun: host {name}: {slots} slots, {ranks} ranks");
+        }
+    }
     for (host, &daemon) in of_host.iter().zip(&job.daemon_of) {
         let name = &job.names[daemon as usize];
-        if request.display.allocation {
-            println!("mpirun: host {name}: {} ranks", host.len());
-        }
         if request.display.map {
             println!("mpirun: host {name}: ranks {}", show_list(host.iter().copied()));
         }

@@ -314,6 +314,8 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// What starts daemons on other hosts, if it was said.
     pub agent: Option<String>,
+    /// Name of the manner in which hosts are reached, if it was said.
+    pub launcher: Option<String>,
     /// Children a daemon, if it was said.
     pub radix: Option<u32>,
     /// The interface that other hosts are reached by, if it was said.

@@ -53,7 +53,7 @@ pub fn run(mut request: Request) -> Result<u8, Refusal> {
     loop {
         let job = program::prepare(&request)?;
         if !has_begun {
-            report::before(&request, &job.info).map_err(program::usage)?;
+            report::before(&request, &job.info, &job.shown).map_err(program::usage)?;
         }
         if request.is_dry {
             return Ok(0);

@@ -65,7 +65,7 @@ pub struct Ended {
 /// # Errors
 /// If the system refuses what mpirun itself needs: a pipe, a process.
 pub fn run(request: &Request, job: JobPlan) -> io::Result<Ended> {
-    let JobPlan { info, here, secret, io_servers, resumption } = job;
+    let JobPlan { info, here, secret, io_servers, resumption, shown: _ } = job;
     let (input, rank_input) = match resumption {
         Resumption::Ended => (Input::none(), File::open("/dev/null")?.into()),
         Resumption::AsGiven => Input::new(TOKEN_INPUT)?,

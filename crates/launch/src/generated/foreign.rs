@@ -519,7 +519,9 @@ pub static OPTIONS: &[Foreign] = &[
     Foreign {
         names: &["rmk"],
         values: &["NAME"],
-        verdict: Verdict::Ignored("Slurm's and PBS's allocations are found"),
+        verdict: Verdict::Ignored(
+            "allocations of Slurm, PBS, Grid Engine, LSF, Flux, OAR and Cobalt are found",
+        ),
         tries: "slurm",
     },
     Foreign {

@@ -21,7 +21,7 @@ use crate::request::{Request, Verbosity};
 use crate::root::placement_of;
 use crate::tree::handshake;
 use crate::tree::message::{JobInfo, Restart};
-use crate::{agent, environment, io_servers};
+use crate::{environment, io_servers};
 
 /// Finds the set and the hosts that its ranks come up on.
 ///
@@ -43,9 +43,10 @@ pub fn prepare(
     let variables = info.programs.first().map(|program| environment::from_bytes(&program.variables));
     let config = environment::config(&variables.unwrap_or_default()).map_err(usage)?;
     let resumption = resume_input(&manifest, &info, request)?;
-    let hosts = Hosts::of(request).map_err(usage)?;
+    let mut hosts = Hosts::find(request).map_err(usage)?;
     place(&mut info, &hosts, request)?;
-    settle(&mut info, request, &config, hosts.agent, launcher);
+    settle(&mut info, request, &config, launcher);
+    hosts.reach(request, &config, &mut info).map_err(usage)?;
     let secret = random_secret()?;
     let (io_servers, servers) = start_servers(&info, &secret).map_err(usage)?.unzip();
     info.restart = Some(Restart {
@@ -60,7 +61,8 @@ pub fn prepare(
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
-    Ok(JobPlan { info, here, secret, io_servers, resumption })
+    let shown = hosts.shown();
+    Ok(JobPlan { info, here, secret, io_servers, resumption, shown })
 }
 
 /// Starts the servers of the job's files again, where its hosts are now. Returns also the text by which ranks
@@ -164,7 +166,7 @@ fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Ref
 }
 
 /// What belongs to this mpirun and not to the job.
-fn settle(info: &mut JobInfo, request: &Request, config: &Config, agent: Option<&str>, launcher: PathBuf) {
+fn settle(info: &mut JobInfo, request: &Request, config: &Config, launcher: PathBuf) {
     info.pace_ms = (config.launch.heartbeat_ms, config.launch.silence_ms);
     info.ports = config.network.port_range.map(PortRange::bounds);
     info.start_ms = config.launch.start_ms;
@@ -172,8 +174,6 @@ fn settle(info: &mut JobInfo, request: &Request, config: &Config, agent: Option<
     info.keeping = keeping(&own);
     info.stop = own.checkpoint.checkpoint_stop;
     info.interface = request.interface.clone().unwrap_or_else(|| config.network.interface.clone());
-    info.radix = request.radix.unwrap_or(config.launch.launch_radix.min(u32::MAX.into()) as u32);
-    info.agent = agent::words(request.agent.as_deref(), &config.launch.agent, agent);
     info.launcher = launcher.into_os_string().into_vec();
     info.manner.tagging = request.tagging.clone();
     // They have left MPI_Init.

@@ -1,8 +1,8 @@
 //! Which hosts have how many ranks, and how they are reached.
 
+use crate::allocation::{agents, ranges};
 use crate::options::row::{Row, row};
 use crate::options::values::{MAXIMUM_RANKS, count, some};
-use crate::slurm;
 use tutti_base::config::check_interface;
 
 pub(super) const ROWS: &[Row] = &[
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
         Ok(())
     }),
     row(&["hosts-group"], &["NAMES"], "run on these hosts, with ranges: n[01-04,7]", |r, v| {
-        r.request.hosts.extend(slurm::expand(&v[0])?);
+        r.request.hosts.extend(ranges::expand(&v[0])?);
         Ok(())
     }),
     row(&["default-hostfile"], &["FILE"], "the host file for the case that no hosts are named", |r, v| {
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         &["agent"],
         &["CMD"],
-        "start on other hosts by CMD HOST COMMAND... (default: ssh, or srun inside Slurm)",
+        "start on other hosts by CMD HOST COMMAND... (default: ssh, or what the resource manager has)",
         |r, v| {
             r.request.agent = Some(some(&v[0])?);
             Ok(())
@@ -100,18 +100,10 @@ pub(super) const ROWS: &[Row] = &[
     row(
         &["launcher", "bootstrap"],
         &["NAME"],
-        "reach other hosts by ssh, rsh, slurm; fork: reach none",
+        "reach other hosts by ssh, rsh, slurm, sge, lsf, flux, oar, pals; fork: reach none",
         |r, v| {
-            r.request.agent = match v[0].as_str() {
-                "ssh" => None,
-                "rsh" => Some("rsh".to_string()),
-                "slurm" => Some(slurm::SLURM_AGENT.to_string()),
-                "fork" => Some("false".to_string()),
-                _ => {
-                    return Err("ssh, rsh, slurm or fork is needed; others have to be given by --agent CMD"
-                        .to_string());
-                }
-            };
+            agents::named(&v[0])?;
+            r.request.launcher = Some(v[0].clone());
             Ok(())
         },
     ),

@@ -1,49 +1,27 @@
-//! The hosts of an allocation, from what the resource manager puts into the environment. Pure.
+//! Lists of hosts and counts in compressed form, as Slurm and Flux have them: `x[1-3,07-09],y`, `2(x3),1`.
+//! Pure.
 
-use crate::hosts::{self, Host};
+use super::host_files::Entry;
 
 /// Most hosts of an allocation: bounds what a range may unfold to.
 const MOST_HOSTS: usize = 1 << 20;
 
-/// The agent inside a Slurm allocation: a step of one task on one host beside all others.
-pub const SLURM_AGENT: &str =
-    "srun --nodes=1 --ntasks=1 --overlap --mpi=none --cpu-bind=none --quiet --nodelist={host}";
-
-/// What an allocation gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allocation {
-    /// Its hosts.
-    pub hosts: Vec<Host>,
-    /// The agent that reaches them, if it has one.
-    pub agent: Option<&'static str>,
-}
-
-/// The allocation that the environment tells of, if any. `read` reads a file.
+/// Parses Slurm's list of hosts, with the slots that other variables give.
 ///
 /// # Errors
-/// If the environment tells what cannot be understood.
-pub fn allocation(
-    variable: impl Fn(&str) -> Option<String>,
-    read: impl Fn(&str) -> std::io::Result<String>,
-) -> Result<Option<Allocation>, String> {
-    if let Some(list) = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST")) {
-        let names = expand(&list).map_err(|reason| format!("SLURM_JOB_NODELIST {list:?}: {reason}"))?;
-        let tasks = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"].into_iter().find_map(&variable);
-        let slots = tasks.map_or(Ok(vec![1; names.len()]), |text| {
-            counts(&text).ok_or_else(|| format!("SLURM_TASKS_PER_NODE {text:?}: not a list of counts"))
-        })?;
-        let mut all = Vec::new();
-        for (at, name) in names.iter().enumerate() {
-            // A step's list may be shorter than the job's: the last count holds on.
-            hosts::add(&mut all, name, slots.get(at).or(slots.last()).copied().unwrap_or(1).max(1));
-        }
-        return Ok(Some(Allocation { hosts: all, agent: Some(SLURM_AGENT) }));
-    }
-    if let Some(file) = variable("PBS_NODEFILE") {
-        let text = read(&file).map_err(|error| format!("PBS_NODEFILE {file}: {error}"))?;
-        return Ok(Some(Allocation { hosts: hosts::listed(&[], &[(file, text)])?, agent: None }));
-    }
-    Ok(None)
+/// If the list or the slots cannot be understood.
+pub fn slurm(list: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Vec<Entry>, String> {
+    let names = expand(list).map_err(|reason| format!("{list:?}: {reason}"))?;
+    let tasks = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"].into_iter().find_map(&variable);
+    let slots = tasks.map_or(Ok(vec![1; names.len()]), |text| {
+        counts(&text).ok_or_else(|| format!("SLURM_TASKS_PER_NODE {text:?}: not a list of counts"))
+    })?;
+    let entries = names.into_iter().enumerate().map(|(at, name)| {
+        // A step's list may be shorter than the job's: the last count holds on.
+        let slots = slots.get(at).or(slots.last()).copied().unwrap_or(1).max(1);
+        Entry { name, slots: Some(slots) }
+    });
+    Ok(entries.collect())
 }
 
 /// Unfolds `a[1-3,07-09],b` to names.
@@ -121,17 +99,14 @@ fn counts(text: &str) -> Option<Vec<u32>> {
 mod tests {
     use super::*;
 
-    fn check(variables: &[(&str, &str)], expected: Result<&str, &str>) {
-        let find = |name: &str| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
-        };
-        let got = allocation(find, |_| Ok("x1\nx1\nx2\n".to_string()));
-        match (got, expected) {
+    fn check(list: &str, tasks: Option<&str>, expected: Result<&str, &str>) {
+        let variable = |name: &str| tasks.filter(|_| name == "SLURM_TASKS_PER_NODE").map(str::to_string);
+        match (slurm(list, variable), expected) {
             (Ok(got), Ok(expected)) => {
-                let hosts = got.map_or(Vec::new(), |got| got.hosts);
+                let slots = |entry: &Entry| entry.slots.unwrap_or(0);
                 let shown: Vec<String> =
-                    hosts.iter().map(|host| format!("{}:{}", host.name, host.slots)).collect();
-                assert_eq!(shown.join(" "), expected, "{variables:?}");
+                    got.iter().map(|entry| format!("{}:{}", entry.name, slots(entry))).collect();
+                assert_eq!(shown.join(" "), expected, "{list:?}");
             }
             (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
             (got, expected) => panic!("{got:?} instead of {expected:?}"),
@@ -139,18 +114,15 @@ mod tests {
     }
 
     fn check_list(list: &str, expected: Result<&str, &str>) {
-        check(&[("SLURM_JOB_NODELIST", list)], expected);
+        check(list, None, expected);
     }
 
     #[test]
-    fn allocations_of_slurm_and_pbs() {
-        check(&[], Ok(""));
-        let slurm = |tasks| [("SLURM_JOB_NODELIST", "x[1-3]"), ("SLURM_TASKS_PER_NODE", tasks)];
-        check(&slurm("2(x2),1"), Ok("x1:2 x2:2 x3:1"));
-        check(&slurm("4"), Ok("x1:4 x2:4 x3:4"));
-        check(&slurm("4(x"), Err("not a list of counts"));
-        check(&slurm("1(x99999999999)"), Err("not a list of counts"));
-        check(&[("PBS_NODEFILE", "f")], Ok("x1:2 x2:1"));
+    fn slots_follow_the_hosts() {
+        check("x[1-3]", Some("2(x2),1"), Ok("x1:2 x2:2 x3:1"));
+        check("x[1-3]", Some("4"), Ok("x1:4 x2:4 x3:4"));
+        check("x[1-3]", Some("4(x"), Err("not a list of counts"));
+        check("x[1-3]", Some("1(x99999999999)"), Err("not a list of counts"));
     }
 
     #[test]
