@@ -54,6 +54,11 @@ front() { # FOLDER BUILT NAME ALSO...
 # libmpi.so is for what is loaded without a version; a wheel has an empty library in its place.
 front mpich libmpi_mpich.so libmpi.so.12 libmpich.so.12 libmpicxx.so.12 libmpichcxx.so.12 libmpi.so libmpich.so
 front openmpi libmpi_openmpi.so libmpi.so.40 libmpi_cxx.so.40 libmpi.so
+# Programs that scripts ask what a library is: beside the ABIs. In bin they would call Tutti another library.
+install -d "$to/lib/tutti/openmpi/bin" "$to/lib/tutti/mpich/bin"
+place 755 "$root/crates/fronts/wrappers/ompi_info" "$to/lib/tutti/openmpi/bin/ompi_info"
+place 755 "$root/crates/fronts/wrappers/mpichversion" "$to/lib/tutti/mpich/bin/mpichversion"
+place 755 "$root/crates/fronts/wrappers/impi_info" "$to/lib/tutti/mpich/bin/impi_info"
 # Fortran's layer in C, for each ABI. What it calls is that ABI's library; the standard's by its name, the fronts' beside it.
 layer() { # FOLDER NAME LIBRARY FLAG ALSO...
     folder=$to/$1 name=$2 library=$to/$3 flag=$4

@@ -70,6 +70,7 @@ for part in "${@:-build}"; do
             want "command -v pkg-config" pkg-config
             want "command -v meson && command -v ninja" meson ninja-build
             want "command -v autoconf" autoconf
+            want "test -f /usr/share/aclocal/ax_mpi.m4" autoconf-archive
             want "command -v dpkg-deb && command -v objdump" dpkg binutils
             ;;
         overlap)

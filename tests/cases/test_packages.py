@@ -3,8 +3,10 @@
 import ast
 import os
 import re
+import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -92,6 +94,52 @@ def test_autoconf(tutti, source):
     run("./configure", cwd=source, prefix=tutti.prefix)
     run("make", "hello", cwd=source, prefix=tutti.prefix)
     check(tutti.prefix, source / "hello")
+
+
+def test_autoconf_archive(tutti, source):
+    """AX_MPI, the macro of most packages."""
+    needs("autoconf")
+    macro = Path("/usr/share/aclocal/ax_mpi.m4")
+    if not macro.exists():
+        subprocess.run([ROOT / "scripts" / "need.sh", "packages"], timeout=600)
+    if not macro.exists():
+        pytest.skip("ax_mpi.m4 is not here (scripts/need.sh packages)")
+    (source / "configure.ac").write_text(f"AC_INIT([hello], [1])\nAC_PROG_CC\nm4_include([{macro}])\n"
+                                         "AX_MPI([], [AC_MSG_ERROR([no MPI])])\nAC_CONFIG_FILES([Makefile])\nAC_OUTPUT\n")
+    (source / "Makefile.in").write_text("hello: hello.c\n\t@MPICC@ -o hello hello.c @MPILIBS@\n")
+    run("autoconf", cwd=source)
+    assert "mpicc" in run("./configure", cwd=source, prefix=tutti.prefix)
+    run("make", "hello", cwd=source, prefix=tutti.prefix)
+    check(tutti.prefix, source / "hello")
+
+
+@pytest.mark.parametrize("words", [["--showme:compile", "--showme:link"], ["-compile-info", "-link-info"], ["-show"]])
+def test_waf(tutti, source, words):
+    """Takes flags from the wrapper's answers, as waf's check_cfg does, and then calls the compiler."""
+    flags = []
+    for word in words:
+        said = shlex.split(run(tutti.prefix / "bin" / "mpicc", word))
+        flags += [flag for flag in said if flag.startswith(("-I", "-L", "-l", "-D", "-Wl,"))]
+    run("cc", source / "hello.c", "-o", source / "hello", *flags)
+    check(tutti.prefix, source / "hello")
+
+
+def test_inquiries_of_scripts(tutti):
+    """Patterns by which Spack, test scripts and container recipes read what a library is."""
+    fronts = tutti.prefix / "lib" / "tutti"
+    openmpi, mpich = fronts / "openmpi" / "bin" / "ompi_info", fronts / "mpich" / "bin" / "mpichversion"
+    parsable = dict(line.rsplit(":", 1) for line in run(openmpi, "--parsable", "--all").splitlines())
+    assert re.fullmatch(r"\d+\.\d+\.\d+", parsable["ompi:version:full"]) and parsable["bindings:cxx"] == "no", parsable
+    assert parsable["mca:mpi:base:param:mpi_built_with_cuda_support:value"] == "false"
+    assert parsable["path:prefix"] == str(tutti.prefix.resolve()), parsable
+    assert re.search(r"Open MPI: (\S+)", run(openmpi))[1] == parsable["ompi:version:full"]
+    assert re.match(r"Open MPI v(\S+)", run(openmpi, "--version"))[1] == parsable["ompi:version:full"]
+    assert re.search(r"MPICH Version:\s+(\S+)", run(mpich))[1] == re.search(r"Version:\s+(\S+)", run(mpich, "--version"))[1]
+    assert "--version" not in run(mpich, "--cc") and len(run(mpich, "--cc").splitlines()) == 1
+    table = run(fronts / "mpich" / "bin" / "impi_info", "-v", "I_MPI_PERHOST").splitlines()
+    assert [cell.strip() for cell in table[-1].split("|")[1:-1]] == ["I_MPI_PERHOST", "not defined", "MPI_CHAR"], table
+    # In bin they would make finders take Tutti's compilers for those of another library.
+    assert not {"ompi_info", "mpichversion", "impi_info"} & {path.name for path in (tutti.prefix / "bin").iterdir()}
 
 
 def test_debian(tutti, source):

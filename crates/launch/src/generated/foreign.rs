@@ -633,7 +633,7 @@ pub static OPTIONS: &[Foreign] = &[
     Foreign {
         names: &["disable-auto-cleanup"],
         values: &[],
-        verdict: Verdict::Refused("a rank that fails ends the job: others would wait for it"),
+        verdict: Verdict::Ignored("a rank that fails ends the job all the same: others would wait for it"),
         tries: "",
     },
     Foreign {
