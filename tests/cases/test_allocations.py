@@ -203,3 +203,26 @@ def test_the_example_of_kubernetes_is_whole(tutti):
     assert words == ["mpirun", "--display", "allocation", "python", "-c"]
     shown = tutti.run_words([*words[1:3], "-n", "2", "hostname"])
     assert (shown.status, "2 ranks" in shown.out) == (0, True), shown
+
+
+def copies_of_input(testbed, tutti, folder, *words, size=300_000):
+    """Runs a job of which every rank counts what it reads, with so many bytes on its standard input."""
+    file = folder / "input"
+    file.write_bytes(b"0123456789abcde\n" * (size // 16))
+    with file.open("rb") as given:
+        command = testbed.on("n0", tutti.mpirun, "--agent", testbed.agent, "--stdin", "all", *words)
+        return Job(command, tutti.env, stdin=given).wait(60), file.stat().st_size
+
+
+@pytest.mark.parametrize("places", ["n0:3", "n1:2", "n0:2,n1:2"])
+def test_every_rank_may_read_the_standard_input(hosts, tutti, tmp_path, places):
+    ranks = sum(int(place.split(":")[1]) for place in places.split(","))
+    outcome, size = copies_of_input(hosts(2), tutti, tmp_path, "--host", places, "sh", "-c", "cksum | cut -d' ' -f2")
+    assert (outcome.status, outcome.out.split(), outcome.left) == (0, [str(size)] * ranks, []), str(outcome)
+
+
+def test_ranks_that_do_not_read_hold_nobody_up(hosts, tutti, tmp_path):
+    """A rank ends at once, another closes its input; the others get all."""
+    script = "case $TUTTI_JOB_RANK in 0) exit 0 ;; 3) exec < /dev/null ;; esac; wc -c"
+    outcome, size = copies_of_input(hosts(2), tutti, tmp_path, "--host", "n0:2,n1:2", "sh", "-c", script)
+    assert (outcome.status, sorted(outcome.out.split())) == (0, sorted(["0", str(size), str(size)])), str(outcome)

@@ -113,7 +113,9 @@ struct Node {
     hurry: bool,
     /// Standard input under way to another host, and from there to the rank that reads it.
     input_source: Option<input::Source>,
-    input_target: Option<input::Target>,
+    input_targets: Vec<input::Target>,
+    /// Bytes of the input that all local ranks have taken, as the root knows.
+    input_reported: u64,
     events: VecDeque<Event>,
     end: bool,
 }
@@ -213,7 +215,8 @@ impl Node {
             prints_timings: false,
             hurry: false,
             input_source: None,
-            input_target: None,
+            input_targets: Vec::new(),
+            input_reported: 0,
             events: VecDeque::new(),
             end: false,
         })

@@ -115,6 +115,9 @@ fn check_checkpoints(request: &Request) -> Result<(), String> {
     if is_asked && said.directory.is_none() && said.restart.is_none() {
         return Err("checkpoints need a place: --checkpoint-dir DIR".to_string());
     }
+    if request.is_input_copied && (said.directory.is_some() || said.restart.is_some()) {
+        return Err("--stdin all: a checkpoint keeps the input of one rank".to_string());
+    }
     if said.input == RestartInput::Rest && (said.restart.is_none() || said.restarts > 0) {
         // The rest is read once: a second restart from the same checkpoint would find less.
         return Err("--restart-input rest is for --restart without --restart-on-failure".to_string());
@@ -306,7 +309,8 @@ mod tests {
         check_refused("--map-by core:moon a", "modifier moon");
         check_refused("--map-by rankfile a", "needs :file=NAME");
         check_refused("--arch x86 a", "all hosts run the same programs");
-        check_refused("-s a", "a rank or none is needed");
+        check_refused("-s a", "a rank, all or none is needed");
+        check_refused("-s all --checkpoint-dir d a", "--stdin all");
         check_refused("--timeout soon a", "a time in seconds");
         check_refused("--checkpoint-every 0s --checkpoint-dir d a", "a time above 0");
         check_refused("--checkpoint-every 1m a", "--checkpoint-dir DIR");

@@ -223,6 +223,7 @@ fn manner(request: &Request, config: &Config) -> Manner {
         tagging: request.tagging.clone(),
         output: request.output.clone(),
         input: request.input.unwrap_or(Some(0)),
+        is_input_copied: request.is_input_copied,
         verbose: request.verbosity == Verbosity::Verbose,
         waits_for_debugger: request.is_debugged && config.launch.debugger.is_empty() || debugger::is_here(),
     }

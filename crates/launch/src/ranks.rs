@@ -55,6 +55,8 @@ pub struct Surroundings<'a> {
     pub secret: [u8; 32],
     /// Standard input, if the rank that reads it runs here.
     pub input: Option<BorrowedFd<'a>>,
+    /// Copies of the standard input, one for each local rank, if every rank reads one.
+    pub copies: Vec<BorrowedFd<'a>>,
     /// Signal mask of ranks.
     pub mask: Mask,
     /// How often the kernel had killed for lack of memory before the job.
@@ -155,7 +157,8 @@ impl Ranks {
         let null = File::open("/dev/null").map_err(|error| refuse_system(&error, count))?;
         for local in 0..count as u32 {
             let reads = self.job.info.manner.input == Some(self.job.world[local as usize]);
-            let input = surroundings.input.filter(|_| reads).unwrap_or(null.as_fd());
+            let copy = surroundings.copies.get(local as usize).copied();
+            let input = copy.or(surroundings.input.filter(|_| reads)).unwrap_or(null.as_fd());
             let (pid, mut roles) = self.start_one(local, input, surroundings.mask, outputs)?;
             if reads && let Some(input) = surroundings.input {
                 roles.extend(inode(input).ok().map(|inode| (inode, Role::Input)));

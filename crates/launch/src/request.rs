@@ -294,6 +294,8 @@ pub struct Request {
     pub output: OutputTo,
     /// Which rank reads the standard input: `Some(None)` none.
     pub input: Option<Option<u32>>,
+    /// Every rank reads a copy of the standard input.
+    pub is_input_copied: bool,
     /// What is shown before the start.
     pub display: Display,
     /// Nothing is started.

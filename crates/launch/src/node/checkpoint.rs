@@ -314,7 +314,7 @@ impl Node {
 
     /// Notes how far the standard input has been read, while the ranks of this host stand still.
     fn note_input(&mut self) {
-        let target = self.input_target.as_ref();
+        let target = self.input_targets.first();
         self.checkpoints.input_read = target.and_then(|target| target.read_by_rank().ok());
         let observed = self.root.is_some().then(|| self.observe_input());
         if let Some((root, observed)) = self.checkpoints.root.as_mut().zip(observed) {

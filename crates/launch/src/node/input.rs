@@ -1,10 +1,12 @@
 //! Standard input that mpirun passes on: read at the root as far as there is room at the other end, passed
-//! down the tree, written to a pipe that the rank reads. It is rank 0, unless `--stdin` says another.
+//! down the tree, written to a pipe that the rank reads. It is rank 0, unless `--stdin` says another. With
+//! `--stdin all` it goes to every daemon, and into a pipe for each rank. A daemon then reports what its
+//! slowest rank has taken, and the room at the root is that of all daemons together.
 //!
 //! That is done if the rank runs on another host. It is also done for a pipe or a device where checkpoints
 //! can be written: only what is passed on is counted, and a restart has to know whether anything was read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -24,6 +26,8 @@ const PIECE: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Source {
     under_way: usize,
+    /// Daemons that take it and report what they have taken.
+    daemons: usize,
     is_watched: bool,
     /// What cannot be watched is always ready.
     is_file: bool,
@@ -36,24 +40,34 @@ pub(super) struct Source {
 #[derive(Debug)]
 pub(super) struct Target {
     pipe: Option<PipeWriter>,
-    /// The end that the rank reads: shows how much the rank has not read yet.
-    reader: PipeReader,
+    /// The end that the rank reads: shows how much the rank has not read yet. None for one of several copies:
+    /// a rank that closes its input has to be noticed.
+    reader: Option<PipeReader>,
     /// Bytes that were written to the pipe.
     delivered: u64,
+    /// Bytes that were written or thrown away.
+    taken: u64,
     held: VecDeque<u8>,
     has_ended: bool,
     is_watched: bool,
 }
 
+impl Source {
+    fn has_room(&self) -> bool {
+        self.under_way + PIECE * self.daemons <= WINDOW * self.daemons
+    }
+}
+
 impl Target {
-    /// The end that the rank reads, and ours.
-    pub(super) fn new() -> io::Result<(PipeReader, Target)> {
+    /// Makes a pipe; returns the end that the rank reads, and ours. `is_copy`: every rank has one.
+    pub(super) fn new(is_copy: bool) -> io::Result<(PipeReader, Target)> {
         let (reader, writer) = event::pipe()?;
         event::set_nonblocking(writer.as_fd())?;
         let target = Target {
             pipe: Some(writer),
-            reader: reader.try_clone()?,
+            reader: if is_copy { None } else { Some(reader.try_clone()?) },
             delivered: 0,
+            taken: 0,
             held: VecDeque::new(),
             has_ended: false,
             is_watched: false,
@@ -63,17 +77,19 @@ impl Target {
 
     /// Returns how many bytes the rank has read, and whether nothing is left for it.
     pub(super) fn read_by_rank(&self) -> io::Result<(u64, bool)> {
-        let waiting = event::waiting_bytes(self.reader.as_fd())? as u64;
+        let waiting = match &self.reader {
+            Some(reader) => event::waiting_bytes(reader.as_fd())? as u64,
+            None => 0,
+        };
         let is_over = self.has_ended && self.held.is_empty() && waiting == 0;
         Ok((self.delivered.saturating_sub(waiting), is_over))
     }
 
-    /// Writes what can be written; returns how much has been taken from us.
-    fn write(&mut self) -> usize {
-        let mut taken = 0;
+    /// Writes what can be written.
+    fn write(&mut self) {
         while !self.held.is_empty() {
             let Some(pipe) = &mut self.pipe else {
-                taken += self.held.len();
+                self.taken += self.held.len() as u64;
                 self.held.clear();
                 break;
             };
@@ -81,7 +97,7 @@ impl Target {
                 Ok(count) => {
                     self.held.drain(..count);
                     self.delivered += count as u64;
-                    taken += count;
+                    self.taken += count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The rank has closed its input.
@@ -91,7 +107,6 @@ impl Target {
         if self.has_ended && self.held.is_empty() {
             self.pipe = None;
         }
-        taken
     }
 }
 
@@ -106,9 +121,13 @@ impl Node {
     pub(super) fn open_input(&mut self) {
         let job = self.daemon.job();
         let reader = job.and_then(|job| job.daemon_of.get(job.input_host()? as usize).copied());
-        if reader.is_some_and(|daemon| daemon != 0 || self.checkpoints.counts_input()) {
+        let copied = job.filter(|job| job.manner.is_input_copied);
+        let daemons = copied.map_or(1, |job| job.daemon_of.iter().collect::<BTreeSet<_>>().len());
+        let is_passed_on = reader.is_some_and(|daemon| daemon != 0 || self.checkpoints.counts_input());
+        if is_passed_on || copied.is_some() {
             self.input_source = Some(Source {
                 under_way: 0,
+                daemons,
                 is_watched: false,
                 is_file: false,
                 has_ended: false,
@@ -133,7 +152,7 @@ impl Node {
     /// Root: there is something to read.
     pub(super) fn read_input(&mut self) {
         let Some(source) = &mut self.input_source else { return };
-        if source.has_ended || source.under_way + PIECE > WINDOW {
+        if source.has_ended || !source.has_room() {
             return;
         }
         let Ok(mut input) = self.given.input.try_clone().map(File::from) else { return };
@@ -141,7 +160,7 @@ impl Node {
         match input.read(&mut bytes) {
             Ok(count) => {
                 bytes.truncate(count);
-                source.under_way += count;
+                source.under_way += count * source.daemons;
                 source.has_ended = count == 0;
                 source.has_taken |= count > 0;
             }
@@ -159,7 +178,7 @@ impl Node {
     /// Does what can be done now, and tells the poller what to watch next.
     pub(super) fn pass_input(&mut self) {
         if let Some(source) = &mut self.input_source {
-            let wanted = !source.has_ended && source.under_way + PIECE <= WINDOW;
+            let wanted = !source.has_ended && source.has_room();
             if source.is_file {
                 if wanted {
                     self.read_input();
@@ -182,24 +201,28 @@ impl Node {
 
     /// The rank's daemon: takes input.
     pub(super) fn take_input(&mut self, bytes: Vec<u8>) {
-        let Some(target) = &mut self.input_target else { return };
-        target.has_ended |= bytes.is_empty();
-        target.held.extend(bytes);
+        for target in &mut self.input_targets {
+            target.has_ended |= bytes.is_empty();
+            target.held.extend(&bytes);
+        }
     }
 
     fn write_input(&mut self) {
-        let Some(target) = &mut self.input_target else { return };
-        let taken = target.write();
-        let wanted = !target.held.is_empty();
-        if let Some(pipe) = target.pipe.as_ref().filter(|_| wanted != target.is_watched) {
-            let result = match wanted {
-                true => self.poller.add(pipe.as_fd(), TOKEN_INPUT_TARGET, Interest::Write),
-                false => self.poller.remove(pipe.as_fd()),
-            };
-            target.is_watched = wanted && result.is_ok();
+        for target in &mut self.input_targets {
+            target.write();
+            let wanted = !target.held.is_empty();
+            if let Some(pipe) = target.pipe.as_ref().filter(|_| wanted != target.is_watched) {
+                let result = match wanted {
+                    true => self.poller.add(pipe.as_fd(), TOKEN_INPUT_TARGET, Interest::Write),
+                    false => self.poller.remove(pipe.as_fd()),
+                };
+                target.is_watched = wanted && result.is_ok();
+            }
         }
-        if taken > 0 {
-            self.events.push_back(Event::InputTaken(taken as u32));
+        let Some(taken) = self.input_targets.iter().map(|target| target.taken).min() else { return };
+        if taken > self.input_reported {
+            self.events.push_back(Event::InputTaken((taken - self.input_reported) as u32));
+            self.input_reported = taken;
         }
     }
 }

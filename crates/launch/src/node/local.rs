@@ -58,15 +58,19 @@ impl Node {
             reason: format!("cannot start the job: {}", refusal::explain(&error)),
         };
         let is_passed_on = reads && (self.root.is_none() || self.checkpoints.counts_input());
-        let (remote_input, target) =
-            is_passed_on.then(input::Target::new).transpose().map_err(system)?.unzip();
-        self.input_target = target;
+        let is_copied = here.info.manner.is_input_copied;
+        let count = if is_copied { here.world.len() } else { usize::from(is_passed_on) };
+        let targets: io::Result<Vec<_>> = (0..count).map(|_| input::Target::new(is_copied)).collect();
+        let (passed_on, targets): (Vec<_>, Vec<_>) = targets.map_err(system)?.into_iter().unzip();
+        self.input_targets = targets;
         let own_input = self.root.is_some().then(|| self.given.input.as_fd());
-        let input = remote_input.as_ref().map(AsFd::as_fd).or(own_input);
+        let input = passed_on.first().map(AsFd::as_fd).or(own_input);
+        let copies = if is_copied { passed_on.iter().map(AsFd::as_fd).collect() } else { Vec::new() };
         let surroundings = Surroundings {
             interface: &self.interface,
             secret: handshake::derive(&self.given.secret, "ranks"),
             input: input.filter(|_| reads),
+            copies,
             mask: self.given.mask,
             killings: self.given.killings,
         };

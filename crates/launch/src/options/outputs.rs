@@ -77,14 +77,11 @@ pub(super) fn display(reading: &mut Reading, text: &str) -> Result<(), String> {
 
 /// `--stdin RANK`.
 pub(super) fn input(reading: &mut Reading, text: &str) -> Result<(), String> {
+    reading.request.is_input_copied = text == "all";
     reading.request.input = Some(match text {
         "none" => None,
-        "all" => {
-            return Err(
-                "one rank reads the standard input (let it broadcast what it reads), or none".to_string()
-            );
-        }
-        rank => Some(rank.parse().map_err(|_| "a rank or none is needed")?),
+        "all" => Some(0),
+        rank => Some(rank.parse().map_err(|_| "a rank, all or none is needed")?),
     });
     Ok(())
 }

@@ -551,6 +551,15 @@ impl Daemon {
 
     fn input(&mut self, bytes: Bytes, actions: &mut Vec<Action>) {
         let Some(job) = &self.job else { return };
+        if job.manner.is_input_copied {
+            for (&number, child) in &self.children {
+                if child.state == State::Joined {
+                    actions.push(Action::Down(number, Down::Input(bytes.clone())));
+                }
+            }
+            actions.push(Action::TakeInput(bytes));
+            return;
+        }
         let Some(reader) = job.input_host() else { return };
         let Some(&daemon) = job.daemon_of.get(reader as usize) else { return };
         match self.shape.hop(self.number, daemon) {

@@ -39,6 +39,8 @@ pub struct Manner {
     pub output: OutputTo,
     /// The rank that reads the standard input.
     pub input: Option<u32>,
+    /// Every rank reads a copy of it.
+    pub is_input_copied: bool,
     /// `--verbose`.
     pub verbose: bool,
     /// Ranks wait for a debugger.

@@ -59,9 +59,12 @@ pub(super) const ROWS: &[Row] = &[
         r.request.output.is_merged = true;
         Ok(())
     }),
-    row(&["stdin", "s"], &["RANK"], "which rank reads the standard input, or none (default 0)", |r, v| {
-        outputs::input(r, &v[0])
-    }),
+    row(
+        &["stdin", "s"],
+        &["RANK"],
+        "which rank reads the standard input, all, or none (default 0)",
+        |r, v| outputs::input(r, &v[0]),
+    ),
     row(&["display"], &["LIST"], "show map, bind, allocation before the start", |r, v| {
         outputs::display(r, &v[0])
     }),
