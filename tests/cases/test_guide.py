@@ -21,9 +21,11 @@ BUILT = {
     "h5py": (PUBLIC / "h5py" / ".complete", PUBLIC / "h5py"),
     "mpi4py": (ROOT / "build" / "python" / "bin" / "python", ROOT / "build" / "python"),
 }
-# Languages: what ends with 0 where programs of a page can run.
+# Languages and tools: what ends with 0 where programs of a page can run.
 PROBES = {
     "gfortran": ("gfortran", "--version"),
+    "perf": ("perf", "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "true"),
+    "valgrind": ("valgrind", "--version"),
     "rustc": ("rustc", "--version"),
     "julia": ("julia", "-e", 'using MPI, MPIPreferences; exit(MPIPreferences.abi == "MPIABI" ? 0 : 1)'),
     "Rscript": ("Rscript", "-e", 'quit(status = !nzchar(system.file(package = "Rmpi")))'),
