@@ -35,3 +35,12 @@ def test_numbers_come_again_where_there_is_no_shared_memory_or_tuning(tutti, set
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_communicators_are_freed_before_their_operations_end(tutti, ranks, setting):
     check(tutti.run(ranks, tutti.compile("freed_early.c"), env=setting))
+
+
+def test_a_request_too_many_is_refused(tutti):
+    check(tutti.run(1, tutti.compile("too_many_requests.c"), env={"TUTTI_WRAP_AFTER": "1000"}))
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_all_bits_of_the_tag_of_a_group_count(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("create_group_tags.c")))

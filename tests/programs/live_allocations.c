@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <malloc.h>
 #include <mpi.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t);
@@ -176,6 +178,43 @@ static void codes(void) { int class, code; MPI_Add_error_class(&class); MPI_Add_
 static void session(void) { MPI_Session s; MPI_Group g; MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &s); MPI_Group_from_session_pset(s, "mpi://WORLD", &g); MPI_Group_free(&g); MPI_Session_finalize(&s); }
 static void memory(void) { void *p; MPI_Alloc_mem(1000, MPI_INFO_NULL, &p); MPI_Free_mem(p); }
 
+/* Processes of other jobs, and of this one as if they were. */
+static const char *own_program;
+static void spawn(void) { MPI_Comm x; MPI_Comm_spawn(own_program, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, WORLD, &x, MPI_ERRCODES_IGNORE); MPI_Barrier(x); MPI_Comm_disconnect(&x); }
+static void port(void)
+{
+    char name[MPI_MAX_PORT_NAME] = ""; MPI_Comm x;
+    if (rank == 0) MPI_Open_port(MPI_INFO_NULL, name);
+    MPI_Bcast(name, sizeof name, MPI_CHAR, 0, WORLD);
+    if (rank % 2) MPI_Comm_connect(name, MPI_INFO_NULL, 0, half, &x);
+    else MPI_Comm_accept(name, MPI_INFO_NULL, 0, half, &x);
+    MPI_Barrier(x);
+    MPI_Comm_disconnect(&x);
+    if (rank == 0) MPI_Close_port(name);
+}
+static void join(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int listener, fd; MPI_Comm x;
+    if (rank > 1) return;
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (rank == 0) {
+        listener = fd;
+        bind(listener, (struct sockaddr *)&address, sizeof address); listen(listener, 1);
+        getsockname(listener, (struct sockaddr *)&address, &bytes);
+        MPI_Send(&address, sizeof address, MPI_BYTE, 1, 0, WORLD);
+        fd = accept(listener, NULL, NULL);
+        close(listener);
+    } else {
+        MPI_Recv(&address, sizeof address, MPI_BYTE, 0, 0, WORLD, IGNORE);
+        connect(fd, (struct sockaddr *)&address, sizeof address);
+    }
+    MPI_Comm_join(fd, &x);
+    MPI_Comm_disconnect(&x);
+    close(fd);
+}
+
 /* Those that touch files or map much are tried less often. */
 static const struct kind { const char *name; void (*cycle)(void); int every; } KINDS[] = {
 #define KIND(name) {#name, name, 1}
@@ -186,6 +225,7 @@ static const struct kind { const char *name; void (*cycle)(void); int every; } K
     KIND(late_persistent), KIND(late_collective), KIND(persistent), KIND(persistent_unused), KIND(persistent_large), KIND(persistent_inter),
     {"persistent_many", persistent_many, 20}, KIND(partitioned), KIND(generalised), KIND(matched), {"outstanding", outstanding, 20}, KIND(buffered),
     {"win_create", win_create, 4}, {"win_allocate", win_allocate, 4}, {"win_shared", win_shared, 4}, {"win_dynamic", win_dynamic, 4}, {"file", file, 20},
+    {"spawn", spawn, 50}, {"port", port, 20}, {"join", join, 20},
     KIND(types), KIND(type_used), KIND(groups), KIND(infos), KIND(op), KIND(keyvals), KIND(handlers), KIND(codes), KIND(session), KIND(memory),
 };
 
@@ -218,6 +258,14 @@ int main(int argc, char **argv)
 {
     int bad = 0, cycles = argc > 1 ? atoi(argv[1]) : 400;
     MPI_Init(&argc, &argv);
+    MPI_Comm parent;
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        MPI_Barrier(parent);
+        MPI_Comm_disconnect(&parent);
+        return MPI_Finalize();
+    }
+    own_program = argv[0];
     MPI_Comm_rank(WORLD, &rank);
     MPI_Comm_size(WORLD, &size);
     to = (rank + 1) % size;

@@ -364,6 +364,18 @@ impl<'s, K: Kind> HandleOut<'s, K> {
     }
 }
 
+impl HandleOut<'_, crate::handles::kind::Request> {
+    /// Refuses a null pointer, and a request more than there may be, before anything has been done.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer, `NoMem`.
+    #[inline]
+    pub fn check_new(self) -> Result<()> {
+        self.place.check()?;
+        tutti_core::request::check_room()
+    }
+}
+
 impl<K> HandleOut<'_, K> {
     /// Whether the user passed a null pointer where the standard lets it be left out.
     pub fn is_absent(self) -> bool {

@@ -27,6 +27,7 @@ use crate::lanes::{self, FirstLaneCell, LaneGuard};
 use crate::matching::Numbered;
 use crate::messenger::{Above, Messenger};
 use crate::other_jobs::OtherJobs;
+use crate::request;
 use crate::trace;
 
 /// Context of `MPI_COMM_WORLD`.
@@ -133,6 +134,7 @@ impl Process {
             trace::begin(Arc::clone(&messenger.job), rank.0, messenger.config.diagnosis.trace_events);
         }
         let library = Library::new(&messenger, split);
+        request::wrap_after(messenger.config.diagnosis.wrap_after);
         let held = lanes::enter();
         for comm in [&library.world, &library.myself] {
             comm.collectives.wrap_after(&held, messenger.config.diagnosis.wrap_after);

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 
@@ -271,6 +272,38 @@ impl Request {
     }
 }
 
+/// Requests that the library may need when a program can get no more: those of blocking operations.
+const RESERVE: usize = 1 << 16;
+
+/// Requests of a lane after which a program gets no more.
+static LIMIT: AtomicUsize = AtomicUsize::new(MOST - RESERVE);
+
+/// True while some lane has as many requests as it may have.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
+
+/// Has the table of a lane be full after so many requests and 65536, for tests. 0 changes nothing.
+pub fn wrap_after(requests: u64) {
+    if requests > 0 {
+        LIMIT.store(RESERVE + requests as usize, Ordering::Relaxed);
+    }
+}
+
+/// Checks that a program may have one more request.
+///
+/// # Errors
+/// `NoMem` if it has as many as there may be.
+#[inline]
+pub fn check_room() -> Result<()> {
+    if IS_FULL.load(Ordering::Relaxed) { Err(too_many()) } else { Ok(()) }
+}
+
+#[cold]
+fn too_many() -> Error {
+    let most = LIMIT.load(Ordering::Relaxed);
+    let reason = format!("{most} requests exist, and there is room for no more; complete or free some");
+    Error::new(ErrorClass::NoMem, reason)
+}
+
 impl RequestTable {
     /// The table of a lane.
     pub fn in_lane(lane: Lane) -> RequestTable {
@@ -283,11 +316,21 @@ impl RequestTable {
         (id.index ^ self.base) as usize
     }
 
+    /// Notes that a request has gone where there was no room.
+    #[cold]
+    fn note_room(&self) {
+        let count = self.slots.len() - self.free.len();
+        IS_FULL.store(count >= LIMIT.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Adds a request.
     #[inline]
     pub fn insert(&mut self, request: Request) -> RequestId {
         let index = self.free.pop().unwrap_or_else(|| {
             assert!(self.slots.len() < MOST, "{MOST} requests at a time are what there is room for");
+            if self.slots.len() + 1 >= LIMIT.load(Ordering::Relaxed) {
+                IS_FULL.store(true, Ordering::Relaxed);
+            }
             self.slots.push(Slot { generation: 1, request: None });
             self.slots.len() as u32 - 1
         });
@@ -359,6 +402,9 @@ impl RequestTable {
         slot.generation = (slot.generation + 1) % GENERATIONS;
         slot.generation = slot.generation.max(1);
         self.free.push(place as u32);
+        if IS_FULL.load(Ordering::Relaxed) {
+            self.note_room();
+        }
     }
 
     /// Begins a start of a persistent request: what is to be started if it is a collective operation, which [`RequestTable::started`]

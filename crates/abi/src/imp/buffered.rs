@@ -100,6 +100,6 @@ fn detach_at(call: &mut Call, place: &AttachmentPlace, buffer_addr: Address, siz
 }
 
 fn iflush_at(call: &mut Call, place: &AttachmentPlace, request: HandleOut<Request>) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     request.set(handle_of(place.start_flush(&call.held, process()?)))
 }

@@ -223,13 +223,13 @@ pub(super) fn perform(
     let (id, request) = match form {
         Form::Blocking(_) => return collective::perform(&mut call.held, process, comm, operation),
         Form::Nonblocking(request) => {
-            request.check()?;
+            request.check_new()?;
             (collective::start(&call.held, process, comm, operation), request)
         }
         Form::Persistent(info, request) => {
             let entries = info.optional()?.map(|info| info.borrow(&call.held).clone());
             let wishes = collective::Wishes::from_info(&entries.unwrap_or_default());
-            request.check()?;
+            request.check_new()?;
             (collective::persistent(&mut call.held, process, comm, operation, &wishes)?, request)
         }
     };
@@ -294,7 +294,7 @@ fn replay_call_with<const N: usize>(
             collective::replay(&mut call.held, process, comm, words, has_lists, addresses)
         },
         Form::Nonblocking(request) => {
-            request.check().ok()?;
+            request.check_new().ok()?;
             // SAFETY: as above.
             let id =
                 unsafe { collective::start_replay(&call.held, process, comm, words, has_lists, addresses)? };

@@ -144,7 +144,7 @@ fn duplicate(
     let Form::Nonblocking(request) = form else {
         return give(newcomm, Some(create::duplicate(&mut call.held, process, comm, info)?));
     };
-    request.check()?;
+    request.check_new()?;
     let (new, id) = create::start_duplicate(&mut call.held, process, comm, info)?;
     give(newcomm, Some(new))?;
     request.set(handle_of(id))

@@ -96,7 +96,7 @@ fn perform(
     let file = fh.get()?;
     match form {
         Form::Nonblocking(request) => {
-            request.check()?;
+            request.check_new()?;
             let memory = memory(buf, items, datatype)?;
             request.set(handle_of(file.start(&mut call.held, process()?, access, memory)?))
         }

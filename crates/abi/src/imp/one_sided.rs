@@ -135,7 +135,7 @@ pub fn rput(
     win: In<Win>,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     put(
         call,
@@ -216,7 +216,7 @@ pub fn rget(
     win: In<Win>,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     let origin = (origin_addr, origin_count, origin_datatype);
     let target = (target_rank, target_disp, target_count, target_datatype);
@@ -306,7 +306,7 @@ pub fn raccumulate(
     win: In<Win>,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     let origin = (origin_addr, origin_count, origin_datatype);
     let target = (target_rank, target_disp, target_count, target_datatype);
@@ -356,7 +356,7 @@ pub fn rget_accumulate(
     win: In<Win>,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     win.get()?.may_request(&call.held, target_rank, call.function.name)?;
     let window = win.get()?;
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;

@@ -61,7 +61,7 @@ pub fn send(
         call.go_to_lane_of(comm);
     }
     if let Form::Nonblocking(request) = form {
-        request.check()?;
+        request.check_new()?;
     }
     if matches!(mode, Mode::Standard | Mode::Ready)
         && !matches!(form, Form::Persistent(..))
@@ -88,7 +88,7 @@ pub fn send(
             request.set(handle_of(id))
         }
         Form::Persistent(_, request) => {
-            request.check()?;
+            request.check_new()?;
             let template = match (spec, mode) {
                 (None, _) => None,
                 (Some(spec), Mode::Buffered) => {
@@ -123,7 +123,7 @@ pub fn recv(
     let (process, comm) = (process()?, comm.get()?);
     call.go_to_lane_of(comm);
     if let Form::Nonblocking(request) = form {
-        request.check()?;
+        request.check_new()?;
         if let Some((run, _)) = memory::run(buf, count, datatype)?
             && let Some(id) = point_to_point::start_receive_run(&call.held, process, comm, run, source, tag)?
         {
@@ -140,7 +140,7 @@ pub fn recv(
             request.set(handle_of(point_to_point::start_receive(&call.held, process, comm, spec)))
         }
         Form::Persistent(_, request) => {
-            request.check()?;
+            request.check_new()?;
             request.set(handle_of(point_to_point::persistent(
                 &call.held,
                 process,
@@ -206,7 +206,7 @@ fn exchange(
     let send = point_to_point::send_spec(process, comm, outgoing, dest, sendtag, p2p::Mode::Standard)?;
     let receive = point_to_point::receive_spec(process, comm, incoming.typed(), source, recvtag)?;
     if let Form::Nonblocking(request) = form {
-        request.check()?;
+        request.check_new()?;
         return request
             .set(handle_of(point_to_point::start_send_receive(&call.held, process, comm, send, receive)));
     }
@@ -322,7 +322,7 @@ pub fn imrecv(
     message: HandleOut<MessageKind>,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     let process = process()?;
     let id = match receive_matched(call, buf, count, datatype, message)? {
         Some(id) => id,

@@ -52,7 +52,7 @@ pub fn send_init(
     info: In<Info>,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     info.optional()?;
     let (process, comm) = (process()?, comm.get()?);
     let (message, partitions) = parts(buf, partitions, count, datatype)?;
@@ -74,7 +74,7 @@ pub fn recv_init(
     info: In<Info>,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     info.optional()?;
     let (process, comm) = (process()?, comm.get()?);
     let (message, partitions) = parts(buf, partitions, count, datatype)?;

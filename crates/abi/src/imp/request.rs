@@ -659,7 +659,7 @@ pub fn grequest_start(
     extra_state: Address,
     request: HandleOut<Request>,
 ) -> Result<()> {
-    request.check()?;
+    request.check_new()?;
     HAS_GENERALISED.store(true, Ordering::Relaxed);
     let (Some(query), Some(free), Some(cancel)) = (query_fn, free_fn, cancel_fn) else {
         return Err(Error::new(ErrorClass::Arg, "a callback of the generalised request is a null pointer"));

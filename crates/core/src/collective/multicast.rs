@@ -56,7 +56,7 @@ const AGAIN: u32 = 4;
 /// so many; and if it does not, it is tried again after so many times the operations there were.
 const SELDOM: u32 = 256;
 /// See [`SELDOM`].
-const LATER: u32 = 4;
+const LATER: u64 = 4;
 /// How long is waited for tests, and how often each is sent meanwhile.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// See [`PATIENCE`].
@@ -153,7 +153,7 @@ pub(super) fn note(held: &LaneGuard, process: &Process, comm: &Communicator, sha
 impl Terms {
     /// Counts an operation that takes so long; whether this is one at which it is asked.
     fn count(&mut self, time_ns: u64) -> bool {
-        self.calls = self.calls.saturating_add(1);
+        self.calls += 1;
         self.time_ns = self.time_ns.saturating_add(time_ns);
         let price_ns = PRICE_NS.saturating_mul(DEARER.saturating_pow(self.vain));
         self.calls >= self.next && (self.is_there || self.time_ns >= price_ns)
@@ -184,7 +184,7 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
     let was_there = {
         let mut terms = comm.collectives.multicast.borrow_mut(held);
         // The agreement's own operations ask nothing.
-        terms.next = u32::MAX;
+        terms.next = u64::MAX;
         terms.is_there
     };
     let is_there = match was_there {
@@ -202,8 +202,8 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
     terms.vain += u32::from(!is_there);
     terms.pause = if is_there { (terms.pause * 2).clamp(AGAIN, SELDOM) } else { 0 };
     terms.next = match is_there {
-        true => terms.calls.saturating_add(terms.pause),
-        false => terms.calls.saturating_mul(LATER).saturating_add(SELDOM),
+        true => terms.calls + u64::from(terms.pause),
+        false => terms.calls.saturating_mul(LATER).saturating_add(u64::from(SELDOM)),
     };
     if is_there != was_there {
         // What was planned was planned without knowing.
@@ -216,7 +216,7 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
 /// Operations of a communicator go by it no more; all members call this.
 pub(super) fn leave(held: &LaneGuard, comm: &Communicator) {
     let mut terms = comm.collectives.multicast.borrow_mut(held);
-    terms.next = u32::MAX;
+    terms.next = u64::MAX;
     if std::mem::take(&mut terms.is_there) {
         terms.shapes.clear();
         comm.collectives.state.borrow_mut(held).forget_plans();

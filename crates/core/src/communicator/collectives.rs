@@ -58,6 +58,10 @@ const KEPT: usize = 16;
 /// in banks.
 pub(crate) const MOST_UNDER_WAY: u32 = 128;
 
+/// Where the upper 9 bits of a tag of MPI_Comm_create_group begin in the names of members. Ranks are below
+/// 2^23, or two of these calls could be taken for each other as if their tags differed in nothing else.
+const TAG_IN_NAME_SHIFT: u32 = 23;
+
 /// What a communicator keeps for its collective operations.
 #[derive(Debug)]
 pub struct Collectives {
@@ -216,9 +220,11 @@ impl Default for Collectives {
 
 impl Collectives {
     /// Those of a group that meets inside a communicator it is a part of, under a tag of the user's
-    /// (MPI_Comm_create_group). `names` are the members' ranks there: other groups meet in the same place, and ranks in a
-    /// group would not tell their members from ours.
-    pub fn outside(tag: i32, names: Box<[u32]>) -> Collectives {
+    /// (MPI_Comm_create_group). `names` are the members' ranks there: other groups meet in the same place,
+    /// and ranks in a group would not tell their members from ours. Messages have room for the lower bits of the
+    /// tag; its upper bits are added to the names.
+    pub fn outside(tag: i32, mut names: Box<[u32]>) -> Collectives {
+        names.iter_mut().for_each(|name| *name ^= tag as u32 / NUMBERS << TAG_IN_NAME_SHIFT);
         let tag = (tag as u32 % NUMBERS) << LANE_BITS;
         Collectives { channel: Channel::Outside(tag as i32), names: Some(names), ..Collectives::default() }
     }
@@ -325,8 +331,8 @@ impl Collectives {
 pub(crate) struct Terms {
     /// Operations so far that count, with which one it is asked next at the earliest, and how long they
     /// have taken by the model since it was asked: see `crate::collective::multicast`.
-    pub(crate) calls: u32,
-    pub(crate) next: u32,
+    pub(crate) calls: u64,
+    pub(crate) next: u64,
     pub(crate) time_ns: u64,
     /// How often it was asked in vain.
     pub(crate) vain: u32,
