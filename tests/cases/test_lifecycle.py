@@ -124,7 +124,10 @@ def test_two_programs_at_a_time_in_a_rank_are_refused(tutti):
 
 # Operations in which others wait for a rank that leaves.
 OPERATIONS = ["barrier", "allreduce", "bcast", "gather", "split", "ibarrier", "recv", "any", "ssend", "send", "probe",
-              "mprobe", "waitany", "waitall", "test"]
+              "mprobe", "waitany", "waitall", "test", "iprobe", "improbe", "dup", "win_fence", "win_free", "win_lock",
+              "win_start", "win_wait", "win_test", "accept", "connect", "spawn"]
+# The same of files, whose errors are returned by default.
+OF_FILES = ["file_open", "file_write_all", "file_iwrite_all", "file_ordered", "file_size", "file_close"]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -152,7 +155,15 @@ def test_a_rank_that_others_wait_for_is_named(tutti, operation):
     outcome = tutti.run(2 if operation == "any" else 3, tutti.compile("leaves.c"), 0, operation, seconds=60)
     assert outcome.status not in (0, 124) and not outcome.timed_out and not outcome.left, str(outcome)
     assert "passed" not in outcome.out and "MPI_Finalize" in outcome.err, str(outcome)
-    assert operation in ("any", "split") or "rank 1" in outcome.err, str(outcome)
+    assert operation in ("any", "split", "win_test") or "rank 1" in outcome.err, str(outcome)
+
+
+@pytest.mark.parametrize("operation", OF_FILES)
+def test_operations_on_files_fail_when_a_rank_has_left(tutti, operation, tmp_path):
+    env = {"LEAVES_FILE": str(tmp_path / "file")}
+    outcome = tutti.run(3, tutti.compile("leaves.c"), 0, operation, env=env, seconds=60)
+    assert outcome.status == 0 and not outcome.timed_out and not outcome.left, str(outcome)
+    assert outcome.out.count(": told") == 2 and outcome.out.count(": ends") == 3, str(outcome)
 
 
 @pytest.mark.parametrize("how", ["late", "quick"])

@@ -16,10 +16,62 @@ enum { LARGE = 1 << 22, LEAVER = 1 };
 
 static int rank, size;
 static char *large;
+static MPI_Win window = MPI_WIN_NULL;
+static MPI_File file = MPI_FILE_NULL;
 
 static int is(const char *name, const char *wanted)
 {
     return !strcmp(name, wanted);
+}
+
+static const char *file_name(void)
+{
+    const char *given = getenv("LEAVES_FILE");
+    return given ? given : "leaves.dat";
+}
+
+static int wait_in_window(const char *name)
+{
+    const int leaver = LEAVER;
+    MPI_Group world, group;
+    int code, flag = 0;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &leaver, &group);
+    if (is(name, "win_fence"))
+        return MPI_Win_fence(0, window);
+    if (is(name, "win_free"))
+        return MPI_Win_free(&window);
+    if (is(name, "win_lock")) {
+        code = MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+        return code ? code : MPI_Win_flush(0, window);
+    }
+    if (is(name, "win_start")) {
+        code = MPI_Win_start(group, 0, window);
+        return code ? code : MPI_Win_complete(window);
+    }
+    MPI_Win_post(group, 0, window);
+    if (is(name, "win_wait"))
+        return MPI_Win_wait(window);
+    for (code = MPI_SUCCESS; !flag && code == MPI_SUCCESS;)
+        code = MPI_Win_test(window, &flag);
+    return code;
+}
+
+static int wait_in_file(const char *name)
+{
+    MPI_Request request;
+    int code;
+    if (is(name, "file_write_all"))
+        return MPI_File_write_at_all(file, rank, large, 1, MPI_CHAR, MPI_STATUS_IGNORE);
+    if (is(name, "file_iwrite_all")) {
+        code = MPI_File_iwrite_at_all(file, rank, large, 1, MPI_CHAR, &request);
+        return code ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (is(name, "file_ordered"))
+        return MPI_File_write_ordered(file, large, 1, MPI_CHAR, MPI_STATUS_IGNORE);
+    if (is(name, "file_size"))
+        return MPI_File_set_size(file, 10);
+    return MPI_File_close(&file);
 }
 
 /* Does what cannot end without rank 1; the code of the first call that fails. */
@@ -69,9 +121,55 @@ static int wait_for_leaver(const char *name)
             code = MPI_Test(requests, &flag, status);
         return code;
     }
+    if (is(name, "iprobe") || is(name, "iprobe_any")) {
+        while (!flag && code == MPI_SUCCESS)
+            code = MPI_Iprobe(is(name, "iprobe") ? LEAVER : MPI_ANY_SOURCE, 5, world, &flag, status);
+        return code;
+    }
+    if (is(name, "improbe")) {
+        while (!flag && code == MPI_SUCCESS)
+            code = MPI_Improbe(LEAVER, 5, world, &flag, &message, status);
+        return code;
+    }
+    if (is(name, "dup"))
+        return MPI_Comm_dup(world, &comm);
+    if (window != MPI_WIN_NULL)
+        return wait_in_window(name);
+    if (file != MPI_FILE_NULL)
+        return wait_in_file(name);
+    if (is(name, "file_open"))
+        return MPI_File_open(world, file_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    if (is(name, "accept") || is(name, "connect") || is(name, "connect_root")) {
+        char port[MPI_MAX_PORT_NAME] = "";
+        if (rank == 0)
+            MPI_Open_port(MPI_INFO_NULL, port);
+        if (is(name, "accept"))
+            return MPI_Comm_accept(port, MPI_INFO_NULL, 0, world, &comm);
+        return MPI_Comm_connect(port, MPI_INFO_NULL, is(name, "connect") ? 0 : LEAVER, world, &comm);
+    }
+    if (is(name, "spawn"))
+        return MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, LEAVER, world, &comm, MPI_ERRCODES_IGNORE);
     fprintf(stderr, "no operation %s\n", name);
     MPI_Abort(world, 77);
     return code;
+}
+
+/* What all do before rank 1 leaves: a window or a file, and in it what the leaver still holds. */
+static void prepare(const char *name)
+{
+    int *memory;
+    if (!strncmp(name, "win_", 4)) {
+        MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+        if (is(name, "win_fence"))
+            MPI_Win_fence(0, window);
+        if (is(name, "win_lock") && rank == LEAVER) {
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+            MPI_Win_flush(0, window);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (!strncmp(name, "file_", 5) && !is(name, "file_open")) {
+        MPI_File_open(MPI_COMM_WORLD, file_name(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    }
 }
 
 int main(int argc, char **argv)
@@ -82,9 +180,13 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     large = calloc(LARGE, 1);
+    prepare(name);
     if (rank != LEAVER) {
-        if (is(how, "return"))
+        if (is(how, "return")) {
             MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+            if (window != MPI_WIN_NULL)
+                MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+        }
         const int code = wait_for_leaver(name);
         printf(code ? "rank %d: told\n" : "rank %d: passed\n", rank);
         fflush(stdout);

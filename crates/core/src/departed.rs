@@ -10,6 +10,7 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, WorldRank};
 use tutti_sys::clock;
 use tutti_transport::Peer;
 
+use crate::communicator::Communicator;
 use crate::lanes::{self, LaneGuard};
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
@@ -69,9 +70,11 @@ fn vain_requests(held: &LaneGuard, process: &Process, asks: bool) -> Vec<(Reques
     vain.collect()
 }
 
-/// Returns the blocking probes for a message of a rank that has left, and the error of each.
+/// Returns the probes, blocking or called for long, for a message of a rank that has left, and the error of
+/// each.
 fn vain_probes(held: &LaneGuard, process: &Process, asks: bool) -> Vec<(Pattern, Error)> {
-    let probes = process.messages.borrow(held).state.departures.probes().to_vec();
+    let mut probes = process.messages.borrow(held).state.departures.probes().to_vec();
+    probes.extend(process.messages.borrow_mut(held).state.departures.polled_for_long());
     let vain = probes.into_iter().filter_map(|pattern| {
         let senders = senders(held, process, pattern)?;
         have_left(held, process, &senders, asks).then(|| (pattern, error(&never_sent(&pattern, &senders))))
@@ -147,9 +150,59 @@ pub fn check_wait(
     }
     let ranks = ranks();
     let asks = process.messages.borrow_mut(held).state.departures.may_ask(clock::now_ns());
-    if !have_left(held, process, &ranks, asks) {
+    if have_left(held, process, &ranks, asks) {
+        end_in_vain(held, process, what, &ranks, is_over);
+    }
+}
+
+/// The same for a wait that all members of a communicator have to take part in: ends the job if one of them
+/// has left.
+pub fn check_members(
+    held: &LaneGuard,
+    process: &Process,
+    what: &dyn Fn() -> String,
+    comm: &Communicator,
+    is_over: impl FnOnce() -> bool,
+) {
+    if !process.is_about_to_sleep() {
         return;
     }
+    let asks = process.messages.borrow_mut(held).state.departures.may_ask(clock::now_ns());
+    let mut others = comm.group().iter().filter(|rank| *rank != process.rank);
+    if let Some(gone) = others.find(|rank| have_left(held, process, &[*rank], asks)) {
+        end_in_vain(held, process, what, &[gone], is_over);
+    }
+}
+
+/// Returns true if all these ranks have left, and what they sent is here. For a function that does not wait
+/// and that a program calls again and again; looks twice a second.
+pub fn have_left_for_good(
+    held: &LaneGuard,
+    process: &Process,
+    ranks: impl FnOnce() -> Vec<WorldRank>,
+) -> bool {
+    let mut messages = process.messages.borrow_mut(held);
+    let now_ns = clock::now_ns();
+    if !messages.state.departures.is_test_due(now_ns) {
+        return false;
+    }
+    let asks = messages.state.departures.may_ask(now_ns);
+    drop(messages);
+    let is_so = have_left(held, process, &ranks(), asks);
+    if is_so {
+        take_in_all(held, process);
+    }
+    is_so
+}
+
+/// Ends the job, unless the wait is over after all.
+fn end_in_vain(
+    held: &LaneGuard,
+    process: &Process,
+    what: &dyn Fn() -> String,
+    ranks: &[WorldRank],
+    is_over: impl FnOnce() -> bool,
+) {
     take_in_all(held, process);
     if is_over() {
         return;

@@ -509,16 +509,23 @@ impl SendReceive {
 }
 
 /// MPI_Iprobe: what a receive would get now. Moves messages forward.
+///
+/// # Errors
+/// As [`probe`], if the program has called nothing else for long.
 pub fn probe_now(
     held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Option<Pattern>,
-) -> Option<Status> {
-    let Some(pattern) = pattern else { return Some(Status::PROC_NULL) };
+) -> Result<Option<Status>> {
+    let Some(pattern) = pattern else { return Ok(Some(Status::PROC_NULL)) };
     engage(comm.lane());
     crate::progress::poll(held, messenger);
-    inside(held, messenger, comm, |messages| messages.probe(pattern))
+    inside(held, messenger, comm, |messages| {
+        let found = messages.probe(pattern);
+        messages.state.departures.polled(pattern, found.is_some())?;
+        Ok(found)
+    })
 }
 
 /// MPI_Probe.
@@ -551,17 +558,27 @@ pub fn probe(
 }
 
 /// MPI_Improbe: takes the message that a receive would get now. For who holds the first lane.
+///
+/// # Errors
+/// As [`probe_now`].
 pub fn match_now(
     held: &mut LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     pattern: Pattern,
-) -> Option<(Status, Arc<Matched>)> {
+) -> Result<Option<(Status, Arc<Matched>)>> {
     engage(comm.lane());
     crate::progress::poll(held, messenger);
-    let (status, message) = inside(held, messenger, comm, |messages| messages.matched_probe(pattern))?;
+    let found = inside(held, messenger, comm, |messages| {
+        let found = messages.matched_probe(pattern);
+        messages.state.departures.polled(pattern, found.is_some())?;
+        Ok(found)
+    })?;
     let (context, lane) = (comm.context().0, comm.lane());
-    Some((status, Arc::new(Matched { context, lane, inner: FirstLaneCell::new(Some(message)) })))
+    let matched = |(status, message)| {
+        (status, Arc::new(Matched { context, lane, inner: FirstLaneCell::new(Some(message)) }))
+    };
+    Ok(found.map(matched))
 }
 
 /// MPI_Mprobe. For who holds the first lane.
@@ -576,7 +593,7 @@ pub fn match_message(
 ) -> Result<(Status, Arc<Matched>)> {
     loop {
         probe(held, messenger, comm, Some(pattern))?;
-        if let Some(found) = match_now(held, messenger, comm, pattern) {
+        if let Some(found) = match_now(held, messenger, comm, pattern)? {
             return Ok(found);
         }
     }

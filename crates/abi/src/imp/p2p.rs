@@ -239,7 +239,7 @@ pub fn iprobe(
     let comm = comm.get()?;
     call.go_to_lane_of(comm);
     let pattern = point_to_point::pattern(comm, source, tag)?;
-    let found = point_to_point::probe_now(&mut call.held, process()?, comm, pattern);
+    let found = point_to_point::probe_now(&mut call.held, process()?, comm, pattern)?;
     if let Some(found) = found {
         status.set(report(found));
     }
@@ -281,7 +281,7 @@ pub fn improbe(
         flag.set_flag(true)?;
         return no_process(message, status);
     };
-    let found = point_to_point::match_now(&mut call.held, process()?, comm, pattern);
+    let found = point_to_point::match_now(&mut call.held, process()?, comm, pattern)?;
     flag.set_flag(found.is_some())?;
     match found {
         None => message.set(MPI_MESSAGE_NULL),

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tutti_sys::own_thread;
 use tutti_transport::shm::ring_doorbell;
 
+use crate::communicator::Communicator;
+use crate::departed;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress;
 
-/// What `work` returns; it runs in another thread and must not enter this library. `what` is what a person is told who asks where
-/// this rank waits.
+/// Returns what `work` returns, which runs in another thread and must not enter this library. `what` is shown
+/// when the user asks where this rank waits.
 ///
 /// # Errors
 /// When there is no thread to be had.
@@ -23,6 +25,20 @@ pub fn wait_for<T: Send + 'static>(
     held: &mut LaneGuard,
     process: &Process,
     what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    wait_beside(held, process, what, None, work)
+}
+
+/// The same in an operation that all members of `comm` have to call: ends the job if one of them has left.
+///
+/// # Errors
+/// As [`wait_for`].
+pub fn wait_beside<T: Send + 'static>(
+    held: &mut LaneGuard,
+    process: &Process,
+    what: &str,
+    comm: Option<&Communicator>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let slot = Arc::new((AtomicBool::new(false), Mutex::new(None)));
@@ -34,7 +50,14 @@ pub fn wait_for<T: Send + 'static>(
         fence(Ordering::SeqCst);
         ring_doorbell(&job, local, 0);
     })?;
-    progress::wait_until(held, process, &|| what.to_string(), |_| slot.0.load(Ordering::Acquire));
+    let what = || what.to_string();
+    progress::wait_until(held, process, &what, |held| {
+        let is_over = || slot.0.load(Ordering::Acquire);
+        if let Some(comm) = comm.filter(|_| !is_over()) {
+            departed::check_members(held, process, &what, comm, is_over);
+        }
+        is_over()
+    });
     let result = slot.1.lock().unwrap_or_else(PoisonError::into_inner).take();
     // It has nothing left to do but to end.
     if thread.join().is_err() {

@@ -23,7 +23,7 @@ use tutti_transport::bridges::Way;
 use tutti_transport::shm::Home;
 use tutti_transport::{Peer, ShmLink};
 
-use super::background::wait_for;
+use super::background::{wait_beside, wait_for};
 use super::connected_jobs::{look_out, tie};
 use super::crossing::{self, Crossing};
 use super::line::Line;
@@ -176,7 +176,8 @@ fn swap(
             line.send(&own, &[])?;
             line.receive().map(|letter| letter.bytes)
         };
-        let theirs = wait_for(held, process, "the root of the other group", work).and_then(|theirs| theirs);
+        let theirs = wait_beside(held, process, "the root of the other group", Some(comm), work);
+        let theirs = theirs.and_then(|theirs| theirs);
         said = theirs.unwrap_or_default();
     }
     collective::broadcast_bytes(held, process, comm, root, &mut said)?;
@@ -199,7 +200,8 @@ fn introduce(
         error
     })?;
     let work = move || exchange(&line, part, &own, enclosed).map(|met| (met, line));
-    let met = wait_for(held, process, "the root of the other group", work).and_then(|met| met);
+    let met = wait_beside(held, process, "the root of the other group", Some(comm), work);
+    let met = met.and_then(|met| met);
     met.map_err(|error| failed(class, "the other group cannot be met", &error))
 }
 

@@ -16,7 +16,7 @@ use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_sys::{event, process};
 
 use super::acceptor::Acceptor;
-use super::background::wait_for;
+use super::background::{wait_beside, wait_for};
 use super::line::{self, Line};
 use super::meeting::{Part, meet};
 use tutti_transport::fabric::datagrams;
@@ -190,13 +190,20 @@ pub(super) fn wait_at(listener: &Listener) {
     event::wait_readable(&[listener.as_fd().as_raw_fd()], LOOK);
 }
 
-/// Connects to a port, and goes on with communication meanwhile.
+/// Connects to a port, and goes on with communication meanwhile. All members of `comm`, if it is given, have
+/// to call this operation.
 ///
 /// # Errors
 /// Of `class`: why it cannot be reached.
-pub(super) fn reach(held: &mut LaneGuard, process: &Process, name: &str, class: ErrorClass) -> Result<Line> {
+pub(super) fn reach(
+    held: &mut LaneGuard,
+    process: &Process,
+    name: &str,
+    comm: Option<&Communicator>,
+    class: ErrorClass,
+) -> Result<Line> {
     let wanted = name.to_string();
-    let reached = wait_for(held, process, "a port to connect to", move || connect(&wanted));
+    let reached = wait_beside(held, process, "a port to connect to", comm, move || connect(&wanted));
     reached.and_then(|reached| reached).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::InvalidInput => "which is no name of a port".to_string(),
@@ -220,7 +227,7 @@ pub fn connect_leaders(
     let failed = |why: String| Error::new(ErrorClass::Comm, format!("the groups cannot meet: {why}"));
     if !accepts {
         let name = swap(held, Vec::new())?;
-        return reach(held, process, &String::from_utf8_lossy(&name), ErrorClass::Comm);
+        return reach(held, process, &String::from_utf8_lossy(&name), None, ErrorClass::Comm);
     }
     // Without a port the other side is told no name, and fails too.
     let port = OpenPort::open(place(process)).map_err(|error| failed(error.to_string()));
@@ -244,7 +251,9 @@ pub fn accept(
     let line = (comm.rank() == root).then(|| {
         let port = name().and_then(|name| find(held, process, &name))?;
         let came =
-            wait_for(held, process, "MPI_Comm_accept, for somebody who connects", move || port.accept(None));
+            wait_beside(held, process, "MPI_Comm_accept, for somebody who connects", Some(comm), move || {
+                port.accept(None)
+            });
         let failed = |why: String| Error::new(ErrorClass::Port, format!("nobody can connect: {why}"));
         match came {
             Ok(Ok(connection)) => Ok(connection),
@@ -268,7 +277,7 @@ pub fn connect_from(
 ) -> Result<Arc<Communicator>> {
     let line = (comm.rank() == root).then(|| {
         let name = name()?;
-        reach(held, process, &String::from_utf8_lossy(&name), ErrorClass::Port)
+        reach(held, process, &String::from_utf8_lossy(&name), Some(comm), ErrorClass::Port)
     });
     meet(held, process, comm, root, line, (Part::Connects, ErrorClass::Port))
 }

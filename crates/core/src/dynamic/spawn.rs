@@ -152,8 +152,8 @@ pub fn meet_parents(held: &mut LaneGuard, process: &Process) -> Result<()> {
         return Ok(());
     }
     let root = Rank(0);
-    let line =
-        (process.library.world.rank() == root).then(|| ports::reach(held, process, &port, ErrorClass::Other));
+    let line = (process.library.world.rank() == root)
+        .then(|| ports::reach(held, process, &port, None, ErrorClass::Other));
     let world = Arc::clone(&process.library.world);
     let parent = meet(held, process, &world, root, line, (Part::Connects, ErrorClass::Other))?;
     // MPI-5 section 7.8: that is its name.

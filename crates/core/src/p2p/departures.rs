@@ -6,13 +6,16 @@
 
 use std::collections::BTreeSet;
 
-use tutti_base::Error;
+use tutti_base::{Error, Result};
 use tutti_transport::Peer;
 
 use crate::matching::Pattern;
 
 /// Time between two looks for peers that have left, in nanoseconds.
 const STEP_NS: u64 = 500_000_000;
+
+/// Number of looks after which a program that calls MPI_Iprobe with one pattern and no other one waits: 10 s.
+const POLLED_LOOKS: u32 = 20;
 
 /// Shortest and longest time between two questions to peers of other hosts, in nanoseconds.
 const ASK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=8_000_000_000;
@@ -31,8 +34,16 @@ pub struct Departures {
     ask_step_ns: u64,
     /// Patterns of the blocking probes that are under way.
     probes: Vec<Pattern>,
-    /// Blocking probes that were given up, and why.
+    /// Probes that were given up, and why.
     vain_probes: Vec<(Pattern, Error)>,
+    /// Pattern of the last MPI_Iprobe, if it has found nothing, and the number of such calls.
+    polled: Option<Pattern>,
+    polls: u32,
+    /// The same at the last look, and the number of looks since only that pattern was seen.
+    seen: (Option<Pattern>, u32),
+    looks: u32,
+    /// When a test in vain is to look again.
+    next_test_ns: u64,
 }
 
 impl Departures {
@@ -53,6 +64,39 @@ impl Departures {
             self.next_ask_ns = now_ns + self.ask_step_ns;
         }
         is_due
+    }
+
+    /// Returns true if a test in vain is to look again.
+    pub fn is_test_due(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= self.next_test_ns;
+        if is_due {
+            self.next_test_ns = now_ns + STEP_NS;
+        }
+        is_due
+    }
+
+    /// Notes a probe that does not wait.
+    ///
+    /// # Errors
+    /// It has found nothing and never will.
+    #[inline]
+    pub fn polled(&mut self, pattern: Pattern, is_found: bool) -> Result<()> {
+        if is_found {
+            self.polled = None;
+            return Ok(());
+        }
+        self.polled = Some(pattern);
+        self.polls = self.polls.wrapping_add(1);
+        if self.vain_probes.is_empty() { Ok(()) } else { self.take_vain_probe(pattern).map_or(Ok(()), Err) }
+    }
+
+    /// Returns the pattern with which the program has called MPI_Iprobe in vain, and no other one, for long.
+    /// Asked at each look.
+    pub fn polled_for_long(&mut self) -> Option<Pattern> {
+        let is_same = self.polled.is_some() && self.polled == self.seen.0 && self.polls != self.seen.1;
+        self.looks = if is_same { self.looks + 1 } else { 0 };
+        self.seen = (self.polled, self.polls);
+        self.polled.filter(|_| self.looks >= POLLED_LOOKS)
     }
 
     /// Begins a blocking probe.
@@ -94,6 +138,20 @@ mod tests {
     use tutti_base::ErrorClass;
 
     use super::*;
+
+    #[test]
+    fn a_pattern_that_is_polled_alone_for_long_is_a_wait() {
+        let mut departures = Departures::default();
+        let mut look = |patterns: &[i32]| {
+            patterns.iter().for_each(|tag| departures.polled(pattern(*tag), false).expect("not given up"));
+            departures.polled_for_long()
+        };
+        let first = (0..100).find(|_| look(&[1, 1]).is_some());
+        assert_eq!(first, Some(POLLED_LOOKS));
+        assert_eq!(look(&[1]), Some(pattern(1)));
+        assert_eq!((look(&[]), look(&[1])), (None, None), "it has done something else");
+        assert!((0..100).all(|step| look(&[1, step % 2]).is_none()));
+    }
 
     #[test]
     fn looks_are_seldom() {

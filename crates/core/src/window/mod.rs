@@ -161,8 +161,8 @@ struct Counts {
     posts: Vec<u32>,
     /// Completed access epochs to the own memory.
     completed: u32,
-    /// To whom the own memory is posted, if that is one.
-    only_origin: Option<u32>,
+    /// Ranks that the own memory is posted to.
+    origins: Vec<u32>,
 }
 
 /// The model that all windows have: MPI_WIN_UNIFIED.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_transport::window::turnstile::Kind as LockKind;
 
 use super::polls::Then;
@@ -78,7 +78,7 @@ impl Window {
         check_assertion(assert)?;
         let origins = self.ranks_of(group)?;
         self.epochs.borrow_mut(held).post(origins.len() as u32)?;
-        self.counts.borrow_mut(held).only_origin = if let [only] = origins[..] { Some(only) } else { None };
+        self.counts.borrow_mut(held).origins.clone_from(&origins);
         fence(Ordering::SeqCst);
         for origin in origins {
             match self.members[origin as usize].station {
@@ -169,9 +169,10 @@ impl Window {
         let origins = self.epochs.borrow(held).posted("MPI_Win_wait")?;
         if !self.is_completed(held, origins) {
             let what = || format!("MPI_Win_wait of {}: MPI_Win_complete by {origins} ranks", self.describe());
-            let only_origin = self.counts.borrow(held).only_origin;
-            let counterpart = only_origin.and_then(|origin| process.counterpart(self.world(origin)));
-            let awaited = || only_origin.map(|origin| self.world(origin)).into_iter().collect();
+            let all = self.origins(held);
+            let only_origin = if let [only] = all[..] { Some(only) } else { None };
+            let counterpart = only_origin.and_then(|origin| process.counterpart(origin));
+            let awaited = || all.clone();
             wait_for(held, process, counterpart, &what, |held| {
                 let is_over = || self.is_completed(held, origins);
                 departed::check_wait(held, process, &what, awaited, is_over);
@@ -194,8 +195,19 @@ impl Window {
         let over = self.is_completed(held, origins);
         if over {
             self.unpost(held, origins);
+        } else if departed::have_left_for_good(held, process, || self.origins(held))
+            && !self.is_completed(held, origins)
+        {
+            let reason = "all ranks that the window is posted to have called MPI_Finalize without \
+                          MPI_Win_complete";
+            return Err(Error::new(ErrorClass::RmaSync, reason));
         }
         Ok(over)
+    }
+
+    /// The ranks of the world that the own memory is posted to.
+    fn origins(&self, held: &LaneGuard) -> Vec<WorldRank> {
+        self.counts.borrow(held).origins.iter().map(|origin| self.world(*origin)).collect()
     }
 
     fn is_completed(&self, held: &LaneGuard, origins: u32) -> bool {
@@ -254,10 +266,21 @@ impl Window {
         let ticket = door.ask(kind, self.station);
         if !door.enter(ticket) {
             let what = || format!("MPI_Win_lock of {}: the lock of rank {target}", self.describe());
+            let holder = || {
+                let station = door.sole_holder();
+                let member = self.members.iter().position(|member| member.station == station);
+                member.filter(|_| station.is_some()).map(|rank| self.world(rank as u32)).into_iter().collect()
+            };
             let mut inside = false;
-            wait_until(held, process, &what, |_| {
+            wait_until(held, process, &what, |held| {
                 // Who is inside does not ask again.
                 inside = inside || door.enter(ticket);
+                if !inside {
+                    departed::check_wait(held, process, &what, holder, || {
+                        inside = door.enter(ticket);
+                        inside
+                    });
+                }
                 inside
             });
         }

@@ -85,6 +85,14 @@ impl Turnstile {
         self.left.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Returns the name of the ticket that has the lock alone or is the next to be let in. `None` if there is
+    /// no such ticket, or some share the lock.
+    pub fn sole_holder(&self) -> Option<u32> {
+        let (admitted, left) = (self.admitted.load(Ordering::SeqCst), self.left.load(Ordering::SeqCst));
+        let is_asked = (self.next.load(Ordering::SeqCst).wrapping_sub(left) as i32) > 0;
+        (admitted == left && is_asked).then(|| self.names[left as usize % NAMES].load(Ordering::SeqCst))
+    }
+
     /// Whom to wake after a ticket was let in or has left, as far as anybody waits.
     #[inline]
     pub fn next_in_turn(&self) -> impl Iterator<Item = u32> + '_ {
@@ -102,6 +110,22 @@ impl Turnstile {
 #[allow(clippy::unwrap_used, reason = "a test; clippy does not see that through the second condition")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_has_the_lock_alone_is_known() {
+        let door = Turnstile::default();
+        assert_eq!(door.sole_holder(), None);
+        let [one, shared, other] = [(Kind::Exclusive, 5), (Kind::Shared, 6), (Kind::Shared, 7)]
+            .map(|(kind, name)| door.ask(kind, name));
+        assert!(door.enter(one) && !door.enter(shared));
+        assert_eq!(door.sole_holder(), Some(5));
+        door.leave(one);
+        assert!(door.enter(shared) && door.enter(other));
+        assert_eq!(door.sole_holder(), None, "two share it");
+        door.leave(other);
+        door.leave(shared);
+        assert_eq!(door.sole_holder(), None);
+    }
 
     /// Runs steps: `aN` and `AN` ask for N shared or exclusive, `eN` enters (`+`) or not (`-`), `lN` leaves, followed by whom to
     /// wake.
