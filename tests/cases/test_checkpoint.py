@@ -324,19 +324,29 @@ def test_python_with_threads_and_numpy(mpi, place, gate, tmp_path):
     program.write_text(PYTHON)
     env = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
     gate.open()
-    outcome = mpi.run(2, python, program, 200, gate.path, env=env, seconds=PATIENCE)
+    outcome = mpi.run(2, python, program, 40, gate.path, env=env, seconds=PATIENCE)
     if "No module named" in outcome.err:
         pytest.skip("mpi4py or numpy is missing")
     expected = checksum(outcome.out)
     assert expected, outcome
     gate.close()
-    job = mpi.begin(2, python, program, 200, gate.path, env=env)
+    job = mpi.begin(2, python, program, 40, gate.path, env=env)
     assert job.until(lambda out, err: "step 0" in out, PATIENCE), job.errors()
     time.sleep(0.2)
     keep_and_stop(mpi, job, place)
     gate.open()
     outcome = restart(mpi, place, job).wait(PATIENCE)
     assert ends_right(outcome, expected), outcome
+
+
+def test_a_thread_that_holds_the_lock_of_the_loader_goes_on(mpi, place, gate):
+    """As any may that loads a library; the lock knows it by its number, which is another one afterwards."""
+    job = mpi.begin(1, mpi.compile("loader_lock.c"), gate.path)
+    assert job.until(lambda out, err: "holds it" in out, PATIENCE), job.errors()
+    keep_and_stop(mpi, job, place)
+    gate.open()
+    outcome = restart(mpi, place, job).wait(30)
+    assert outcome.status == 0 and not outcome.timed_out and "ok" in outcome.out, outcome
 
 
 FILE = """

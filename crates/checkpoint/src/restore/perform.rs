@@ -222,6 +222,7 @@ impl Stage {
                 self.call_by(made, registers, &call)?;
             }
             self.renumber(thread, made.tid()).map_err(text)?;
+            self.give_mutexes(image, thread.tid, made.tid()).map_err(text)?;
             threads.push((made, thread.mask));
         }
         for (address, bytes) in [(self.workplace.data(), DATA_BYTES), (self.workplace.start, CODE_BYTES)] {
@@ -258,6 +259,44 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// Gives a thread the recursive mutexes of the C library and its loader that it held: they know it by its
+    /// number. In the middle of dlopen or dl_iterate_phdr it could not unlock the loader otherwise.
+    fn give_mutexes(&self, image: &Process, tid: i32, now: i32) -> io::Result<()> {
+        let is_own = |area: &&Area| match &area.backing {
+            Backing::File(file) => area.protection & WRITE != 0 && !area.shared && is_of_libc(&file.path),
+            _ => false,
+        };
+        for area in image.areas.iter().filter(is_own) {
+            let mut bytes = vec![0; (area.end - area.start) as usize];
+            self.memory.read(area.start, &mut bytes)?;
+            for owner in owners(&bytes, tid) {
+                self.memory.write(area.start + owner as u64, &now.to_ne_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if a file is the C library or its loader.
+fn is_of_libc(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    [&b"ld-linux"[..], b"ld-2", b"libc.so", b"libc-2"].iter().any(|start| name.starts_with(start))
+}
+
+/// Returns the offsets of the words that name the thread `tid` as the owner of a locked recursive mutex of
+/// glibc: words for the lock (1, or 2 with waiters), count, owner, users (1) and kind (1).
+fn owners(bytes: &[u8], tid: i32) -> Vec<usize> {
+    const OWNER: usize = 2;
+    let words: Vec<i32> = bytes.as_chunks::<4>().0.iter().map(|word| i32::from_ne_bytes(*word)).collect();
+    let is_held = |window: &[i32]| match window {
+        [1 | 2, count, owner, 1, 1] => *count > 0 && *owner == tid,
+        _ => false,
+    };
+    let held = words.windows(5).enumerate().filter(|(_, window)| is_held(window));
+    held.map(|(place, _)| (place + OWNER) * 4).collect()
+}
+
 /// The address of a `syscall` instruction in what the kernel maps, and the hash of all of that.
 fn kernel_call(own: &[Area], memory: &Memory) -> Option<(u64, u128)> {
     let area = own.iter().find(|area| matches!(&area.backing, Backing::Kernel(name) if name == "[vdso]"))?;
@@ -265,4 +304,25 @@ fn kernel_call(own: &[Area], memory: &Memory) -> Option<(u64, u128)> {
     memory.read(area.start, &mut bytes).ok()?;
     let at = bytes.windows(2).position(|pair| *pair == SYSCALL)?;
     Some((area.start + at as u64, xxh3_128(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recursive_mutexes_of_a_thread_are_found() {
+        let check = |words: &[i32], expected: &[usize]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            assert_eq!(owners(&bytes, 77), expected, "{words:?}");
+        };
+        check(&[0, 1, 1, 77, 1, 1, 0], &[12]);
+        check(&[2, 3, 77, 1, 1, 2, 1, 77, 1, 1], &[8, 28]);
+        check(&[1, 1, 78, 1, 1], &[]);
+        check(&[0, 1, 77, 1, 1], &[]);
+        check(&[1, 1, 77, 1, 0], &[]);
+        check(&[], &[]);
+        let paths = ["/lib64/ld-linux-x86-64.so.2", "/lib/libc.so.6", "/lib/libcrypt.so.1", "ld-linux"];
+        assert_eq!(paths.map(|path| is_of_libc(path.as_bytes())), [true, true, false, true]);
+    }
 }
