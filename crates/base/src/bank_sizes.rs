@@ -1,5 +1,5 @@
-//! Sizes of the banks of collectives (S1), decided once a node by whoever creates the job object: the members
-//! of a communicator must agree on where everything lies, whatever their environments say.
+//! Sizes of the banks of collectives (S1). The process that creates the job object of a node decides them, so
+//! that members of a communicator agree on all addresses, whatever their environments contain.
 
 /// Sizes in bytes and numbers of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,9 @@ impl BankSizes {
         }
     }
 
-    /// Payload of a large slot of one of `members`: their banks together stay within 8 MiB, which a shared
-    /// cache may hold, as long as each has 16 KiB, below which the cost of the steps shows.
+    /// Returns the payload in bytes of a large slot of one member, if the bank has `members` members. Without
+    /// a setting, the slots of all members together take at most 8 MiB, which a shared cache may hold. A slot
+    /// has at least 16 KiB, as the cost of single steps dominates below.
     pub fn large_bytes_for(&self, members: u32) -> u64 {
         match self.large_bytes {
             0 => ((8 << 20) / u64::from(members.max(1))).clamp(16 << 10, 256 << 10).next_multiple_of(4096),

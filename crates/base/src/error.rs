@@ -155,7 +155,7 @@ impl ErrorClass {
         self.entry().1
     }
 
-    /// What the class means, in a few words.
+    /// Returns a short description of the class.
     pub fn meaning(self) -> &'static str {
         self.entry().2
     }
@@ -165,14 +165,14 @@ impl ErrorClass {
     }
 }
 
-/// What went wrong. As large as a pointer, so that a result that nearly always is `Ok` travels in registers.
+/// Error of an MPI function. It has the size of a pointer, so that a result travels in registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Reason>);
 
-/// What went wrong, for the program (the class) and for a person (the message).
+/// Cause of an error: the class for the program, the message for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What the error code returned to the program says.
+    /// Error class that the program finds by MPI_Error_class.
     pub class: ErrorClass,
     /// One sentence: which argument, which value, what to do.
     pub message: Cow<'static, str>,
@@ -181,7 +181,7 @@ pub struct Reason {
     pub code: Option<i32>,
 }
 
-/// The result of everything that can fail for a reason a user can act on.
+/// Result of an operation that can fail for a reason that a user can mend.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

@@ -1,5 +1,5 @@
-//! What every room of Tutti shares: the newtypes of MPI's vocabulary, the error type, the
-//! configuration registry and the synchronisation facade.
+//! Vocabulary that all crates of Tutti share: newtypes of MPI's numbers, the error type, the registry of
+//! settings and the facade for synchronisation.
 //!
 //! Deliberately absent: I/O, unsafe code, and anything that knows how a message travels.
 //!

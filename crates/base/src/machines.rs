@@ -1,13 +1,13 @@
-//! Which hosts of a job are one machine. A host is what ranks share memory on; containers or network
-//! namespaces of one machine are several hosts that share its processors, and between them whatever works
-//! least is fastest.
+//! Grouping of the hosts of a job by machine. Ranks of one host share memory. Containers and network
+//! namespaces of a machine count as several hosts that share its processors. Between them the algorithm with
+//! the least work is the fastest.
 
-/// What a host says of the processors that its ranks run on.
+/// Report of a host about the processors of its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processors {
     /// The same on two hosts exactly if they share all of them.
     pub identity: u64,
-    /// How many its ranks may keep busy.
+    /// Number of processors that the ranks of the host may keep busy.
     pub count: u32,
 }
 
@@ -15,7 +15,7 @@ pub struct Processors {
 /// have room.
 const MOST_PROCESSORS: u32 = 1 << 16;
 
-/// Which hosts share processors: the same on all ranks of a job, who choose algorithms by it.
+/// Machine of each host. It is equal on all ranks of a job, which select algorithms by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines {
     /// The machine of each host; numbers are given in the order in which hosts name them.
@@ -25,7 +25,7 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// From what all hosts say, in their order.
+    /// Builds the table from the reports of all hosts, in their order.
     pub fn of(said: &[Processors]) -> Machines {
         let mut known = std::collections::HashMap::new();
         let number = |host: &Processors| {
@@ -36,18 +36,19 @@ impl Machines {
         Machines { of_host, processors: possible(said.iter().map(|host| host.count).min().unwrap_or(1)) }
     }
 
-    /// As another process says it of a job of so many hosts; `None` if that cannot be.
+    /// Builds the table from values that another process has sent, for a job of `hosts` hosts. Returns `None`
+    /// if they are out of range.
     pub fn said(of_host: Vec<u32>, processors: u32, hosts: usize) -> Option<Machines> {
         let fits = of_host.len() == hosts && of_host.iter().all(|machine| (*machine as usize) < hosts);
         (fits && processors == possible(processors)).then_some(Machines { of_host, processors })
     }
 
-    /// Where nothing is known but the number of processors: a machine of its own for each host.
+    /// Returns the table for unknown hosts: each is a machine of its own with `processors` processors.
     pub fn apart(hosts: u32, processors: u32) -> Machines {
         Machines { of_host: (0..hosts).collect(), processors: possible(processors) }
     }
 
-    /// All hosts are one machine of so many processors.
+    /// Returns the table of a job whose hosts are all one machine with `processors` processors.
     pub fn shared(hosts: u32, processors: u32) -> Machines {
         Machines { of_host: vec![0; hosts as usize], processors: possible(processors) }
     }

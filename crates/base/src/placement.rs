@@ -1,25 +1,24 @@
-//! Which host each rank of the job runs on.
+//! Placement of the ranks of a job on its hosts.
 //!
-//! Launchers place ranks in long runs (all slots of a host, then the next host) or in turn (one a host), and
-//! a job may have a million of them; so a placement is a list of runs, which is also what travels to the
-//! other hosts. The ranks of a host are numbered in the order of their ranks in the world: these are its
-//! local ranks.
+//! Launchers place ranks in long runs (all slots of a host, then the next host) or round robin. A job may
+//! have a million ranks. So a placement is a list of runs, in memory and in messages to other hosts. The
+//! local ranks of a host are numbered in the order of their ranks in the world.
 
 /// Some neighbouring ranks on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Number of the host.
     pub host: u32,
-    /// How many ranks; at least 1.
+    /// Number of ranks in the run; at least 1.
     pub ranks: u32,
 }
 
-/// Where a rank runs.
+/// Host and local rank of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Number of the host.
     pub host: u32,
-    /// Its number among the ranks of that host.
+    /// Local rank: the number among the ranks of that host.
     pub local: u32,
 }
 
@@ -40,7 +39,8 @@ impl Placement {
         Placement::from_runs([Run { host: 0, ranks }]).expect("one host, some ranks")
     }
 
-    /// From the hosts of ranks 0, 1, 2, and so on. `None` as for [`Placement::from_runs`].
+    /// Builds a placement from the hosts of all ranks in the order of the world. Returns `None` if
+    /// [`Placement::from_runs`] does.
     pub fn from_hosts(hosts: impl IntoIterator<Item = u32>) -> Option<Placement> {
         Placement::from_runs(hosts.into_iter().map(|host| Run { host, ranks: 1 }))
     }
@@ -71,7 +71,7 @@ impl Placement {
         &self.runs
     }
 
-    /// Number of hosts.
+    /// Returns the number of hosts in the job.
     pub fn hosts(&self) -> u32 {
         self.hosts
     }
@@ -81,7 +81,7 @@ impl Placement {
         self.ranks
     }
 
-    /// The places of ranks 0, 1, 2, and so on.
+    /// Returns host and local rank of all ranks, in the order of the world.
     pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
         let mut next_local = vec![0u32; self.hosts as usize];
         let hosts = self.runs.iter().flat_map(|run| std::iter::repeat_n(run.host, run.ranks as usize));
@@ -105,7 +105,8 @@ impl Placement {
         ranks
     }
 
-    /// Where `rank` runs; takes time in the number of runs. `None` if there is no such rank.
+    /// Returns host and local rank of `rank`, or `None` if there is no such rank. Takes time in the number of
+    /// runs.
     pub fn place(&self, rank: u32) -> Option<Place> {
         let mut first = 0;
         let at = self.runs.iter().position(|run| {

@@ -1,4 +1,4 @@
-//! The ports that a job is confined to: what a firewall lets through.
+//! The range of ports that a job is confined to, as firewalls require.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,13 +16,13 @@ impl PortRange {
         (low > 0 && low <= high).then_some(PortRange { low, high })
     }
 
-    /// The lowest and the highest.
+    /// Returns the lowest and the highest port of the range.
     pub fn bounds(self) -> (u16, u16) {
         (self.low, self.high)
     }
 
-    /// All of them, each once, beginning where `number` says: those who take any number do not meet at the
-    /// first one.
+    /// Returns all ports once, beginning at a place that `number` selects. Processes with different numbers
+    /// rarely try the same port first.
     pub fn beginning_anywhere(self, number: u64) -> impl Iterator<Item = u16> {
         let count = u64::from(self.high - self.low) + 1;
         // Below 2^16 added to the low end of a range of that length.
@@ -36,7 +36,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// It is no such range.
+/// Error for a text that is no range of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRange;
 

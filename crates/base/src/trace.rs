@@ -1,13 +1,13 @@
-//! What a trace is made of: what a rank did, from when to when; and its text, which is the Trace Event Format
-//! of Chrome that Perfetto reads, an event a line.
+//! Events of a trace (actions of a rank with their times) and their text. The text is the Trace Event Format
+//! of Chrome, which Perfetto reads, with one event on each line.
 //!
-//! The library writes it at the end of a job, the simulator for what it predicts, and `tutti trace` makes
-//! pictures of both.
+//! The library writes a trace at the end of a job, the simulator one of its prediction. `tutti trace` draws
+//! both.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What was done.
+/// Kind of action that an event records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A function of MPI was called.
@@ -58,7 +58,7 @@ impl Action {
         ("file_write", Action::FileWrite),
     ];
 
-    /// As it is written.
+    /// Returns the name of the action in the text of a trace.
     pub fn name(self) -> &'static str {
         Action::NAMES[self as usize].0
     }
@@ -69,7 +69,7 @@ impl Action {
     }
 }
 
-/// How far it goes.
+/// Distance that an action spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// Not beyond the rank.
@@ -81,10 +81,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// All of them.
+    /// All levels, from the nearest to the farthest.
     pub const ALL: [Level; 3] = [Level::Own, Level::Node, Level::Network];
 
-    /// As it is written.
+    /// Returns the name of the level in the text of a trace.
     pub fn name(self) -> &'static str {
         ["own", "node", "network"][self as usize]
     }
@@ -95,37 +95,38 @@ impl Level {
     }
 }
 
-/// One thing that a rank did.
+/// One action of a rank, with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who.
+    /// Rank that performed the action, in the world.
     pub rank: u32,
-    /// What.
+    /// Kind of the action.
     pub action: Action,
-    /// How far it went.
+    /// Distance that the action spanned.
     pub level: Level,
-    /// With whom, by rank of the world: the other side of a message, the owner of memory or of a flag. Else
-    /// the rank itself.
+    /// Peer, by its rank in the world: the other side of a message, or the owner of the memory or flag. It is
+    /// the rank itself for other actions.
     pub peer: u32,
-    /// How much.
+    /// Number of bytes that the action handled.
     pub bytes: u64,
-    /// What belongs together on both sides: operation, and lane of messages or number of a flag.
+    /// Key that both sides of a transfer share: the operation, and the lane of messages or the number of a
+    /// flag.
     pub key: u64,
-    /// Of a flag, its value.
+    /// Value of the flag, for actions on flags.
     pub value: u64,
-    /// When it began.
+    /// Start time in nanoseconds.
     pub start_ns: u64,
-    /// When it was over.
+    /// End time in nanoseconds.
     pub end_ns: u64,
-    /// Of a call its function, of an operation its algorithm.
+    /// Name of the called function, or of the operation's algorithm.
     pub name: Cow<'static, str>,
 }
 
-/// Tracks of a rank: what overlaps is drawn side by side, calls first, then operations, then steps by level.
+/// Number of tracks of a rank. Overlapping events are drawn side by side: calls, operations, steps by level.
 const TRACKS: u32 = 64;
 
-/// For each event (in the order of their starts) which of several lines it is drawn on, so that none overlap;
-/// a line is free again when its last event is over.
+/// Returns for each event the number of the line that shows the event. The events are in the order of their
+/// starts, and those of a line do not overlap.
 pub fn lines(events: &[&Event]) -> Vec<u32> {
     let mut ends: Vec<u64> = Vec::new();
     let line = |event: &&Event| {
@@ -140,7 +141,7 @@ pub fn lines(events: &[&Event]) -> Vec<u32> {
     events.iter().map(line).collect()
 }
 
-/// The group of tracks that an event is drawn in.
+/// Returns the group of tracks that an event is drawn in: calls, operations, or one for each level.
 pub fn group(event: &Event) -> u32 {
     match event.action {
         Action::Call => 0,

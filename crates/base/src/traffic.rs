@@ -1,10 +1,10 @@
-//! What a process has moved, and by which way: the counters behind `TUTTI_COUNTERS` and the performance
-//! variables of MPI_T.
+//! Counters of the data that a process has moved, by path. They are the source of `TUTTI_COUNTERS` and of the
+//! performance variables of MPI_T.
 //!
-//! They are counted always, so counting costs a load, an addition and a store: no line that another process
-//! writes, and no locked instruction unless several threads may be in the library at a time ([`share`]). Then
-//! each counts in one of several places, so that the line of a counter does not travel from processor to
-//! processor with every message. Whoever reads may do so at any time.
+//! Counters are always active, so a count costs a load, an addition and a store. It writes no cache line of
+//! another process, and it needs no locked instruction unless several threads may call the library
+//! ([`share`]). From then on each thread counts in one of several places, so that the cache line of a counter
+//! stays on one processor. Counters may be read at any time.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -18,11 +18,11 @@ const PLACES: usize = 8;
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Where this thread counts; beyond all places if it has not yet.
+    /// Index of this thread's place in each counter; [`PLACES`] before the thread's first count.
     static PLACE: Cell<usize> = const { Cell::new(PLACES) };
 }
 
-/// Says that several threads may count from now on.
+/// Makes all counters safe for several threads.
 pub fn share() {
     SHARED.store(true, Ordering::Relaxed);
 }
@@ -35,7 +35,7 @@ pub struct Counter([Place; PLACES]);
 #[repr(align(128))]
 struct Place(AtomicU64);
 
-/// Where this thread counts.
+/// Returns the index of this thread's place in each counter, and assigns one at the first call.
 fn place() -> usize {
     PLACE.with(|place| {
         if place.get() == PLACES {
@@ -46,7 +46,7 @@ fn place() -> usize {
 }
 
 impl Counter {
-    /// Counts `more`.
+    /// Adds `more` to the counter.
     #[inline]
     pub fn add(&self, more: u64) {
         if SHARED.load(Ordering::Relaxed) {
@@ -56,7 +56,7 @@ impl Counter {
         }
     }
 
-    /// As [`Counter::add`] where one thread counts.
+    /// Adds `more` by a plain load and store: only one thread counts.
     #[inline]
     fn add_alone(&self, more: u64) {
         let count = &self.0[0].0;
@@ -68,7 +68,7 @@ impl Counter {
         self.0[place].0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Notes a value if it is the largest so far.
+    /// Raises the counter to `value` if it is smaller.
     #[inline]
     pub fn raise(&self, value: u64) {
         let most = &self.0[0].0;
@@ -77,7 +77,7 @@ impl Counter {
         }
     }
 
-    /// So many so far.
+    /// Returns the sum of all places.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.iter().map(|place| place.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
@@ -88,17 +88,17 @@ impl Counter {
     }
 }
 
-/// Transfers by one way: how many, and their payload.
+/// Transfers on one path: their number and their payload.
 #[derive(Debug, Default)]
 pub struct Way {
-    /// Messages or accesses.
+    /// Number of messages or accesses.
     pub transfers: Counter,
-    /// Their payload in bytes.
+    /// Payload of the transfers in bytes.
     pub bytes: Counter,
 }
 
 impl Way {
-    /// Counts a transfer.
+    /// Counts one transfer of `bytes` bytes.
     #[inline]
     pub fn add(&self, bytes: u64) {
         self.add_all(1, bytes);
@@ -125,7 +125,7 @@ impl Way {
 /// Everything that a process counts by itself; what its links to other hosts count is theirs.
 #[derive(Debug)]
 pub struct Traffic {
-    /// Messages to itself.
+    /// Messages of the rank to itself.
     pub own: Way,
     /// Records to ranks of this host through shared memory, those of protocols included.
     pub ring: Way,
@@ -138,7 +138,7 @@ pub struct Traffic {
     pub network: Way,
     /// Messages that came before their receive was posted.
     pub unexpected: Way,
-    /// Messages that waited here for room at their receiver, or to be asked for.
+    /// Messages that waited at the sender for room at the receiver, or for its request.
     pub withheld: Way,
     /// The most messages that were kept at a time for receives to come.
     pub most_kept: Counter,
@@ -150,21 +150,21 @@ pub struct Traffic {
     pub file_writes: Way,
     /// Accesses of all members in which they exchanged data.
     pub file_exchanges: Counter,
-    /// How long these took, in nanoseconds: messages and windows of the file, which overlap.
+    /// Duration of these exchanges in nanoseconds. Messages and windows of the file overlap.
     pub file_exchange_ns: Counter,
-    /// How long devices and servers took, in nanoseconds, of all threads together.
+    /// Time in nanoseconds that devices and servers took, summed over all threads.
     pub file_ns: Counter,
     /// Requests to io-servers, and the bytes of files that went with them, either way.
     pub server_requests: Way,
-    /// How often something for an io-server waited because that had no room for it (credits).
+    /// Number of times that a request waited for a credit of an io-server.
     pub server_waits: Counter,
     /// Bytes that were copied from or to files that io-servers of this host have lent.
     pub server_near_bytes: Counter,
-    /// Moves to another processor than that of a rank that was waited for.
+    /// Number of times that this rank moved to another processor, away from a rank whose message it awaited.
     pub moves: Counter,
 }
 
-/// What this process has moved.
+/// Counters of this process.
 pub static TRAFFIC: Traffic = Traffic {
     own: Way::new(),
     ring: Way::new(),
@@ -200,13 +200,13 @@ impl Totals {
     /// Bytes of one process's totals as they travel.
     pub const BYTES: usize = LEVELS.len() * 16;
 
-    /// What this process has counted so far.
+    /// Returns the counts of this process so far.
     pub fn now() -> Totals {
         let ways = [&TRAFFIC.own, &TRAFFIC.ring, &TRAFFIC.single_copy, &TRAFFIC.mapped, &TRAFFIC.network];
         Totals { levels: ways.map(|way| (way.transfers.get(), way.bytes.get())) }
     }
 
-    /// Both together.
+    /// Returns the sums of the counts of `self` and `other`.
     pub fn plus(&self, other: &Totals) -> Totals {
         let mut levels = self.levels;
         for (one, other) in levels.iter_mut().zip(&other.levels) {
@@ -215,7 +215,7 @@ impl Totals {
         Totals { levels }
     }
 
-    /// To be sent.
+    /// Encodes the counts as little-endian words, for [`Totals::decode`].
     pub fn encode(&self) -> [u8; Totals::BYTES] {
         let mut bytes = [0; Totals::BYTES];
         let words = self.levels.iter().flat_map(|&(transfers, bytes)| [transfers, bytes]);
@@ -225,7 +225,7 @@ impl Totals {
         bytes
     }
 
-    /// What [`Totals::encode`] gave; missing bytes count as 0.
+    /// Decodes the result of [`Totals::encode`]; missing bytes count as 0.
     pub fn decode(bytes: &[u8]) -> Totals {
         let mut words = bytes
             .chunks_exact(8)
@@ -248,7 +248,7 @@ impl fmt::Display for Totals {
     }
 }
 
-/// What a process has done with files, for people; nothing where it has done nothing.
+/// Returns the counts of accesses to files as text for users, or `None` if the process has accessed no file.
 pub fn of_files() -> Option<String> {
     let count = |way: &Way| format!("{} {}", way.transfers.get(), way.bytes.get());
     let (reads, writes) = (&TRAFFIC.file_reads, &TRAFFIC.file_writes);

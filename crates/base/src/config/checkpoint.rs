@@ -1,6 +1,6 @@
-//! Checkpoints (S7).
+//! Settings of checkpoints (S7).
 
-/// What a program asks for about checkpoints of its job (S7).
+/// Request of a program for a checkpoint of its job (S7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoint {
     /// Nothing.
@@ -15,7 +15,7 @@ impl Checkpoint {
     pub(super) const NAMES: [(&str, Checkpoint); 3] =
         [("no", Checkpoint::No), ("now", Checkpoint::Now), ("stop", Checkpoint::Stop)];
 
-    /// Its name.
+    /// Returns the value in the notation of the setting.
     pub fn name(self) -> &'static str {
         Checkpoint::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
@@ -24,11 +24,11 @@ impl Checkpoint {
 /// When checkpoints are written (S7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointWriting {
-    /// As the pause is shorter.
+    /// The way with the shorter pause.
     Auto,
     /// While ranks stand still.
     Still,
-    /// From copies of them (fork), while they go on.
+    /// The ranks run on, while forked copies of them are written.
     Fork,
 }
 
@@ -39,7 +39,7 @@ impl CheckpointWriting {
         ("fork", CheckpointWriting::Fork),
     ];
 
-    /// Its name.
+    /// Returns the value in the notation of the setting.
     pub fn name(self) -> &'static str {
         CheckpointWriting::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
@@ -48,11 +48,11 @@ impl CheckpointWriting {
 /// Whether checkpoints are packed (S7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointPacking {
-    /// Where that is faster than the disk.
+    /// Compression if it is faster than the disk.
     Auto,
     /// Never.
     Never,
-    /// Whatever gets smaller.
+    /// Compression of all blocks that get smaller by it.
     Always,
 }
 
@@ -63,16 +63,16 @@ impl CheckpointPacking {
         ("always", CheckpointPacking::Always),
     ];
 
-    /// Its name.
+    /// Returns the value in the notation of the setting.
     pub fn name(self) -> &'static str {
         CheckpointPacking::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
 }
 
-/// Checkpoints (S7).
+/// Settings of checkpoints (S7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoints {
-    /// What the program asks for, by MPI_T.
+    /// Request that the program has made through MPI_T.
     pub checkpoint: Checkpoint,
     /// When checkpoints are written.
     pub checkpoint_writing: CheckpointWriting,

@@ -1,4 +1,4 @@
-//! Collectives: their memory, how their algorithms are chosen, and what carries them.
+//! Settings of collectives: memory, choice of algorithms, and paths between hosts.
 
 /// Whether algorithms are tried while the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,9 +6,9 @@ pub enum Tune {
     /// The model chooses.
     #[default]
     Off,
-    /// What earlier runs have learned counts; nothing is tried.
+    /// Results of earlier runs are used, and nothing is tried.
     Known,
-    /// What repeats is tuned, and kept for later runs.
+    /// Repeated operations are tuned, and the results are stored for later runs.
     On,
 }
 
@@ -21,7 +21,7 @@ impl Tune {
         Tune::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
     }
 
-    /// Its name.
+    /// Returns the value in the notation of the setting.
     pub fn name(self) -> &'static str {
         Tune::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
@@ -32,7 +32,7 @@ impl Tune {
     }
 }
 
-/// How what is tried next is found out ([`Tune::On`]; barigou-2016, section 2.3).
+/// Strategy by which tuning finds the next candidate ([`Tune::On`]; barigou-2016, section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TuneSearch {
     /// All in turn, and the better half again.
@@ -53,7 +53,7 @@ impl TuneSearch {
         ("factorial", TuneSearch::Factorial),
     ];
 
-    /// Its name.
+    /// Returns the value in the notation of the setting.
     pub fn name(self) -> &'static str {
         TuneSearch::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
@@ -62,9 +62,9 @@ impl TuneSearch {
 /// Whether the kernel's packet program does small collectives between hosts (S9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
-    /// Where `tutti netd` runs on the hosts.
+    /// Offload if `tutti netd` runs on the hosts.
     Auto,
-    /// It has to: otherwise operations fail.
+    /// Offload is required: operations fail without it.
     On,
     /// Never.
     Off,
@@ -84,9 +84,10 @@ impl Offload {
 pub enum Multicast {
     /// Never.
     Off,
-    /// Where it works and pays, once it would have saved a communicator as much as it takes to find out.
+    /// Multicast where it works and is faster. A communicator tests this as soon as multicast could have
+    /// saved as much time as the test takes.
     Auto,
-    /// The same from the first broadcast on.
+    /// Multicast where it works and is faster, tested at the first broadcast.
     On,
 }
 
@@ -122,7 +123,7 @@ pub struct Collectives {
     pub explain: bool,
     /// Whether algorithms are tried while the program runs.
     pub tune: Tune,
-    /// What tuning tries next.
+    /// Strategy by which tuning finds the next candidate.
     pub tune_search: TuneSearch,
     /// Whether tuning may choose reductions that give other bits.
     pub tune_any_order: bool,

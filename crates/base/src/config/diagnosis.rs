@@ -1,4 +1,4 @@
-//! Checks of programs, and what is told about them.
+//! Settings for checks of programs and for reports about them.
 
 /// The error handler of MPI_COMM_WORLD and MPI_COMM_SELF, and of errors without an object, from the start
 /// (MPI-5 section 9.3).
@@ -13,7 +13,7 @@ pub enum InitialErrorHandler {
 }
 
 impl InitialErrorHandler {
-    /// As the info key `mpi_initial_errhandler` names them (MPI-5 section 11.8.4).
+    /// Names of the info key `mpi_initial_errhandler` (MPI-5 section 11.8.4).
     pub const NAMES: [(&str, InitialErrorHandler); 3] = [
         ("mpi_errors_are_fatal", InitialErrorHandler::Fatal),
         ("mpi_errors_abort", InitialErrorHandler::Abort),
@@ -25,7 +25,7 @@ impl InitialErrorHandler {
     }
 }
 
-/// Checks of programs, and what is told about them.
+/// Settings for checks of programs and for reports about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     /// Compare the datatypes of sender and receiver (debugging).
@@ -33,9 +33,9 @@ pub struct Diagnosis {
     /// Check also what takes time in proportion to the length of lists: whether received blocks overlap. What
     /// handles, pointers, counts, ranks, roots, tags, graphs are worth is always checked.
     pub check_arguments: bool,
-    /// Where a rank was is told when it crashes.
+    /// Whether a crashing rank prints its backtrace.
     pub backtrace: bool,
-    /// What was not freed is told in MPI_Finalize.
+    /// Whether MPI_Finalize reports objects that were not freed.
     pub report_leaks: bool,
     /// The error handler that communicators have from the start.
     pub initial_error_handler: InitialErrorHandler,

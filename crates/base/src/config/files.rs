@@ -1,6 +1,6 @@
-//! Files of io-servers.
+//! Settings of the files of io-servers (S10).
 
-/// Files of io-servers.
+/// Settings of the files of io-servers (S10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// The mount file of io-servers.

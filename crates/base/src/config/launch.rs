@@ -1,45 +1,47 @@
-//! How jobs are started and supervised.
+//! Settings of the start and the supervision of jobs.
 
-/// What mpirun does with a program that needs another MPI library.
+/// Reaction of mpirun to a program that needs another MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignMpi {
-    /// It is refused: each of its processes would be a job of its own.
+    /// An error message: otherwise each process would be a job of its own.
     Refuse,
-    /// It is started.
+    /// Start of the program, without an error.
     Start,
 }
 
-/// Who has started this process, where it is not our own launcher.
+/// Process manager that has started this process, if it is not mpirun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
-    /// Whom the environment shows.
+    /// The one that the environment names.
     Auto,
     /// A server of PMIx.
     Pmix,
     /// One that speaks PMI-1 or PMI-2.
     Pmi,
-    /// Nobody: the process is a job of its own.
+    /// None: the process is a job of its own.
     Alone,
 }
 
-/// How jobs are started and supervised.
+/// Settings of the start and the supervision of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// What starts daemons on other hosts; empty: ssh, or srun inside Slurm.
+    /// Command that starts daemons on other hosts. Empty: ssh, or srun inside Slurm.
     pub agent: String,
-    /// `TUTTI_DEBUGGER`.
+    /// Command that runs each rank's program under a debugger (`mpirun --debug`). Empty: ranks wait for a
+    /// debugger in MPI_Init.
     pub debugger: String,
-    /// Other hosts that each host starts; 0: all are started by the first.
+    /// Number of other hosts that each host starts; 0: the first host starts all.
     pub launch_radix: u64,
     /// Longest time without a word between two daemons.
     pub heartbeat_ms: u64,
-    /// How long a host may be silent before it counts as lost.
+    /// Time in milliseconds without a message after which a host counts as lost.
     pub silence_ms: u64,
     /// Whether mpirun starts programs that need another MPI library.
     pub foreign_mpi: ForeignMpi,
-    /// How long a host may take to start its daemon, or under another launcher all of its ranks.
+    /// Time limit in milliseconds for the start of a host's daemon, or of all its ranks under another
+    /// launcher.
     pub start_ms: u64,
-    /// Which starter to believe in, where it is not our own.
+    /// Process manager to use, if it is not mpirun.
     pub starter: Starter,
     /// The file of the PMIx library (empty: the starter's or the system's).
     pub pmix_library: String,

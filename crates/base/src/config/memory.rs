@@ -1,6 +1,6 @@
-//! Memory that ranks of a host let each other work in.
+//! Settings of memory that ranks of a host share with each other.
 
-/// What reaches a peer's private memory.
+/// Mechanism by which collectives access the private memory of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyBy {
     /// XPMEM where its device is there, else process_vm_readv, else KNEM.
@@ -13,7 +13,7 @@ pub enum CopyBy {
     Knem,
 }
 
-/// How one-sided communication reaches memory of other ranks of the node.
+/// Mechanism of one-sided communication with ranks of the same node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OneSided {
     /// By load and store or the system's calls where that is possible.
@@ -36,7 +36,7 @@ pub enum Mapped {
 /// Whether mapped memory that peers have read is written back to main memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappedHome {
-    /// Where the peers are far and its content changes.
+    /// Write-back if the peers are on distant processors and the content changes.
     Auto,
     /// Each time: for tests.
     Always,
@@ -44,7 +44,7 @@ pub enum MappedHome {
     Never,
 }
 
-/// Memory that ranks of a host let each other work in.
+/// Settings of memory that ranks of a host share with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerMemory {
     /// Back end of collectives for memory that is not mapped.
@@ -57,11 +57,11 @@ pub struct PeerMemory {
     pub map_bytes: u64,
     /// Most memory of a process that is mapped. A fork copies it.
     pub mapped_limit: u64,
-    /// Changes of mapped memory are told by the kernel, which is asked at each use otherwise.
+    /// Whether the kernel reports changes of mapped memory. Otherwise each use queries the kernel.
     pub mapped_watch: bool,
     /// Mapped memory that peers have read is written back to main memory.
     pub mapped_home: MappedHome,
-    /// How one-sided communication reaches memory of other ranks of the node.
+    /// Mechanism of one-sided communication with ranks of the same node.
     pub one_sided: OneSided,
 }
 

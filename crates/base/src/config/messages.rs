@@ -1,4 +1,4 @@
-//! Messages: protocols, the memory that they pass through, and single copies.
+//! Settings of messages: protocols, the memory between sender and receiver, and single copies.
 
 /// When to copy large messages straight out of the sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub enum SingleCopy {
 /// Whether long messages between hosts are read by the network itself (FI_RMA of libfabric).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteRead {
-    /// Where the provider offers it: also one that does it by messages moves them faster than streams, which
-    /// are copied.
+    /// Remote reads if the provider offers them. They are faster than copied streams even if the provider
+    /// emulates them by messages.
     Auto,
     /// Never: they are sent.
     Never,
@@ -34,7 +34,7 @@ pub struct Messages {
     pub ring_bytes: u64,
     /// Piece in which a long message passes through shared memory.
     pub fragment_bytes: u64,
-    /// Use of process_vm_readv.
+    /// Whether long messages are copied by process_vm_readv.
     pub single_copy: SingleCopy,
     /// Smallest message for a single copy.
     pub single_copy_bytes: u64,

@@ -1,4 +1,4 @@
-//! The registry: the rows of all concerns.
+//! The registry: the rows of all groups of settings.
 
 mod checkpoint;
 mod collectives;
@@ -34,7 +34,7 @@ const COUNT: usize = {
     count
 };
 
-/// The registry.
+/// All settings, in the order in which `tutti info` prints them.
 pub static SETTINGS: &[Setting] = &{
     let (mut all, mut count, mut concern) = ([messages::ROWS[0]; COUNT], 0, 0);
     while concern < CONCERNS.len() {

@@ -1,10 +1,10 @@
-//! What a setting is.
+//! Description of one setting: type, scope, audience and text.
 
 use std::fmt;
 
 use super::typed::Config;
 
-/// What the value of a setting is.
+/// Type of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// Bytes, as 65536, 64K or 1M.
@@ -17,7 +17,7 @@ pub enum ValueKind {
     Microseconds,
     /// One of these words.
     Words(&'static [&'static str]),
-    /// What this says.
+    /// Free text; the string describes its syntax.
     Text(&'static str),
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for ValueKind {
     }
 }
 
-/// Who reads a setting.
+/// Processes that read a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Only mpirun, before there is a process.
@@ -45,12 +45,12 @@ pub enum Scope {
     Job,
 }
 
-/// Whom a setting is for.
+/// Readers whom a setting concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Who runs programs.
+    /// People who run programs.
     User,
-    /// Who works on Tutti or looks for a fault in it.
+    /// People who develop Tutti or look for a fault in it.
     Developer,
 }
 
@@ -59,13 +59,13 @@ pub enum Audience {
 pub struct Setting {
     /// Name of the environment variable.
     pub name: &'static str,
-    /// What a value is.
+    /// Type of the value.
     pub kind: ValueKind,
-    /// Who reads it, and who must agree on it.
+    /// Processes that read the setting, and whether their values must be equal.
     pub scope: Scope,
-    /// Whom `tutti info` shows it to.
+    /// Readers to whom `tutti info` shows the setting.
     pub audience: Audience,
-    /// What it does.
+    /// Description of the effect, for `tutti info` and the guide.
     pub doc: &'static str,
     pub(super) set: fn(&mut Config, &str) -> std::result::Result<(), String>,
     pub(super) show: fn(&Config) -> String,

@@ -16,7 +16,7 @@ use super::waiting::Waiting;
 pub struct Config {
     /// Messages: protocols, the memory that they pass through, and single copies.
     pub messages: Messages,
-    /// Memory that ranks of a host let each other work in.
+    /// Settings of memory that ranks of a host share with each other.
     pub memory: PeerMemory,
     /// Waiting, threads and progress.
     pub waiting: Waiting,
@@ -24,12 +24,12 @@ pub struct Config {
     pub collectives: Collectives,
     /// Checks of programs, and what is told about them.
     pub diagnosis: Diagnosis,
-    /// How jobs are started and supervised.
+    /// Settings of the start and the supervision of jobs.
     pub launch: Launch,
-    /// Checkpoints (S7).
+    /// Settings of checkpoints (S7).
     pub checkpoint: Checkpoints,
-    /// What carries messages between hosts, and its connections.
+    /// Settings of networks and connections between hosts.
     pub network: Network,
-    /// Files of io-servers.
+    /// Settings of the files of io-servers (S10).
     pub files: Files,
 }

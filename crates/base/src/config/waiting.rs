@@ -1,16 +1,17 @@
-//! Waiting, threads and progress.
+//! Settings of waiting, threads and progress.
 
 /// Most lanes: sets of rings between the ranks of a host, each used by other threads of them.
 pub const MAX_LANES: u32 = 8;
 
-/// Waiting, threads and progress.
+/// Settings of waiting, threads and progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
+    /// Time in microseconds that a wait spins before it yields and parks. -1: by the number of ranks and
+    /// cores.
     pub spin_us: i64,
-    /// How often a wait yields its core before it parks.
+    /// Number of times that a wait yields its core before it parks.
     pub yield_rounds: u64,
-    /// Whether ranks that share processors move away from the ones they exchange messages with.
+    /// Whether ranks that share a processor and exchange messages move apart.
     pub move_apart: bool,
     /// Most lanes, in which threads of a process communicate beside each other.
     pub thread_lanes: u64,
