@@ -1858,7 +1858,7 @@ static inline int MPI_ABI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_sta
 }
 #endif
 
-/* What MPI 3.0 has removed, for who asks. */
+/* Functions that MPI 3.0 has removed, for programs that request them. */
 #if defined(TUTTI_REMOVED)
 #include <mpi_removed.h>
 #endif

@@ -1,4 +1,5 @@
-//! What happens around every MPI function: is the library running, take the lock, do it, raise an error.
+//! Frame of each MPI function: check that the library runs, take the lock, call the implementation, raise an
+//! error.
 
 use std::ffi::c_int;
 
@@ -21,12 +22,12 @@ pub use crate::function::{At, Function};
 /// A call under way: proof that this thread is inside the library.
 #[derive(Debug)]
 pub struct Call {
-    /// The token that core asks for.
+    /// Token of the lock, which functions of core require.
     pub held: LaneGuard,
     /// The function that the user called.
     pub function: &'static Function,
-    /// Whose error handler gets an error; an implementation changes it where an error belongs to an object
-    /// that is not an argument (the communicator of a request).
+    /// Object whose error handler receives an error. An implementation changes it if an error belongs to an
+    /// object that is not an argument, such as the communicator of a request.
     pub at: At,
     /// The lane in which the call is counted.
     counted: Lane,
@@ -46,8 +47,8 @@ impl Call {
         Call { held, function, at, counted: lane, since_ns: trace::since() }
     }
 
-    /// The call is over. Not a `Drop`, which would not be compiled into the entry points, and in place: what
-    /// was stored in parts is slow to load as a whole.
+    /// Ends the call. It is no `Drop`, which would not be inlined into the entry points. It takes `self` by
+    /// reference, as a value that was stored in parts is slow to load as a whole.
     #[inline(always)]
     fn leave(&self) {
         if self.since_ns != 0 {
@@ -86,7 +87,8 @@ fn enter_among_threads(lane: Lane) -> LaneGuard {
     held
 }
 
-/// What this call has completed may be what another thread of the process sleeps for.
+/// Ends a call in a process with several threads: wakes threads that sleep until this call completes
+/// something.
 #[inline(never)]
 fn leave_among_threads(held: &LaneGuard, counted: Lane) {
     if let Some(process) = process::process() {

@@ -1,8 +1,8 @@
-//! Raising an error: find the error handler of the right object, do what it says. And remembering it in
-//! words.
+//! Raising of errors: find the error handler of the right object, call it, and store the message.
 //!
 //! The code that a function returns is the class itself, so that programs may compare it. MPI_Error_string
-//! tells more than the class means: what the calling thread's last error of the class was ([`last_error`]).
+//! returns more than the meaning of the class: the message of the calling thread's last error of that class
+//! ([`last_error`]).
 //!
 //! A fatal error is reported with the call, its arguments, and the functions of the program that led to it.
 //! Every line begins with the rank: `mpirun` shows equal reports of several ranks once.
@@ -140,7 +140,7 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
     (handler.unwrap_or_else(initial), MPI_COMM_SELF.bits())
 }
 
-/// What holds before there is a communicator.
+/// Returns the error handler in force before communicators exist.
 fn initial() -> ErrorHandler {
     settings::at_start().map_or(ErrorHandler::Fatal, |config| config.diagnosis.initial_error_handler.into())
 }

@@ -4,7 +4,7 @@ use crate::handles::kind::{Info, Request};
 use crate::scope::{HandleOut, In};
 use crate::status::StatusOut;
 
-/// How an operation reports that it is over.
+/// Way in which an operation reports its completion.
 #[derive(Clone, Copy, Debug)]
 pub enum Form<'s> {
     /// When the function returns; receives give a status.

@@ -1,11 +1,11 @@
-//! A function of MPI, and whose error handler hears of its errors.
+//! A function of MPI, and the object whose error handler receives its errors.
 
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Group, MPI_Session, MPI_Win};
 
 /// A function of MPI.
 #[derive(Debug)]
 pub struct Function {
-    /// With its prefix.
+    /// Name of the function with the prefix `MPI_`.
     pub name: &'static str,
     /// Whether it may be called before MPI_Init and after MPI_Finalize.
     pub always: bool,

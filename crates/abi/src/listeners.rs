@@ -1,4 +1,4 @@
-//! Who hears of events (MPI-5 section 15.3.8), and telling them.
+//! Listeners for events (MPI-5 section 15.3.8), and calls of their callbacks.
 //!
 //! Callbacks run at the end of the outermost call in which an event was noted (see
 //! `tutti_core::tool::events`), without any borrow, so each may do what its safety level lets it; the least
@@ -19,7 +19,7 @@ use crate::generated::constants::*;
 use crate::generated::dialect::Dialect;
 use crate::slots::{Slots, pointer};
 
-/// Safety levels, from the least demanding on.
+/// Safety levels, beginning with the least demanding.
 pub const LEVELS: [c_int; 4] = [
     MPI_T_CB_REQUIRE_NONE,
     MPI_T_CB_REQUIRE_MPI_RESTRICTED,
@@ -27,16 +27,16 @@ pub const LEVELS: [c_int; 4] = [
     MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE,
 ];
 
-/// Somebody's interest in a kind of event.
+/// Registration of a tool for a kind of event.
 #[derive(Debug)]
 pub struct Registration {
     /// Number of the kind of event.
     pub kind: usize,
-    /// What its user said of it.
+    /// Info object of the registration.
     pub info: Entries,
     /// One a safety level.
     pub callbacks: [Option<Callback>; LEVELS.len()],
-    /// Who hears of lost ones.
+    /// Function to call after events were lost.
     pub dropped: Option<Dropped>,
 }
 
@@ -46,17 +46,17 @@ pub type Dropped = (usize, &'static Dialect);
 /// A function that hears of events.
 #[derive(Clone, Debug)]
 pub struct Callback {
-    /// Its address.
+    /// Address of the program's function.
     pub function: usize,
-    /// Who calls it.
+    /// Calling convention of the program that registered the function.
     pub dialect: &'static Dialect,
     /// Address that the function gets.
     pub user_data: usize,
-    /// What its user said of it.
+    /// Info object of the callback.
     pub info: Entries,
 }
 
-/// All registrations.
+/// All registrations for events in this process.
 pub static LISTENERS: FirstLaneCell<Slots<Registration>> = FirstLaneCell::new(Slots::new(4));
 
 /// The event whose callbacks run, as an address; 0 if none.

@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
-/// madvise(2).
+/// Replaces the C library's madvise(2): see the module.
 ///
 /// # Safety
 /// As for the C library's.

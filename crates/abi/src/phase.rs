@@ -46,7 +46,7 @@ pub fn is_in_world() -> bool {
     PHASE.load(Ordering::Acquire) == RUNNING
 }
 
-/// MPI_Init succeeded.
+/// Notes that MPI_Init has succeeded on this rank of the world.
 pub fn world_begins(rank: u32) {
     WORLD_RANK.store(rank as i32, Ordering::Relaxed);
     PHASE.store(RUNNING, Ordering::Release);

@@ -19,7 +19,7 @@ use crate::handles::{self, Stored};
 use crate::status::{StatusIn, StatusOut, Statuses};
 use crate::types::{MPI_Aint, MPI_Count, MPI_Offset, MPI_Status, Raw};
 
-/// The call that views belong to.
+/// Scope of a call: no view of an argument outlives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'s>(PhantomData<&'s ()>);
 
@@ -35,13 +35,13 @@ pub struct In<'s, K> {
     scope: PhantomData<&'s ()>,
 }
 
-/// Where a handle is returned, or exchanged (MPI_Comm_free).
+/// Output argument for a handle, which may also be exchanged (MPI_Comm_free).
 #[derive(Clone, Copy, Debug)]
 pub struct HandleOut<'s, K> {
     place: Out<'s, Raw<K>>,
 }
 
-/// Where one value is returned, or exchanged.
+/// Output argument for one value, which may also be exchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Out<'s, T> {
     pointer: *mut T,
@@ -49,7 +49,7 @@ pub struct Out<'s, T> {
     scope: PhantomData<&'s ()>,
 }
 
-/// Where an integer is returned whose width differs between MPI_X and MPI_X_c.
+/// Output argument for an integer that is wider in MPI_X_c than in MPI_X.
 #[derive(Clone, Copy, Debug)]
 pub struct CountOut<'s> {
     pointer: *mut c_void,
@@ -91,7 +91,7 @@ pub struct Text<'s> {
     scope: PhantomData<&'s ()>,
 }
 
-/// Where a string is returned.
+/// Output argument for a string.
 #[derive(Clone, Copy, Debug)]
 pub struct TextOut<'s> {
     pointer: *mut c_char,
@@ -130,13 +130,13 @@ impl<'s> Scope<'s> {
         Scope(PhantomData)
     }
 
-    /// An address.
+    /// Makes a view of an address.
     #[inline(always)]
     pub unsafe fn address(self, pointer: *mut c_void) -> Address {
         Address(pointer.cast())
     }
 
-    /// A handle.
+    /// Makes a view of a handle.
     #[inline(always)]
     pub unsafe fn handle<K>(self, raw: Raw<K>, name: &'static str) -> In<'s, K> {
         In { raw, name, scope: PhantomData }
@@ -160,7 +160,7 @@ impl<'s> Scope<'s> {
         CountOut { pointer: pointer.cast(), wide: T::WIDE, name, scope: PhantomData }
     }
 
-    /// An array.
+    /// Makes a view of an array.
     #[inline(always)]
     pub unsafe fn array<T>(self, pointer: *const T, name: &'static str) -> Array<'s, T> {
         Array { pointer, name, scope: PhantomData }
@@ -178,7 +178,7 @@ impl<'s> Scope<'s> {
         CountArray { pointer: pointer.cast(), wide: T::WIDE, name, scope: PhantomData }
     }
 
-    /// A string.
+    /// Makes a view of a string.
     #[inline(always)]
     pub unsafe fn text(self, pointer: *const c_char, name: &'static str) -> Text<'s> {
         Text { pointer, name, scope: PhantomData }
@@ -190,7 +190,7 @@ impl<'s> Scope<'s> {
         TextOut { pointer, name, scope: PhantomData }
     }
 
-    /// A status.
+    /// Makes a view of a status.
     #[inline(always)]
     pub unsafe fn status(self, pointer: *const MPI_Status, name: &'static str) -> StatusIn<'s> {
         // SAFETY: the caller vouches for the pointer.
@@ -213,16 +213,16 @@ impl<'s> Scope<'s> {
 }
 
 impl Address {
-    /// No address.
+    /// Null address, which belongs to no memory.
     pub const NOWHERE: Address = Address(std::ptr::null_mut());
 
-    /// As a pointer.
+    /// Returns the address as a pointer.
     #[inline(always)]
     pub fn pointer(self) -> *mut u8 {
         self.0
     }
 
-    /// As a number: the value of an attribute.
+    /// Returns the address as a number: the value of an attribute.
     #[inline(always)]
     pub fn bits(self) -> usize {
         self.0 as usize
@@ -283,7 +283,7 @@ impl<K> Clone for In<'_, K> {
 impl<K> Copy for In<'_, K> {}
 
 impl<'s, K: Kind> In<'s, K> {
-    /// The handle itself.
+    /// Returns the handle as the caller passed it.
     #[inline(always)]
     pub fn raw(self) -> Raw<K> {
         self.raw
@@ -307,7 +307,7 @@ impl<'s, K: Kind> In<'s, K> {
 }
 
 impl<'s, K: Stored> In<'s, K> {
-    /// The object.
+    /// Returns the object that the handle denotes.
     ///
     /// # Errors
     /// The class of the kind when the handle is null, freed, of another kind or garbage.
@@ -328,7 +328,7 @@ impl<'s, K: Stored> In<'s, K> {
 }
 
 impl<'s, K: Kind> HandleOut<'s, K> {
-    /// Returns a handle.
+    /// Stores a handle in the caller's variable.
     ///
     /// # Errors
     /// `Arg` for a null pointer.
@@ -410,7 +410,7 @@ impl<'s, K: Stored> HandleOut<'s, K> {
 }
 
 impl<T: Copy> Out<'_, T> {
-    /// Returns a value.
+    /// Stores a value in the caller's variable.
     ///
     /// # Errors
     /// `Arg` for a null pointer.
@@ -522,7 +522,7 @@ impl<'s, T> Array<'s, T> {
         Ok(unsafe { std::slice::from_raw_parts(self.pointer, count) })
     }
 
-    /// As a pointer: for sentinels such as MPI_UNWEIGHTED.
+    /// Returns the array's pointer, for comparison with sentinels such as MPI_UNWEIGHTED.
     pub fn pointer(self) -> *const T {
         self.pointer
     }
@@ -567,7 +567,7 @@ impl<'s, T> ArrayOut<'s, T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer, count) })
     }
 
-    /// As a pointer: for sentinels such as MPI_ERRCODES_IGNORE.
+    /// Returns the array's pointer, for comparison with sentinels such as MPI_ERRCODES_IGNORE.
     pub fn pointer(self) -> *mut T {
         self.pointer
     }

@@ -20,7 +20,7 @@ const PLACE_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 32;
 
 impl<T> Slots<T> {
-    /// None so far.
+    /// Creates a table without objects for handles of `kind`.
     pub const fn new(kind: usize) -> Slots<T> {
         Slots { kind, places: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl<T> Slots<T> {
             .for_each(|(_, held)| *held = None);
     }
 
-    /// All objects.
+    /// Returns all objects with a valid handle.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().filter_map(|(_, held)| held.as_mut())
     }

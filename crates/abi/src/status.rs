@@ -7,12 +7,12 @@ use tutti_base::{Error, ErrorClass, Result};
 
 use crate::types::MPI_Status;
 
-/// What a status reports: as in core, but for `MPI_ERROR`, which only functions for several requests set.
+/// Content of a status as in core. `MPI_ERROR` is missing, as only functions for several requests set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Rank of the sender, or a negative constant of the standard.
     pub source: i32,
-    /// Tag, or `MPI_ANY_TAG`.
+    /// Tag of the message, or `MPI_ANY_TAG`.
     pub tag: i32,
     /// Bytes received, in packed form.
     pub bytes: u64,
@@ -20,7 +20,7 @@ pub struct Report {
     pub cancelled: bool,
 }
 
-/// A status that the user passes in.
+/// Status that the user passes as an argument.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusIn<'s> {
     pointer: *const MPI_Status,
@@ -28,14 +28,14 @@ pub struct StatusIn<'s> {
     scope: PhantomData<&'s ()>,
 }
 
-/// Where a status is returned, if the user wants it.
+/// Output argument for a status, which the user may decline.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusOut<'s> {
     pointer: *mut MPI_Status,
     scope: PhantomData<&'s ()>,
 }
 
-/// Where statuses are returned, if the user wants them.
+/// Output argument for an array of statuses, which the user may decline.
 #[derive(Clone, Copy, Debug)]
 pub struct Statuses<'s> {
     pointer: *mut MPI_Status,
@@ -51,7 +51,7 @@ impl MPI_Status {
         u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
     }
 
-    /// Sets the bytes.
+    /// Sets the number of received bytes.
     pub fn set_bytes(&mut self, bytes: u64) {
         self.internal[0] = bytes as c_int;
         self.internal[1] = (bytes >> 32) as c_int;
@@ -67,7 +67,7 @@ impl MPI_Status {
         self.internal[2] = c_int::from(cancelled);
     }
 
-    /// What it reports.
+    /// Returns the content of the status in core's form.
     pub fn report(&self) -> Report {
         let (bytes, cancelled) = (self.bytes(), self.cancelled());
         Report { source: self.source, tag: self.tag, bytes, cancelled }
@@ -88,7 +88,7 @@ impl<'s> StatusIn<'s> {
         StatusIn { pointer, name, scope: PhantomData }
     }
 
-    /// The status.
+    /// Returns a copy of the user's status.
     ///
     /// # Errors
     /// `Arg` for a null pointer: MPI_STATUS_IGNORE is not a status.
@@ -103,7 +103,7 @@ impl<'s> StatusIn<'s> {
 }
 
 impl<'s> StatusOut<'s> {
-    /// MPI_STATUS_IGNORE.
+    /// MPI_STATUS_IGNORE: the user declines the status.
     pub const IGNORE: StatusOut<'static> = StatusOut { pointer: std::ptr::null_mut(), scope: PhantomData };
 
     /// # Safety
@@ -166,9 +166,9 @@ impl<'s> Statuses<'s> {
         Statuses { pointer, scope: PhantomData }
     }
 
-    /// The place of the status with this index, which the caller knows to be inside the user's array.
+    /// Returns the output argument of the status with this index, which must be inside the user's array.
     #[inline]
-    pub fn at(self, index: usize) -> StatusOut<'s> {
+    pub fn output_at(self, index: usize) -> StatusOut<'s> {
         if self.pointer.is_null() {
             return StatusOut::IGNORE;
         }
@@ -179,14 +179,14 @@ impl<'s> Statuses<'s> {
     /// Returns the error code of one of several requests (with MPI_ERR_IN_STATUS).
     pub fn set_error(self, index: usize, code: c_int) {
         // SAFETY: as in `at`.
-        if let Some(status) = unsafe { self.at(index).pointer.as_mut() } {
+        if let Some(status) = unsafe { self.output_at(index).pointer.as_mut() } {
             status.error = code;
         }
     }
 
     /// Returns a status and its error code (MPI_Waitall with MPI_ERR_IN_STATUS).
     pub fn set_with_error(self, index: usize, report: Report, code: c_int) {
-        let place = self.at(index);
+        let place = self.output_at(index);
         place.set(report);
         // SAFETY: as in `at`.
         if let Some(status) = unsafe { place.pointer.as_mut() } {

@@ -60,25 +60,25 @@ pub type MPI_Count = i64;
 /// A position in a file, in bytes.
 pub type MPI_Offset = i64;
 
-/// A communicator.
+/// Handle of a communicator.
 pub type MPI_Comm = Raw<kind::Comm>;
-/// A group.
+/// Handle of a group of processes.
 pub type MPI_Group = Raw<kind::Group>;
-/// A datatype.
+/// Handle of a datatype.
 pub type MPI_Datatype = Raw<kind::Datatype>;
-/// A reduction operation.
+/// Handle of a reduction operation.
 pub type MPI_Op = Raw<kind::Op>;
-/// A request.
+/// Handle of a request.
 pub type MPI_Request = Raw<kind::Request>;
-/// An info object.
+/// Handle of an info object.
 pub type MPI_Info = Raw<kind::Info>;
-/// An error handler.
+/// Handle of an error handler.
 pub type MPI_Errhandler = Raw<kind::Errhandler>;
-/// A window.
+/// Handle of a window.
 pub type MPI_Win = Raw<kind::Win>;
-/// A file.
+/// Handle of a file.
 pub type MPI_File = Raw<kind::File>;
-/// A session.
+/// Handle of a session.
 pub type MPI_Session = Raw<kind::Session>;
 /// A message taken by a matched probe.
 pub type MPI_Message = Raw<kind::Message>;
@@ -90,19 +90,19 @@ pub struct Opaque {
     nothing: [u8; 0],
 }
 
-/// An enumeration.
+/// Handle of an enumeration's description.
 pub type MPI_T_enum = *mut Opaque;
-/// A control variable.
+/// Handle of a control variable.
 pub type MPI_T_cvar_handle = *mut Opaque;
-/// A performance variable.
+/// Handle of a performance variable.
 pub type MPI_T_pvar_handle = *mut Opaque;
 /// A session of performance variables.
 pub type MPI_T_pvar_session = *mut Opaque;
 /// A registration for events.
 pub type MPI_T_event_registration = *mut Opaque;
-/// An event.
+/// Handle of one event, valid during its callback.
 pub type MPI_T_event_instance = *mut Opaque;
-/// What a callback may do (an enumeration in C).
+/// Safety level: functions that a callback may call (an enumeration in C).
 pub type MPI_T_cb_safety = c_int;
 
 /// MPI_Status (MPI-5 section 20.3.4). Tutti's words: bytes received (low, high), cancelled.
@@ -115,6 +115,6 @@ pub struct MPI_Status {
     pub tag: c_int,
     /// Error code, set by functions that complete several requests.
     pub error: c_int,
-    /// The library's own.
+    /// Private fields of the library.
     pub internal: [c_int; 5],
 }

@@ -97,7 +97,7 @@ const TAIL: &str = "
 }
 #endif
 
-/* What MPI 3.0 has removed, for who asks. */
+/* Functions that MPI 3.0 has removed, for programs that request them. */
 #if defined(TUTTI_REMOVED)
 #include <mpi_removed.h>
 #endif

@@ -5,13 +5,13 @@
 
 use tutti_base::ErrorClass;
 
-/// What a handle of this kind looks like and is called.
+/// Kind of handle: its representation, and its names in messages.
 pub trait Kind: Copy + 'static {
     /// Top five bits of its handles. User-space addresses have zero there.
     const CODE: u8;
     /// Number of its null handle; its predefined handles follow.
     const NULL: usize;
-    /// How many numbers from `NULL` on are its own.
+    /// Number of small handles of this kind, beginning with `NULL`.
     const NUMBERS: usize;
     /// Class of errors about handles of this kind.
     const CLASS: ErrorClass;
@@ -38,7 +38,7 @@ macro_rules! kinds {
             }
         )*
 
-        /// What the handles with these top bits are called.
+        /// Returns the description of the kind whose handles have these top bits.
         pub fn name_of_code(code: u8) -> Option<&'static str> {
             match code {
                 $($code => Some($what),)*
@@ -46,7 +46,7 @@ macro_rules! kinds {
             }
         }
 
-        /// What the predefined handle with this number is called.
+        /// Returns the description of the kind of a predefined handle.
         pub fn name_of_number(number: usize) -> Option<&'static str> {
             $(if (number.wrapping_sub($null)) < $numbers { return Some($what); })*
             None

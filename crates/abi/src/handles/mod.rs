@@ -25,7 +25,7 @@ const FIRST_CHUNK: usize = 64;
 const CHUNKS: usize = 24;
 const MAX_PREDEFINED: usize = 256;
 const GENERATIONS: u32 = 1 << 27;
-/// The kind of a handle sits in the bits from this one on.
+/// Lowest bit of the kind of a handle.
 pub const KIND_SHIFT: u32 = 59;
 /// Numbers from here on are never predefined handles: `MPI_X_toint` gives `0x1000 + index`.
 pub const FIRST_INT: usize = 0x1000;
@@ -35,9 +35,9 @@ static ANY_RETIRED: AtomicBool = AtomicBool::new(false);
 
 /// A kind whose objects the abi stores.
 pub trait Stored: Kind {
-    /// What a handle stands for.
+    /// Type of the objects that handles of this kind denote.
     type Object: Send + Sync + 'static;
-    /// Where the objects are.
+    /// Returns the table that contains the objects.
     fn table() -> &'static Table<Self::Object>;
     /// Makes the predefined object with this number when it is first used. `None` if there is none, or not
     /// now (the world communicator before MPI_Init). The null handle never gets here.
@@ -62,7 +62,7 @@ struct Free {
 }
 
 impl<T: Send + Sync + 'static> Table<T> {
-    /// An empty table.
+    /// Creates a table without objects.
     #[allow(clippy::new_without_default, reason = "only ever a static")]
     pub const fn new() -> Table<T> {
         Table {
@@ -308,7 +308,7 @@ pub fn from_int<K: Stored>(number: i32) -> Raw<K> {
     })
 }
 
-/// What is wrong with a handle.
+/// Builds the error for an invalid handle: it describes the handle and names the argument.
 #[cold]
 pub fn complaint<K: Kind>(raw: Raw<K>, argument: &str) -> Error {
     let what = K::WHAT;

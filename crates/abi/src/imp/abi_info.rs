@@ -51,7 +51,7 @@ fn layout(datatype: MPI_Datatype) -> Option<&'static Layout> {
     Layout::predefined(datatype.bits() as u32)
 }
 
-/// MPI_Abi_get_info.
+/// Returns an info object with the sizes of the ABI's types (MPI_Abi_get_info).
 pub fn get_info(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
     let mut entries = Entries::default();
     entries.set("mpi_aint_size", size_of::<MPI_Aint>().to_string())?;
@@ -60,7 +60,7 @@ pub fn get_info(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
     info.create(FirstLaneCell::new(entries)).map(drop)
 }
 
-/// MPI_Abi_get_fortran_info.
+/// Returns an info object with the sizes of Fortran's types (MPI_Abi_get_fortran_info).
 pub fn get_fortran_info(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
     let mut entries = Entries::default();
     for (name, datatype) in SIZES {
@@ -78,7 +78,7 @@ fn fixed() -> Error {
     Error::new(ErrorClass::Abi, "the sizes and logical values of Fortran are set already")
 }
 
-/// MPI_Abi_set_fortran_info.
+/// Sets the sizes of Fortran's types (MPI_Abi_set_fortran_info).
 pub fn set_fortran_info(_call: &mut Call, info: In<Info>) -> Result<()> {
     info.get()?;
     Err(fixed())
@@ -103,7 +103,7 @@ pub fn get_fortran_booleans(
     is_set.set_flag(true)
 }
 
-/// MPI_Abi_set_fortran_booleans.
+/// Sets Fortran's representation of true and false (MPI_Abi_set_fortran_booleans).
 pub fn set_fortran_booleans(
     _call: &mut Call,
     _logical_size: c_int,

@@ -27,7 +27,7 @@ use crate::imp::memory::process;
 use crate::scope::{Address, In, Out};
 use crate::types::Raw;
 
-/// What core does on copy, from the address of a callback for objects of `kind`.
+/// Translates the address of a copy callback for objects of `kind` into core's form.
 ///
 /// # Safety
 /// `callback` is one of the constants of the ABI or the address of a copy function.
@@ -66,7 +66,7 @@ unsafe fn on_copy(kind: ObjectKind, callback: usize, extra_state: usize) -> OnCo
     }))
 }
 
-/// What core does on deletion, from the address of a callback.
+/// Translates the address of a delete callback into core's form.
 ///
 /// # Safety
 /// As [`on_copy`], with a delete function.
@@ -165,7 +165,7 @@ pub fn delete(
     attributes.delete(held, handle, &keyval)
 }
 
-/// MPI_Comm_create_keyval, MPI_Keyval_create.
+/// Creates a key for attributes of communicators (MPI_Comm_create_keyval, MPI_Keyval_create).
 ///
 /// # Safety
 /// The callbacks are functions of the types that they have, or constants of the ABI.
@@ -181,7 +181,7 @@ pub unsafe fn create_comm_keyval(
     unsafe { create_keyval(&call.held, ObjectKind::Communicator, callbacks, keyval, extra_state) }
 }
 
-/// MPI_Type_create_keyval.
+/// Creates a key for attributes of datatypes (MPI_Type_create_keyval).
 ///
 /// # Safety
 /// As [`create_comm_keyval`].
@@ -197,7 +197,7 @@ pub unsafe fn create_type_keyval(
     unsafe { create_keyval(&call.held, ObjectKind::Datatype, callbacks, keyval, extra_state) }
 }
 
-/// MPI_Win_create_keyval.
+/// Creates a key for attributes of windows (MPI_Win_create_keyval).
 ///
 /// # Safety
 /// As [`create_comm_keyval`].
@@ -213,28 +213,28 @@ pub unsafe fn create_win_keyval(
     unsafe { create_keyval(&call.held, ObjectKind::Window, callbacks, keyval, extra_state) }
 }
 
-/// MPI_Comm_free_keyval, MPI_Keyval_free.
+/// Frees a key for attributes of communicators (MPI_Comm_free_keyval, MPI_Keyval_free).
 pub fn free_comm_keyval(call: &mut Call, keyval: Out<c_int>) -> Result<()> {
     free_keyval(&call.held, ObjectKind::Communicator, keyval)
 }
 
-/// MPI_Type_free_keyval.
+/// Frees a key for attributes of datatypes (MPI_Type_free_keyval).
 pub fn free_type_keyval(call: &mut Call, keyval: Out<c_int>) -> Result<()> {
     free_keyval(&call.held, ObjectKind::Datatype, keyval)
 }
 
-/// MPI_Win_free_keyval.
+/// Frees a key for attributes of windows (MPI_Win_free_keyval).
 pub fn free_win_keyval(call: &mut Call, keyval: Out<c_int>) -> Result<()> {
     free_keyval(&call.held, ObjectKind::Window, keyval)
 }
 
-/// MPI_Type_set_attr.
+/// Sets an attribute of a datatype (MPI_Type_set_attr).
 pub fn set_type(call: &mut Call, datatype: In<Datatype>, keyval: c_int, value: Address) -> Result<()> {
     let attributes = datatype.get()?.attributes();
     set(&call.held, attributes, ObjectKind::Datatype, datatype.raw().bits(), keyval, value)
 }
 
-/// MPI_Type_get_attr.
+/// Returns an attribute of a datatype (MPI_Type_get_attr).
 pub fn get_type(
     call: &mut Call,
     datatype: In<Datatype>,
@@ -245,7 +245,7 @@ pub fn get_type(
     get(&call.held, datatype.get()?.attributes(), ObjectKind::Datatype, keyval, value, flag)
 }
 
-/// MPI_Type_delete_attr.
+/// Deletes an attribute of a datatype (MPI_Type_delete_attr).
 pub fn delete_type(call: &mut Call, datatype: In<Datatype>, keyval: c_int) -> Result<()> {
     let attributes = datatype.get()?.attributes();
     delete(&call.held, attributes, ObjectKind::Datatype, datatype.raw().bits(), keyval)
@@ -273,13 +273,13 @@ fn predefined(held: &LaneGuard, process: &Process, keyval: c_int) -> Option<usiz
     Some(place.as_ptr().addr())
 }
 
-/// MPI_Comm_set_attr, MPI_Attr_put.
+/// Sets an attribute of a communicator (MPI_Comm_set_attr, MPI_Attr_put).
 pub fn set_comm(call: &mut Call, comm: In<Comm>, keyval: c_int, value: Address) -> Result<()> {
     let attributes = &comm.get()?.attributes;
     set(&call.held, attributes, ObjectKind::Communicator, comm.raw().bits(), keyval, value)
 }
 
-/// MPI_Comm_get_attr, MPI_Attr_get.
+/// Returns an attribute of a communicator (MPI_Comm_get_attr, MPI_Attr_get).
 pub fn get_comm(
     call: &mut Call,
     comm: In<Comm>,
@@ -297,7 +297,7 @@ pub fn get_comm(
     }
 }
 
-/// MPI_Comm_delete_attr, MPI_Attr_delete.
+/// Deletes an attribute of a communicator (MPI_Comm_delete_attr, MPI_Attr_delete).
 pub fn delete_comm(call: &mut Call, comm: In<Comm>, keyval: c_int) -> Result<()> {
     let attributes = &comm.get()?.attributes;
     delete(&call.held, attributes, ObjectKind::Communicator, comm.raw().bits(), keyval)

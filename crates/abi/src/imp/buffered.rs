@@ -10,54 +10,54 @@ use crate::handles::request::handle_of;
 use crate::imp::memory::process;
 use crate::scope::{Address, CountOut, HandleOut, In};
 
-/// MPI_Buffer_attach.
+/// Attaches memory for buffered sends to the process (MPI_Buffer_attach).
 pub fn attach(call: &mut Call, buffer: Address, size: i64) -> Result<()> {
     attach_at(call, &OF_PROCESS, buffer, size)
 }
 
-/// MPI_Buffer_detach.
+/// Detaches the process's memory for buffered sends (MPI_Buffer_detach).
 pub fn detach(call: &mut Call, buffer_addr: Address, size: CountOut) -> Result<()> {
     detach_at(call, &OF_PROCESS, buffer_addr, size)
 }
 
-/// MPI_Buffer_flush.
+/// Waits until the process's buffered messages are sent (MPI_Buffer_flush).
 pub fn flush(call: &mut Call) -> Result<()> {
     OF_PROCESS.flush(&mut call.held, process()?);
     Ok(())
 }
 
-/// MPI_Buffer_iflush.
+/// Starts a flush of the process's buffered messages (MPI_Buffer_iflush).
 pub fn iflush(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
     iflush_at(call, &OF_PROCESS, request)
 }
 
-/// MPI_Comm_attach_buffer.
+/// Attaches memory for buffered sends to a communicator (MPI_Comm_attach_buffer).
 pub fn comm_attach(call: &mut Call, comm: In<Comm>, buffer: Address, size: i64) -> Result<()> {
     attach_at(call, &comm.get()?.buffer, buffer, size)
 }
 
-/// MPI_Comm_detach_buffer.
+/// Detaches a communicator's memory for buffered sends (MPI_Comm_detach_buffer).
 pub fn comm_detach(call: &mut Call, comm: In<Comm>, buffer_addr: Address, size: CountOut) -> Result<()> {
     detach_at(call, &comm.get()?.buffer, buffer_addr, size)
 }
 
-/// MPI_Comm_flush_buffer.
+/// Waits until a communicator's buffered messages are sent (MPI_Comm_flush_buffer).
 pub fn comm_flush(call: &mut Call, comm: In<Comm>) -> Result<()> {
     comm.get()?.buffer.flush(&mut call.held, process()?);
     Ok(())
 }
 
-/// MPI_Comm_iflush_buffer.
+/// Starts a flush of a communicator's buffered messages (MPI_Comm_iflush_buffer).
 pub fn comm_iflush(call: &mut Call, comm: In<Comm>, request: HandleOut<Request>) -> Result<()> {
     iflush_at(call, &comm.get()?.buffer, request)
 }
 
-/// MPI_Session_attach_buffer.
+/// Attaches memory for buffered sends to a session (MPI_Session_attach_buffer).
 pub fn session_attach(call: &mut Call, session: In<Session>, buffer: Address, size: i64) -> Result<()> {
     attach_at(call, &session.get()?.buffer, buffer, size)
 }
 
-/// MPI_Session_detach_buffer.
+/// Detaches a session's memory for buffered sends (MPI_Session_detach_buffer).
 pub fn session_detach(
     call: &mut Call,
     session: In<Session>,
@@ -67,13 +67,13 @@ pub fn session_detach(
     detach_at(call, &session.get()?.buffer, buffer_addr, size)
 }
 
-/// MPI_Session_flush_buffer.
+/// Waits until a session's buffered messages are sent (MPI_Session_flush_buffer).
 pub fn session_flush(call: &mut Call, session: In<Session>) -> Result<()> {
     session.get()?.buffer.flush(&mut call.held, process()?);
     Ok(())
 }
 
-/// MPI_Session_iflush_buffer.
+/// Starts a flush of a session's buffered messages (MPI_Session_iflush_buffer).
 pub fn session_iflush(call: &mut Call, session: In<Session>, request: HandleOut<Request>) -> Result<()> {
     iflush_at(call, &session.get()?.buffer, request)
 }

@@ -19,7 +19,7 @@ use crate::form::Form;
 use crate::generated::constants::{MPI_PROC_NULL, MPI_ROOT};
 use crate::handles::kind::{Comm, Datatype, Op};
 use crate::handles::request::handle_of;
-use crate::imp::memory::{beside, count, count_of, datatype, datatype_of, process, refuse_device};
+use crate::imp::memory::{argument_beside, count, count_of, datatype, datatype_of, process, refuse_device};
 use crate::scope::{Address, Array as Handles, CountArray, In};
 use crate::types::MPI_Datatype;
 
@@ -35,7 +35,7 @@ fn intra<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
     Err(Error::new(ErrorClass::Comm, reason))
 }
 
-/// What the caller has to do with the root of an operation.
+/// Relation of the calling rank to the root of an operation.
 struct Part {
     /// The number of the root.
     root: u32,
@@ -46,8 +46,8 @@ struct Part {
     may_be_in_place: bool,
 }
 
-/// What the argument `root` says: between two groups a rank of the other one, MPI_ROOT, or MPI_PROC_NULL
-/// where another member of the own group is the root (MPI-5 section 6.2.3).
+/// Parses the argument `root`. In an intercommunicator it is a rank of the remote group, MPI_ROOT, or
+/// MPI_PROC_NULL if another member of the local group is the root (MPI-5 section 6.2.3).
 fn part(root: c_int, comm: &Communicator) -> Result<Part> {
     let peers = comm.peers().size();
     let known = u32::try_from(root).ok().filter(|root| *root < peers);
@@ -70,7 +70,8 @@ fn wrong_root(root: c_int, peers: u32, or: &str) -> Error {
     Error::new(ErrorClass::Root, format!("argument root is {root}; it must be 0 to {}{or}", peers - 1))
 }
 
-/// What the root has at the root, and nothing elsewhere.
+/// Returns the result of `side` if `so`, and an absent side otherwise. Used for arguments that matter at the
+/// root only.
 fn where_so<'s>(so: bool, side: impl FnOnce() -> Result<Side<'s>>) -> Result<Side<'s>> {
     if so { side() } else { Ok(Side::Absent) }
 }
@@ -80,8 +81,8 @@ fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<A
     items_at((address, handle.name()), address, count_of(items, handle)?, datatype(handle)?)
 }
 
-/// As [`array`] at a place beside an address that must not be null itself; `name` is that of the datatype's
-/// argument.
+/// Returns `items` items at the address `at`, like [`array`]. `address` is the argument that `at` was
+/// computed from, and it must not be null. `name` is the name of the datatype's argument.
 #[inline]
 fn items_at<'s>(
     (address, name): (Address, &str),
@@ -116,14 +117,15 @@ fn wrong_buffer(datatype: &str, what: &str) -> Error {
 /// The buffer whose datatype has this name; `None` where there are two, as reductions have.
 #[cold]
 fn name_of_buffer(datatype: &str) -> Option<String> {
-    (datatype != "datatype").then(|| format!("argument {}", beside(datatype.trim_end_matches('s'), "buf")))
+    (datatype != "datatype")
+        .then(|| format!("argument {}", argument_beside(datatype.trim_end_matches('s'), "buf")))
 }
 
 pub(super) fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
     array(address, items, handle).map(Side::Block)
 }
 
-/// As [`block`], or MPI_IN_PLACE where `allowed`.
+/// Returns a block like [`block`]; MPI_IN_PLACE is accepted if `allowed`.
 fn block_or_in_place<'s>(
     address: Address,
     items: i64,
@@ -198,7 +200,7 @@ pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'
     Ok(unsafe { Operation::new(collective, send, recv) })
 }
 
-/// Where the data of a side begin, if it has any.
+/// Returns the address of the first byte of a side's data, or `None` if it has no data.
 fn first_byte(side: &Side<'_>) -> Option<usize> {
     let of = |array: &Array<'_>| {
         let some = array.count > 0 && array.datatype.size() > 0;
@@ -211,7 +213,7 @@ fn first_byte(side: &Side<'_>) -> Option<usize> {
     }
 }
 
-/// Runs an operation in the form that was asked for.
+/// Runs an operation in the form that the caller selected: blocking, non-blocking or persistent.
 #[inline]
 pub(super) fn perform(
     call: &mut Call,
@@ -265,7 +267,7 @@ fn replay_call(
     replay_call_with(call, comm, words, [], buffers, form)
 }
 
-/// As [`replay_call`], if these lists are equal too.
+/// Repeats a cached operation like [`replay_call`], if the argument lists are equal too.
 #[inline(always)]
 fn replay_call_with<const N: usize>(
     call: &mut Call,
@@ -312,7 +314,8 @@ fn is_list_of(known: &[i64], lists: &[CountArray], ranks: u32) -> bool {
     known.len() == lists.len() * ranks && lists.iter().zip(known.chunks_exact(ranks)).all(are_equal)
 }
 
-/// These lists, one behind the other, and the addresses from which displacements count.
+/// Adds to `operation` a copy of the concatenated lists and the base addresses of displacements, for
+/// comparison in later calls.
 fn listed<'s>(
     operation: Operation<'s>,
     lists: &[CountArray],
@@ -331,7 +334,7 @@ fn listed<'s>(
     Ok(operation.listed(all, buffers.map(Address::pointer)))
 }
 
-/// MPI_Barrier.
+/// Synchronises the members of a communicator (MPI_Barrier).
 pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
     let comm = comm.get()?;
     let said = words(Collective::Barrier, 0, [Address::NOWHERE; 2], [0; 2], []);
@@ -343,7 +346,7 @@ pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
     perform(call, comm, &operation(Collective::Barrier, Side::Absent, Side::Absent)?.said(said), form)
 }
 
-/// MPI_Bcast.
+/// Sends the root's data to all members (MPI_Bcast).
 pub fn bcast(
     call: &mut Call,
     buffer: Address,
@@ -370,7 +373,7 @@ pub fn bcast(
     perform(call, comm, &whole.rooted(part.root).said(said), form)
 }
 
-/// MPI_Gather.
+/// Collects equal blocks of all members at the root (MPI_Gather).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn gather(
     call: &mut Call,
@@ -397,7 +400,7 @@ pub fn gather(
     perform(call, comm, &operation(Collective::Gather, send, recv)?.rooted(part.root).said(said), form)
 }
 
-/// MPI_Gatherv.
+/// Collects blocks of different lengths at the root (MPI_Gatherv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn gatherv(
     call: &mut Call,
@@ -434,7 +437,7 @@ pub fn gatherv(
     perform(call, comm, &whole, form)
 }
 
-/// MPI_Scatter.
+/// Distributes equal blocks of the root's data (MPI_Scatter).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn scatter(
     call: &mut Call,
@@ -461,7 +464,7 @@ pub fn scatter(
     perform(call, comm, &operation(Collective::Scatter, send, recv)?.rooted(part.root).said(said), form)
 }
 
-/// MPI_Scatterv.
+/// Distributes blocks of different lengths from the root (MPI_Scatterv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn scatterv(
     call: &mut Call,
@@ -498,7 +501,7 @@ pub fn scatterv(
     perform(call, comm, &whole, form)
 }
 
-/// MPI_Allgather.
+/// Collects equal blocks of all members at all members (MPI_Allgather).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn allgather(
     call: &mut Call,
@@ -522,7 +525,7 @@ pub fn allgather(
     perform(call, comm, &operation(Collective::Allgather, send, recv)?.said(said), form)
 }
 
-/// MPI_Allgatherv.
+/// Collects blocks of different lengths at all members (MPI_Allgatherv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn allgatherv(
     call: &mut Call,
@@ -548,7 +551,7 @@ pub fn allgatherv(
     perform(call, comm, &listed(whole, &lists, buffers, comm)?, form)
 }
 
-/// MPI_Alltoall.
+/// Exchanges equal blocks between all members (MPI_Alltoall).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn alltoall(
     call: &mut Call,
@@ -572,9 +575,9 @@ pub fn alltoall(
     perform(call, comm, &operation(Collective::Alltoall, send, recv)?.said(said), form)
 }
 
-/// What every member sends and receives by lists of its own: those of what is `received` come last in `all`,
-/// and alone where it is exchanged in place. `sides` reads what is sent and received; of what is sent there
-/// is nothing in place.
+/// Runs an exchange in which each member sends and receives by lists. The lists of the received data come
+/// last in `all`. They are the only ones if the exchange is in place. `sides` parses both sides from the
+/// arguments; its parameter is true if the exchange is in place, where the sent side is empty.
 #[inline(always)]
 fn exchange<'s, const RECEIVED: usize, const ALL: usize>(
     call: &mut Call,
@@ -599,7 +602,7 @@ fn exchange<'s, const RECEIVED: usize, const ALL: usize>(
     perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
 }
 
-/// MPI_Alltoallv.
+/// Exchanges blocks of different lengths between all members (MPI_Alltoallv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn alltoallv(
     call: &mut Call,
@@ -629,7 +632,7 @@ pub fn alltoallv(
     exchange(call, comm, said, lists, buffers, sides, form)
 }
 
-/// MPI_Alltoallw.
+/// Exchanges blocks of different lengths and datatypes between all members (MPI_Alltoallw).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn alltoallw(
     call: &mut Call,
@@ -662,7 +665,7 @@ pub fn alltoallw(
     exchange(call, comm, said, (received, all), buffers, sides, form)
 }
 
-/// MPI_Reduce.
+/// Combines the data of all members at the root (MPI_Reduce).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn reduce(
     call: &mut Call,
@@ -722,7 +725,7 @@ pub fn reduce_everywhere(
     perform(call, comm, &operation(collective, send, recv)?.reducing(reducer, commutative).said(said), form)
 }
 
-/// MPI_Reduce_scatter_block.
+/// Combines the data of all members and distributes the result in equal blocks (MPI_Reduce_scatter_block).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn reduce_scatter_block(
     call: &mut Call,
@@ -751,7 +754,7 @@ pub fn reduce_scatter_block(
     perform(call, comm, &whole, form)
 }
 
-/// MPI_Reduce_scatter.
+/// Combines the data of all members and distributes the result in blocks (MPI_Reduce_scatter).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn reduce_scatter(
     call: &mut Call,

@@ -25,10 +25,10 @@ use crate::imp::memory::process;
 use crate::phase;
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
-/// Info key of the type of hardware resource to split by, or that was split by.
+/// Info key for the type of hardware resource that MPI_Comm_split_type uses.
 const RESOURCE_KEY: &str = "mpi_hw_resource_type";
 
-/// The predefined communicators.
+/// Returns the predefined communicator with this number.
 pub fn predefined(number: usize) -> Option<Arc<Communicator>> {
     // Those of the world model, which sessions do not have (MPI-5 section 11.2.1).
     let process = tutti_core::process::process().filter(|_| phase::is_in_world())?;
@@ -62,34 +62,34 @@ pub fn give_with(
     give(place, new)
 }
 
-/// MPI_Comm_size.
+/// Returns the number of members of the local group (MPI_Comm_size).
 #[inline]
 pub fn size(_call: &mut Call, comm: In<Comm>, size: Out<c_int>) -> Result<()> {
     size.set(comm.get()?.size() as c_int)
 }
 
-/// MPI_Comm_rank.
+/// Returns the caller's rank in the local group (MPI_Comm_rank).
 #[inline]
 pub fn rank(_call: &mut Call, comm: In<Comm>, rank: Out<c_int>) -> Result<()> {
     rank.set(comm.get()?.rank().0 as c_int)
 }
 
-/// MPI_Comm_remote_size.
+/// Returns the number of members of the remote group (MPI_Comm_remote_size).
 pub fn remote_size(_call: &mut Call, comm: In<Comm>, size: Out<c_int>) -> Result<()> {
     size.set(inter(comm)?.peers().size() as c_int)
 }
 
-/// MPI_Comm_test_inter.
+/// Returns whether a communicator is an intercommunicator (MPI_Comm_test_inter).
 pub fn test_inter(_call: &mut Call, comm: In<Comm>, flag: Out<c_int>) -> Result<()> {
     flag.set_flag(comm.get()?.inter().is_some())
 }
 
-/// MPI_Comm_group.
+/// Returns the local group of a communicator (MPI_Comm_group).
 pub fn group(_call: &mut Call, comm: In<Comm>, group: HandleOut<Group>) -> Result<()> {
     group.create(comm.get()?.group().clone()).map(drop)
 }
 
-/// MPI_Comm_remote_group.
+/// Returns the remote group of an intercommunicator (MPI_Comm_remote_group).
 pub fn remote_group(_call: &mut Call, comm: In<Comm>, group: HandleOut<Group>) -> Result<()> {
     group.create(inter(comm)?.peers().clone()).map(drop)
 }
@@ -102,7 +102,7 @@ fn inter<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
     Err(Error::new(ErrorClass::Comm, format!("argument {} is an intracommunicator", comm.name())))
 }
 
-/// MPI_Comm_compare.
+/// Compares the groups and contexts of two communicators (MPI_Comm_compare).
 pub fn compare(_call: &mut Call, comm1: In<Comm>, comm2: In<Comm>, result: Out<c_int>) -> Result<()> {
     let (one, other) = (comm1.get()?, comm2.get()?);
     one.group().check_origin(other.group(), ErrorClass::Comm, "comm1 and comm2")?;
@@ -114,12 +114,12 @@ pub fn compare(_call: &mut Call, comm1: In<Comm>, comm2: In<Comm>, result: Out<c
     })
 }
 
-/// MPI_Comm_dup and MPI_Comm_idup.
+/// Duplicates a communicator with its attributes, without hints (MPI_Comm_dup and MPI_Comm_idup).
 pub fn dup(call: &mut Call, comm: In<Comm>, newcomm: HandleOut<Comm>, form: Form) -> Result<()> {
     duplicate(call, comm, None, newcomm, form)
 }
 
-/// MPI_Comm_dup_with_info and MPI_Comm_idup_with_info.
+/// Duplicates a communicator with new hints (MPI_Comm_dup_with_info and MPI_Comm_idup_with_info).
 pub fn dup_with_info(
     call: &mut Call,
     comm: In<Comm>,
@@ -150,7 +150,7 @@ fn duplicate(
     request.set(handle_of(id))
 }
 
-/// MPI_Comm_create.
+/// Creates a communicator of a group; collective over the parent (MPI_Comm_create).
 pub fn create(call: &mut Call, comm: In<Comm>, group: In<Group>, newcomm: HandleOut<Comm>) -> Result<()> {
     newcomm.check()?;
     let (comm, group) = with_group(comm, group)?;
@@ -165,7 +165,7 @@ fn with_group<'s>(comm: In<'s, Comm>, group: In<'s, Group>) -> Result<(&'s Commu
     Ok((comm, group))
 }
 
-/// MPI_Comm_create_group.
+/// Creates a communicator of a group; collective over the group (MPI_Comm_create_group).
 pub fn create_group(
     call: &mut Call,
     comm: In<Comm>,
@@ -187,7 +187,7 @@ fn check_tag(tag: c_int) -> Result<()> {
     Err(Error::new(ErrorClass::Tag, format!("argument tag is {tag}; it must be 0 to MPI_TAG_UB")))
 }
 
-/// MPI_Comm_split.
+/// Splits a communicator by colours and keys (MPI_Comm_split).
 pub fn split(
     call: &mut Call,
     comm: In<Comm>,
@@ -200,7 +200,7 @@ pub fn split(
     give(newcomm, new)
 }
 
-/// MPI_Comm_split_type.
+/// Splits a communicator by shared hardware resources (MPI_Comm_split_type).
 pub fn split_type(
     call: &mut Call,
     comm: In<Comm>,
@@ -236,7 +236,7 @@ pub fn split_type(
     give_with(call, newcomm, new, info)
 }
 
-/// MPI_Comm_free.
+/// Frees a communicator when its operations are complete (MPI_Comm_free).
 pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     call.at = At::Comm(comm.input()?.raw());
     let (process, object) = (process()?, removable(comm)?);
@@ -274,13 +274,13 @@ fn removable<'s>(comm: HandleOut<'s, Comm>) -> Result<&'s Arc<Communicator>> {
     Ok(object)
 }
 
-/// MPI_Comm_set_name.
+/// Sets the name of a communicator (MPI_Comm_set_name).
 pub fn set_name(call: &mut Call, comm: In<Comm>, comm_name: Text) -> Result<()> {
     *comm.get()?.name.borrow_mut(&call.held) = ObjectName::new(comm_name.bytes()?);
     Ok(())
 }
 
-/// MPI_Comm_get_name.
+/// Returns the name of a communicator (MPI_Comm_get_name).
 pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: Out<c_int>) -> Result<()> {
     let name = match comm.optional()? {
         Some(comm) => comm.name.borrow(&call.held).clone(),
@@ -297,13 +297,13 @@ pub fn set_info(call: &mut Call, comm: In<Comm>, info: In<Info>) -> Result<()> {
     collective::set_info(&mut call.held, process()?, comm, &entries)
 }
 
-/// MPI_Comm_get_info.
+/// Returns an info object with a communicator's hints (MPI_Comm_get_info).
 pub fn get_info(call: &mut Call, comm: In<Comm>, info_used: HandleOut<Info>) -> Result<()> {
     let entries = comm.get()?.info(&call.held, &process()?.config);
     info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 
-/// MPI_Intercomm_create.
+/// Creates an intercommunicator of two communicators by their leaders (MPI_Intercomm_create).
 pub fn intercomm_create(
     call: &mut Call,
     local_comm: In<Comm>,
@@ -329,7 +329,7 @@ pub fn intercomm_create(
     give(newintercomm, Some(new))
 }
 
-/// MPI_Intercomm_merge.
+/// Merges both groups of an intercommunicator (MPI_Intercomm_merge).
 pub fn intercomm_merge(
     call: &mut Call,
     intercomm: In<Comm>,

@@ -13,22 +13,22 @@ use crate::handles::kind::Kind;
 use crate::handles::request::handle_of;
 use crate::types::{MPI_Aint, MPI_Request, Raw};
 
-/// MPI_X_toint.
+/// Converts a handle to an integer (MPI_Comm_toint, MPI_Type_toint, ...).
 pub fn to_int<K: Kind>(raw: Raw<K>) -> c_int {
     handles::to_int(raw)
 }
 
-/// MPI_X_fromint.
+/// Converts an integer to a handle (MPI_Comm_fromint, MPI_Type_fromint, ...).
 pub fn from_int<K: Stored>(number: c_int) -> Raw<K> {
     handles::from_int(number)
 }
 
-/// MPI_Aint_add.
+/// Adds a displacement to an address (MPI_Aint_add).
 pub fn aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
     base.wrapping_add(disp)
 }
 
-/// MPI_Aint_diff.
+/// Returns the difference of two addresses in bytes (MPI_Aint_diff).
 pub fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
     addr1.wrapping_sub(addr2)
 }

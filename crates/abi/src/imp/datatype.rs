@@ -21,7 +21,7 @@ use crate::types::{MPI_Aint, MPI_Datatype};
 /// never freed.
 static UNNAMED: FirstLaneCell<BTreeMap<usize, MPI_Datatype>> = FirstLaneCell::new(BTreeMap::new());
 
-/// The predefined datatypes.
+/// Returns the predefined datatype with this number.
 pub fn predefined(number: usize) -> Option<Arc<TypeObject>> {
     TypeObject::predefined(u32::try_from(number).ok()?).cloned()
 }
@@ -41,7 +41,7 @@ pub fn handle_of(held: &LaneGuard, data: &Data) -> Result<MPI_Datatype> {
     Ok(raw)
 }
 
-/// Which of the two bindings was called.
+/// Returns the binding that was called: with `int` or with `MPI_Count`.
 fn form(call: &Call) -> Form {
     if call.function.name.ends_with("_c") { Form::Count } else { Form::Int }
 }
@@ -51,7 +51,7 @@ fn create(newtype: HandleOut<Datatype>, data: Data) -> Result<()> {
     newtype.create(Arc::new(TypeObject::new(data))).map(drop)
 }
 
-/// MPI_Type_contiguous.
+/// Creates a datatype of consecutive elements (MPI_Type_contiguous).
 pub fn contiguous(
     call: &mut Call,
     count: i64,
@@ -61,7 +61,7 @@ pub fn contiguous(
     create(newtype, Data::create_contiguous(count, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_vector.
+/// Creates a datatype of equal blocks; the stride counts elements (MPI_Type_vector).
 pub fn vector(
     call: &mut Call,
     count: i64,
@@ -73,7 +73,7 @@ pub fn vector(
     create(newtype, Data::create_vector(count, blocklength, stride, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_create_hvector.
+/// Creates a datatype of equal blocks; the stride counts bytes (MPI_Type_create_hvector).
 pub fn create_hvector(
     call: &mut Call,
     count: i64,
@@ -85,7 +85,7 @@ pub fn create_hvector(
     create(newtype, Data::create_hvector(count, blocklength, stride, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_indexed.
+/// Creates a datatype of blocks; displacements count elements (MPI_Type_indexed).
 pub fn indexed(
     call: &mut Call,
     count: i64,
@@ -98,7 +98,7 @@ pub fn indexed(
     create(newtype, Data::create_indexed(&lengths, &places, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_create_hindexed.
+/// Creates a datatype of blocks; displacements count bytes (MPI_Type_create_hindexed).
 pub fn create_hindexed(
     call: &mut Call,
     count: i64,
@@ -111,7 +111,7 @@ pub fn create_hindexed(
     create(newtype, Data::create_hindexed(&lengths, &places, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_create_indexed_block.
+/// Creates a datatype of equal blocks; displacements count elements (MPI_Type_create_indexed_block).
 pub fn create_indexed_block(
     call: &mut Call,
     count: i64,
@@ -124,7 +124,7 @@ pub fn create_indexed_block(
     create(newtype, Data::create_indexed_block(blocklength, &places, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_create_hindexed_block.
+/// Creates a datatype of equal blocks; displacements count bytes (MPI_Type_create_hindexed_block).
 pub fn create_hindexed_block(
     call: &mut Call,
     count: i64,
@@ -137,7 +137,7 @@ pub fn create_hindexed_block(
     create(newtype, Data::create_hindexed_block(blocklength, &places, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_create_struct.
+/// Creates a datatype of blocks of several datatypes (MPI_Type_create_struct).
 pub fn create_struct(
     call: &mut Call,
     count: i64,
@@ -152,7 +152,7 @@ pub fn create_struct(
     create(newtype, Data::create_struct(&lengths, &places, &inner, form(call))?)
 }
 
-/// MPI_Type_create_subarray.
+/// Creates the datatype of a part of a multidimensional array (MPI_Type_create_subarray).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn create_subarray(
     call: &mut Call,
@@ -170,7 +170,7 @@ pub fn create_subarray(
     create(newtype, Data::create_subarray(&sizes, &subsizes, &starts, order, inner, form(call))?)
 }
 
-/// MPI_Type_create_darray.
+/// Creates the datatype of a process's part of a distributed array (MPI_Type_create_darray).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn create_darray(
     call: &mut Call,
@@ -199,7 +199,7 @@ pub fn create_darray(
     create(newtype, Data::create_darray(&array, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_create_resized.
+/// Creates a copy of a datatype with other bounds (MPI_Type_create_resized).
 pub fn create_resized(
     call: &mut Call,
     oldtype: In<Datatype>,
@@ -210,22 +210,22 @@ pub fn create_resized(
     create(newtype, Data::create_resized(lb, extent, oldtype.get()?.data(), form(call))?)
 }
 
-/// MPI_Type_create_f90_real.
+/// Returns the datatype of Fortran reals with this precision and range (MPI_Type_create_f90_real).
 pub fn create_f90_real(call: &mut Call, p: c_int, r: c_int, newtype: HandleOut<Datatype>) -> Result<()> {
     newtype.set(handle_of(&call.held, &Data::f90_real(p, r)?)?)
 }
 
-/// MPI_Type_create_f90_complex.
+/// Returns the datatype of Fortran complex numbers of a precision and range (MPI_Type_create_f90_complex).
 pub fn create_f90_complex(call: &mut Call, p: c_int, r: c_int, newtype: HandleOut<Datatype>) -> Result<()> {
     newtype.set(handle_of(&call.held, &Data::f90_complex(p, r)?)?)
 }
 
-/// MPI_Type_create_f90_integer.
+/// Returns the datatype of Fortran integers with this range (MPI_Type_create_f90_integer).
 pub fn create_f90_integer(call: &mut Call, r: c_int, newtype: HandleOut<Datatype>) -> Result<()> {
     newtype.set(handle_of(&call.held, &Data::f90_integer(r)?)?)
 }
 
-/// MPI_Type_match_size.
+/// Returns the predefined datatype with this class and size (MPI_Type_match_size).
 pub fn match_size(
     call: &mut Call,
     typeclass: c_int,
@@ -249,14 +249,14 @@ pub fn get_value_index(
     }
 }
 
-/// MPI_Type_dup.
+/// Duplicates a datatype with its attributes (MPI_Type_dup).
 pub fn dup(call: &mut Call, oldtype: In<Datatype>, newtype: HandleOut<Datatype>) -> Result<()> {
     newtype.check()?;
     let duplicate = oldtype.get()?.duplicate(&call.held, oldtype.raw().bits())?;
     newtype.create(Arc::new(duplicate)).map(drop)
 }
 
-/// MPI_Type_commit.
+/// Makes a datatype ready for communication (MPI_Type_commit).
 pub fn commit(_call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     datatype.input()?.get()?.data().commit();
     Ok(())
@@ -274,19 +274,19 @@ pub fn free(call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     datatype.remove().map(drop)
 }
 
-/// MPI_Type_size.
+/// Returns the number of bytes of data in a datatype (MPI_Type_size).
 pub fn size(_call: &mut Call, datatype: In<Datatype>, size: CountOut) -> Result<()> {
     size.set(datatype.get()?.data().size())
 }
 
-/// MPI_Type_get_extent.
+/// Returns lower bound and extent of a datatype (MPI_Type_get_extent).
 pub fn get_extent(_call: &mut Call, datatype: In<Datatype>, lb: CountOut, extent: CountOut) -> Result<()> {
     let data = datatype.get()?.data();
     lb.set(data.lb())?;
     extent.set(data.extent())
 }
 
-/// MPI_Type_get_true_extent.
+/// Returns the bounds of a datatype's data, without markers (MPI_Type_get_true_extent).
 pub fn get_true_extent(
     _call: &mut Call,
     datatype: In<Datatype>,
@@ -298,7 +298,7 @@ pub fn get_true_extent(
     true_extent.set(data.true_extent())
 }
 
-/// MPI_Type_get_envelope.
+/// Returns the constructor of a datatype and the numbers of its arguments (MPI_Type_get_envelope).
 pub fn get_envelope(
     _call: &mut Call,
     datatype: In<Datatype>,
@@ -317,7 +317,7 @@ pub fn get_envelope(
     combiner.set(envelope.combiner as c_int)
 }
 
-/// MPI_Type_get_envelope_c.
+/// Returns constructor and numbers of arguments of a datatype, large counts too (MPI_Type_get_envelope_c).
 pub fn get_envelope_c(
     _call: &mut Call,
     datatype: In<Datatype>,
@@ -370,7 +370,7 @@ fn fill_types(held: &LaneGuard, place: ArrayOut<MPI_Datatype>, room: i64, values
     Ok(())
 }
 
-/// MPI_Type_get_contents.
+/// Returns the arguments of a datatype's constructor (MPI_Type_get_contents).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn get_contents(
     call: &mut Call,
@@ -392,7 +392,7 @@ pub fn get_contents(
     fill_types(&call.held, datatypes, max_datatypes.into(), &contents.datatypes)
 }
 
-/// MPI_Type_get_contents_c.
+/// Returns the arguments of a datatype's constructor, large counts too (MPI_Type_get_contents_c).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn get_contents_c(
     call: &mut Call,
@@ -414,7 +414,7 @@ pub fn get_contents_c(
     fill_types(&call.held, datatypes, max_datatypes, &contents.datatypes)
 }
 
-/// MPI_Type_get_name.
+/// Returns the name of a datatype (MPI_Type_get_name).
 pub fn get_name(
     call: &mut Call,
     datatype: In<Datatype>,
@@ -428,13 +428,13 @@ pub fn get_name(
     resultlen.set(type_name.set(name.as_bytes(), MPI_MAX_OBJECT_NAME as usize)? as c_int)
 }
 
-/// MPI_Type_set_name.
+/// Sets the name of a datatype (MPI_Type_set_name).
 pub fn set_name(call: &mut Call, datatype: In<Datatype>, type_name: Text) -> Result<()> {
     datatype.get()?.set_name(&call.held, ObjectName::new(type_name.bytes()?));
     Ok(())
 }
 
-/// MPI_Get_address.
+/// Returns the address of a location in memory (MPI_Get_address).
 pub fn get_address(_call: &mut Call, location: Address, address: Out<MPI_Aint>) -> Result<()> {
     address.set(location.bits() as MPI_Aint)
 }

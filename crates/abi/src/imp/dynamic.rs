@@ -56,7 +56,7 @@ unsafe fn strings(list: *mut *mut c_char) -> Vec<Vec<u8>> {
     found
 }
 
-/// MPI_Comm_spawn.
+/// Starts processes that run one program (MPI_Comm_spawn).
 ///
 /// # Safety
 /// `argv` is null or a list of strings that ends with a null pointer, at the root.
@@ -82,7 +82,7 @@ pub unsafe fn spawn(
     start(call, group, root, wishes, intercomm, array_of_errcodes)
 }
 
-/// MPI_Comm_spawn_multiple.
+/// Starts processes that run several programs (MPI_Comm_spawn_multiple).
 ///
 /// # Safety
 /// The lists have `count` items each, at the root, and consist of strings and of lists of strings as for
@@ -157,7 +157,7 @@ fn start(
     give(intercomm, Some(new?))
 }
 
-/// MPI_Comm_get_parent.
+/// Returns the intercommunicator with the processes that started this one (MPI_Comm_get_parent).
 pub fn get_parent(call: &mut Call, parent: HandleOut<Comm>) -> Result<()> {
     let Some(found) = tutti_core::dynamic::known(process()?).borrow(&call.held).parent().cloned() else {
         return parent.set_null();
@@ -168,19 +168,19 @@ pub fn get_parent(call: &mut Call, parent: HandleOut<Comm>) -> Result<()> {
     }
 }
 
-/// MPI_Open_port.
+/// Opens a port that clients can connect to (MPI_Open_port).
 pub fn open_port(call: &mut Call, info: In<Info>, port_name: TextOut) -> Result<()> {
     info.optional()?;
     let name = ports::open(&call.held, process()?)?;
     port_name.set(name.as_bytes(), MPI_MAX_PORT_NAME as usize).map(drop)
 }
 
-/// MPI_Close_port.
+/// Closes a port so that no client can connect (MPI_Close_port).
 pub fn close_port(call: &mut Call, port_name: Text) -> Result<()> {
     ports::close(&call.held, process()?, port_name.bytes()?)
 }
 
-/// MPI_Comm_accept.
+/// Accepts a connection of clients to a port (MPI_Comm_accept).
 pub fn accept(
     call: &mut Call,
     port_name: Text,
@@ -196,7 +196,7 @@ pub fn accept(
     give(newcomm, Some(new))
 }
 
-/// MPI_Comm_connect.
+/// Connects to the server of a port (MPI_Comm_connect).
 pub fn connect(
     call: &mut Call,
     port_name: Text,
@@ -219,19 +219,19 @@ pub fn join(call: &mut Call, fd: c_int, intercomm: HandleOut<Comm>) -> Result<()
     give(intercomm, new)
 }
 
-/// MPI_Publish_name.
+/// Publishes a port under the name of a service (MPI_Publish_name).
 pub fn publish_name(call: &mut Call, service_name: Text, info: In<Info>, port_name: Text) -> Result<()> {
     info.optional()?;
     services::publish(&call.held, process()?, service_name.bytes()?, port_name.bytes()?)
 }
 
-/// MPI_Unpublish_name.
+/// Withdraws the name of a service (MPI_Unpublish_name).
 pub fn unpublish_name(call: &mut Call, service_name: Text, info: In<Info>, port_name: Text) -> Result<()> {
     info.optional()?;
     services::unpublish(&call.held, process()?, service_name.bytes()?, port_name.bytes()?)
 }
 
-/// MPI_Lookup_name.
+/// Returns the port that was published for a service (MPI_Lookup_name).
 pub fn lookup_name(call: &mut Call, service_name: Text, info: In<Info>, port_name: TextOut) -> Result<()> {
     info.optional()?;
     let found = services::look_up(&mut call.held, process()?, service_name.bytes()?)?;

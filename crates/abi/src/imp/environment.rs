@@ -30,7 +30,7 @@ struct World {
 
 static WORLD: OnceLock<World> = OnceLock::new();
 
-/// MPI_Init.
+/// Initialises the world model at level MPI_THREAD_SINGLE (MPI_Init).
 pub fn init(call: &mut Call, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
     start(call, ThreadLevel::Single)
 }
@@ -49,7 +49,7 @@ pub fn init_thread(
     provided.set(number_of(level))
 }
 
-/// The thread level that a program asks for.
+/// Parses the thread level that a program requires.
 pub(super) fn level_of(required: c_int) -> Result<ThreadLevel> {
     Ok(match required {
         MPI_THREAD_SINGLE => ThreadLevel::Single,
@@ -97,7 +97,7 @@ pub(super) fn advance_unattended(call: &mut Call, process: &'static Process) -> 
     progress_thread::start(process)
 }
 
-/// MPI_Finalize.
+/// Ends the world model after pending work is complete (MPI_Finalize).
 pub fn finalize(call: &mut Call) -> Result<()> {
     let process = process()?;
     process.library.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
@@ -198,12 +198,12 @@ fn words(count: usize, what: &str) -> String {
     }
 }
 
-/// MPI_Initialized.
+/// Returns whether MPI_Init has completed (MPI_Initialized).
 pub fn initialized(flag: Out<c_int>) -> Result<()> {
     flag.set_flag(phase::was_initialised())
 }
 
-/// MPI_Finalized.
+/// Returns whether MPI_Finalize has completed (MPI_Finalized).
 pub fn finalized(flag: Out<c_int>) -> Result<()> {
     flag.set_flag(phase::was_finalised())
 }
@@ -228,26 +228,26 @@ pub fn abort(call: &mut Call, _comm: In<Comm>, errorcode: c_int) -> Result<()> {
     errors::abort(call.function, errorcode)
 }
 
-/// MPI_Get_version.
+/// Returns the version of the MPI standard (MPI_Get_version).
 pub fn get_version(version: Out<c_int>, subversion: Out<c_int>) -> Result<()> {
     version.set(MPI_VERSION)?;
     subversion.set(MPI_SUBVERSION)
 }
 
-/// MPI_Abi_get_version.
+/// Returns the version of the ABI (MPI_Abi_get_version).
 pub fn abi_get_version(major: Out<c_int>, minor: Out<c_int>) -> Result<()> {
     major.set(MPI_ABI_VERSION)?;
     minor.set(MPI_ABI_SUBVERSION)
 }
 
-/// MPI_Get_library_version.
+/// Returns name and version of the library (MPI_Get_library_version).
 pub fn get_library_version(version: TextOut, resultlen: Out<c_int>) -> Result<()> {
     let text = concat!("Tutti ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, standard ABI 1.0)");
     let written = version.set(text.as_bytes(), MPI_MAX_LIBRARY_VERSION_STRING as usize)?;
     resultlen.set(written as c_int)
 }
 
-/// MPI_Get_processor_name.
+/// Returns the name of the host that the process runs on (MPI_Get_processor_name).
 pub fn get_processor_name(_call: &mut Call, name: TextOut, resultlen: Out<c_int>) -> Result<()> {
     let mut host = [0u8; MPI_MAX_PROCESSOR_NAME as usize];
     // SAFETY: a buffer and its length.
@@ -282,7 +282,7 @@ pub fn wtime() -> c_double {
     seconds(clock(libc::clock_gettime))
 }
 
-/// MPI_Wtick.
+/// Returns the resolution of MPI_Wtime in seconds (MPI_Wtick).
 pub fn wtick() -> c_double {
     seconds(clock(libc::clock_getres))
 }

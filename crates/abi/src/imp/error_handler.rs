@@ -83,7 +83,7 @@ unsafe fn create(kind: HandlerKind, callback: usize, errhandler: HandleOut<Errha
     errhandler.create(ErrorHandler::user(kind, Arc::new(function))).map(drop)
 }
 
-/// MPI_Comm_create_errhandler.
+/// Creates an error handler for communicators (MPI_Comm_create_errhandler).
 ///
 /// # Safety
 /// The callback is a function of the type that it has.
@@ -96,7 +96,7 @@ pub unsafe fn create_comm(
     unsafe { create(HandlerKind::Communicator, function.map_or(0, |function| function as usize), errhandler) }
 }
 
-/// MPI_Win_create_errhandler.
+/// Creates an error handler for windows (MPI_Win_create_errhandler).
 ///
 /// # Safety
 /// As [`create_comm`].
@@ -109,7 +109,7 @@ pub unsafe fn create_win(
     unsafe { create(HandlerKind::Window, function.map_or(0, |function| function as usize), errhandler) }
 }
 
-/// MPI_File_create_errhandler.
+/// Creates an error handler for files (MPI_File_create_errhandler).
 ///
 /// # Safety
 /// As [`create_comm`].
@@ -122,7 +122,7 @@ pub unsafe fn create_file(
     unsafe { create(HandlerKind::File, function.map_or(0, |function| function as usize), errhandler) }
 }
 
-/// MPI_Session_create_errhandler.
+/// Creates an error handler for sessions (MPI_Session_create_errhandler).
 ///
 /// # Safety
 /// As [`create_comm`].
@@ -147,7 +147,7 @@ pub fn free(_call: &mut Call, errhandler: HandleOut<Errhandler>) -> Result<()> {
     errhandler.remove().map(drop)
 }
 
-/// MPI_Error_class.
+/// Returns the class of an error code (MPI_Error_class).
 pub fn error_class(call: &mut Call, errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
     errorclass.set(CODES.borrow(&call.held).class_of(errorcode)?)
 }
@@ -168,39 +168,39 @@ pub fn error_string(call: &mut Call, errorcode: c_int, string: TextOut, resultle
     resultlen.set(string.set(&text, MPI_MAX_ERROR_STRING as usize)? as c_int)
 }
 
-/// MPI_Add_error_class.
+/// Adds an error class of the program (MPI_Add_error_class).
 pub fn add_class(call: &mut Call, errorclass: Out<c_int>) -> Result<()> {
     errorclass.check()?;
     errorclass.set(CODES.borrow_mut(&call.held).add_class()?)
 }
 
-/// MPI_Add_error_code.
+/// Adds an error code to a class (MPI_Add_error_code).
 pub fn add_code(call: &mut Call, errorclass: c_int, errorcode: Out<c_int>) -> Result<()> {
     errorcode.check()?;
     errorcode.set(CODES.borrow_mut(&call.held).add_code(errorclass)?)
 }
 
-/// MPI_Add_error_string.
+/// Sets the message of an added code or class (MPI_Add_error_string).
 pub fn add_string(call: &mut Call, errorcode: c_int, string: Text) -> Result<()> {
     CODES.borrow_mut(&call.held).set_string(errorcode, string.bytes()?)
 }
 
-/// MPI_Remove_error_class.
+/// Removes an error class that the program has added (MPI_Remove_error_class).
 pub fn remove_class(call: &mut Call, errorclass: c_int) -> Result<()> {
     CODES.borrow_mut(&call.held).remove_class(errorclass)
 }
 
-/// MPI_Remove_error_code.
+/// Removes an error code that the program has added (MPI_Remove_error_code).
 pub fn remove_code(call: &mut Call, errorcode: c_int) -> Result<()> {
     CODES.borrow_mut(&call.held).remove_code(errorcode)
 }
 
-/// MPI_Remove_error_string.
+/// Removes the message of an added code or class (MPI_Remove_error_string).
 pub fn remove_string(call: &mut Call, errorcode: c_int) -> Result<()> {
     CODES.borrow_mut(&call.held).remove_string(errorcode)
 }
 
-/// MPI_Comm_set_errhandler.
+/// Sets the error handler of a communicator (MPI_Comm_set_errhandler).
 pub fn set_comm(call: &mut Call, comm: In<Comm>, errhandler: In<Errhandler>) -> Result<()> {
     let (comm, handler) = (comm.get()?, errhandler.get()?);
     handler.check_kind(HandlerKind::Communicator)?;
@@ -208,13 +208,13 @@ pub fn set_comm(call: &mut Call, comm: In<Comm>, errhandler: In<Errhandler>) -> 
     Ok(())
 }
 
-/// MPI_Comm_get_errhandler.
+/// Returns the error handler of a communicator (MPI_Comm_get_errhandler).
 pub fn get_comm(call: &mut Call, comm: In<Comm>, errhandler: HandleOut<Errhandler>) -> Result<()> {
     let handler = comm.get()?.error_handler.borrow(&call.held).clone();
     return_handle(&handler, errhandler)
 }
 
-/// MPI_Comm_call_errhandler.
+/// Calls the error handler of a communicator (MPI_Comm_call_errhandler).
 pub fn call_comm(call: &mut Call, comm: In<Comm>, errorcode: c_int) -> Result<()> {
     let handler = comm.get()?.error_handler.borrow(&call.held).clone();
     call_handler(call, &handler, comm.raw().bits(), errorcode)
@@ -225,7 +225,7 @@ fn of_file<'s>(file: In<'s, File>) -> Result<&'s FirstLaneCell<ErrorHandler>> {
     Ok(file.optional()?.map_or(&OF_FILES, |file| &file.error_handler))
 }
 
-/// MPI_File_set_errhandler.
+/// Sets the error handler of a file, or of files that are opened later (MPI_File_set_errhandler).
 pub fn set_file(call: &mut Call, file: In<File>, errhandler: In<Errhandler>) -> Result<()> {
     let place = of_file(file)?;
     let handler = errhandler.get()?;
@@ -234,13 +234,13 @@ pub fn set_file(call: &mut Call, file: In<File>, errhandler: In<Errhandler>) -> 
     Ok(())
 }
 
-/// MPI_File_get_errhandler.
+/// Returns the error handler of a file (MPI_File_get_errhandler).
 pub fn get_file(call: &mut Call, file: In<File>, errhandler: HandleOut<Errhandler>) -> Result<()> {
     let handler = of_file(file)?.borrow(&call.held).clone();
     return_handle(&handler, errhandler)
 }
 
-/// MPI_File_call_errhandler.
+/// Calls the error handler of a file (MPI_File_call_errhandler).
 pub fn call_file(call: &mut Call, fh: In<File>, errorcode: c_int) -> Result<()> {
     let handler = of_file(fh)?.borrow(&call.held).clone();
     call_handler(call, &handler, fh.raw().bits(), errorcode)

@@ -42,7 +42,7 @@ pub enum Direction {
     Write,
 }
 
-/// Who takes part in an access without an offset, and by what pointer.
+/// Participants and file pointer of an access without an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// One process, its own pointer.
@@ -67,7 +67,7 @@ impl By {
     }
 }
 
-/// Who takes part in an access at an offset.
+/// Participants of an access at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// One process.
@@ -140,7 +140,7 @@ pub fn access(
     perform(call, by.access(direction), fh, (buf, count, datatype), form)
 }
 
-/// MPI_File_read_at_all_begin, MPI_File_write_at_all_begin.
+/// Begins a split collective access at an offset (MPI_File_read_at_all_begin, MPI_File_write_at_all_begin).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has, and which")]
 pub fn begin_at(
     call: &mut Call,
@@ -178,7 +178,7 @@ pub fn end(call: &mut Call, split: Split, fh: In<File>, buf: Address, status: St
     result
 }
 
-/// MPI_File_open.
+/// Opens a file; collective over a communicator (MPI_File_open).
 pub fn open(
     call: &mut Call,
     comm: In<Comm>,
@@ -195,7 +195,7 @@ pub fn open(
     Ok(())
 }
 
-/// MPI_File_close.
+/// Closes a file; collective over its group (MPI_File_close).
 pub fn close(call: &mut Call, fh: HandleOut<File>) -> Result<()> {
     call.at = At::File(fh.input()?.raw());
     let file = fh.input()?.get()?;
@@ -209,7 +209,7 @@ pub fn close(call: &mut Call, fh: HandleOut<File>) -> Result<()> {
     result
 }
 
-/// MPI_File_delete.
+/// Deletes a file by its name (MPI_File_delete).
 pub fn delete(call: &mut Call, filename: Text, info: In<Info>) -> Result<()> {
     info.optional()?;
     let name = filename.bytes()?;
@@ -217,44 +217,44 @@ pub fn delete(call: &mut Call, filename: Text, info: In<Info>) -> Result<()> {
     call.held.release_while(|| file::delete(process, name))
 }
 
-/// MPI_File_set_size.
+/// Sets the size of a file in bytes (MPI_File_set_size).
 pub fn set_size(call: &mut Call, fh: In<File>, size: i64) -> Result<()> {
     fh.get()?.resize(&mut call.held, process()?, size)
 }
 
-/// MPI_File_preallocate.
+/// Reserves storage for the first bytes of a file (MPI_File_preallocate).
 pub fn preallocate(call: &mut Call, fh: In<File>, size: i64) -> Result<()> {
     fh.get()?.allocate(&mut call.held, process()?, size)
 }
 
-/// MPI_File_get_size.
+/// Returns the size of a file in bytes (MPI_File_get_size).
 pub fn get_size(_call: &mut Call, fh: In<File>, size: Out<i64>) -> Result<()> {
     size.set(fh.get()?.bytes()? as i64)
 }
 
-/// MPI_File_get_group.
+/// Returns the group that has opened a file (MPI_File_get_group).
 pub fn get_group(_call: &mut Call, fh: In<File>, group: HandleOut<Group>) -> Result<()> {
     group.create(fh.get()?.group().clone()).map(drop)
 }
 
-/// MPI_File_get_amode.
+/// Returns the access mode of a file (MPI_File_get_amode).
 pub fn get_amode(_call: &mut Call, fh: In<File>, amode: Out<c_int>) -> Result<()> {
     amode.set(fh.get()?.amode().bits())
 }
 
-/// MPI_File_set_info.
+/// Sets hints of a file (MPI_File_set_info).
 pub fn set_info(call: &mut Call, fh: In<File>, info: In<Info>) -> Result<()> {
     let entries = info.optional()?.map(|info| info.borrow(&call.held).clone()).unwrap_or_default();
     fh.get()?.set_hints(&mut call.held, process()?, &entries)
 }
 
-/// MPI_File_get_info.
+/// Returns an info object with a file's hints (MPI_File_get_info).
 pub fn get_info(call: &mut Call, fh: In<File>, info_used: HandleOut<Info>) -> Result<()> {
     let info = fh.get()?.info(&call.held);
     info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
-/// MPI_File_set_view.
+/// Sets the process's view of a file (MPI_File_set_view).
 pub fn set_view(
     call: &mut Call,
     fh: In<File>,
@@ -270,7 +270,7 @@ pub fn set_view(
     file.set_view(&mut call.held, process()?, disp, etype, filetype, datarep.bytes()?, entries.as_ref())
 }
 
-/// MPI_File_get_view.
+/// Returns the process's view of a file (MPI_File_get_view).
 pub fn get_view(
     call: &mut Call,
     fh: In<File>,
@@ -300,32 +300,32 @@ fn whence(whence: c_int) -> Result<Whence> {
     }
 }
 
-/// MPI_File_seek.
+/// Moves the individual file pointer (MPI_File_seek).
 pub fn seek(call: &mut Call, fh: In<File>, offset: i64, from: c_int) -> Result<()> {
     fh.get()?.seek(&call.held, offset, whence(from)?)
 }
 
-/// MPI_File_seek_shared.
+/// Moves the shared file pointer; collective (MPI_File_seek_shared).
 pub fn seek_shared(call: &mut Call, fh: In<File>, offset: i64, from: c_int) -> Result<()> {
     fh.get()?.seek_shared(&mut call.held, process()?, offset, whence(from)?)
 }
 
-/// MPI_File_get_position.
+/// Returns the individual file pointer in units of the view (MPI_File_get_position).
 pub fn get_position(call: &mut Call, fh: In<File>, offset: Out<i64>) -> Result<()> {
     offset.set(fh.get()?.position(&call.held)?)
 }
 
-/// MPI_File_get_position_shared.
+/// Returns the shared file pointer in units of the view (MPI_File_get_position_shared).
 pub fn get_position_shared(call: &mut Call, fh: In<File>, offset: Out<i64>) -> Result<()> {
     offset.set(fh.get()?.shared_position(&mut call.held, process()?)?)
 }
 
-/// MPI_File_get_byte_offset.
+/// Converts an offset in the view to bytes in the file (MPI_File_get_byte_offset).
 pub fn get_byte_offset(call: &mut Call, fh: In<File>, offset: i64, disp: Out<i64>) -> Result<()> {
     disp.set(fh.get()?.byte_of(&call.held, offset)?)
 }
 
-/// MPI_File_get_type_extent.
+/// Returns the extent of a datatype in the file's representation (MPI_File_get_type_extent).
 pub fn get_type_extent(
     call: &mut Call,
     fh: In<File>,
@@ -335,17 +335,17 @@ pub fn get_type_extent(
     extent.set(fh.get()?.extent_of(&call.held, datatype.get()?.data())?)
 }
 
-/// MPI_File_set_atomicity.
+/// Switches atomic mode of a file on or off (MPI_File_set_atomicity).
 pub fn set_atomicity(call: &mut Call, fh: In<File>, flag: c_int) -> Result<()> {
     fh.get()?.set_atomic(&mut call.held, process()?, flag != 0)
 }
 
-/// MPI_File_get_atomicity.
+/// Returns whether a file is in atomic mode (MPI_File_get_atomicity).
 pub fn get_atomicity(call: &mut Call, fh: In<File>, flag: Out<c_int>) -> Result<()> {
     flag.set_flag(fh.get()?.is_atomic(&call.held))
 }
 
-/// MPI_File_sync.
+/// Transfers written data to the storage device; collective (MPI_File_sync).
 pub fn sync(call: &mut Call, fh: In<File>) -> Result<()> {
     fh.get()?.sync(&mut call.held, process()?)
 }
@@ -453,7 +453,7 @@ fn make(
     register(UserRepresentation { name: datarep.bytes()?.to_vec(), read, write, extent })
 }
 
-/// MPI_Register_datarep.
+/// Registers a data representation by the program's conversion functions (MPI_Register_datarep).
 pub fn register_datarep(
     _call: &mut Call,
     datarep: Text,
@@ -466,7 +466,7 @@ pub fn register_datarep(
     make(datarep, narrow(read, extra), narrow(write, extra), extent, extra)
 }
 
-/// MPI_Register_datarep_c.
+/// Registers a data representation by conversion functions with large counts (MPI_Register_datarep_c).
 pub fn register_datarep_c(
     _call: &mut Call,
     datarep: Text,

@@ -13,7 +13,7 @@ use crate::handles::kind::Group;
 use crate::imp::memory::process;
 use crate::scope::{Array, ArrayOut, HandleOut, In, Out};
 
-/// The predefined groups.
+/// Returns the predefined group with this number.
 pub fn predefined(number: usize) -> Option<Members> {
     (number == MPI_GROUP_EMPTY.bits()).then(Members::empty)
 }
@@ -53,18 +53,18 @@ fn comparison(comparison: Comparison) -> c_int {
     }
 }
 
-/// MPI_Group_size.
+/// Returns the number of members of a group (MPI_Group_size).
 pub fn size(_call: &mut Call, group: In<Group>, size: Out<c_int>) -> Result<()> {
     size.set(group.get()?.size() as c_int)
 }
 
-/// MPI_Group_rank.
+/// Returns the caller's rank in a group (MPI_Group_rank).
 pub fn rank(_call: &mut Call, group: In<Group>, rank: Out<c_int>) -> Result<()> {
     let group = group.get()?;
     rank.set(rank_or_undefined(group.rank_of(process()?.rank)))
 }
 
-/// MPI_Group_translate_ranks.
+/// Translates ranks of one group to ranks of another (MPI_Group_translate_ranks).
 pub fn translate_ranks(
     call: &mut Call,
     group1: In<Group>,
@@ -91,13 +91,13 @@ pub fn translate_ranks(
     Ok(())
 }
 
-/// MPI_Group_compare.
+/// Compares members and order of two groups (MPI_Group_compare).
 pub fn compare(call: &mut Call, group1: In<Group>, group2: In<Group>, result: Out<c_int>) -> Result<()> {
     let (one, other) = both(call, group1, group2)?;
     result.set(comparison(one.compare(other)))
 }
 
-/// MPI_Group_union.
+/// Returns the union of two groups (MPI_Group_union).
 pub fn union(
     call: &mut Call,
     group1: In<Group>,
@@ -108,7 +108,7 @@ pub fn union(
     give(newgroup, one.union(other))
 }
 
-/// MPI_Group_intersection.
+/// Returns the intersection of two groups (MPI_Group_intersection).
 pub fn intersection(
     call: &mut Call,
     group1: In<Group>,
@@ -119,7 +119,7 @@ pub fn intersection(
     give(newgroup, one.intersection(other))
 }
 
-/// MPI_Group_difference.
+/// Returns the members of one group that are missing in another (MPI_Group_difference).
 pub fn difference(
     call: &mut Call,
     group1: In<Group>,
@@ -130,7 +130,7 @@ pub fn difference(
     give(newgroup, one.difference(other))
 }
 
-/// MPI_Group_incl.
+/// Returns a group of the listed ranks (MPI_Group_incl).
 pub fn incl(
     _call: &mut Call,
     group: In<Group>,
@@ -141,7 +141,7 @@ pub fn incl(
     give(newgroup, group.get()?.incl(ranks.slice(n.into())?)?)
 }
 
-/// MPI_Group_excl.
+/// Returns a group without the listed ranks (MPI_Group_excl).
 pub fn excl(
     _call: &mut Call,
     group: In<Group>,
@@ -152,7 +152,7 @@ pub fn excl(
     give(newgroup, group.get()?.excl(ranks.slice(n.into())?)?)
 }
 
-/// MPI_Group_range_incl.
+/// Returns a group of the ranks in ranges (MPI_Group_range_incl).
 pub fn range_incl(
     _call: &mut Call,
     group: In<Group>,
@@ -163,7 +163,7 @@ pub fn range_incl(
     give(newgroup, group.get()?.range_incl(ranges.slice(n.into())?)?)
 }
 
-/// MPI_Group_range_excl.
+/// Returns a group without the ranks in ranges (MPI_Group_range_excl).
 pub fn range_excl(
     _call: &mut Call,
     group: In<Group>,

@@ -19,9 +19,9 @@ pub fn predefined(number: usize) -> Option<FirstLaneCell<Entries>> {
     (number == MPI_INFO_ENV.bits()).then(|| FirstLaneCell::new(Entries::of_start(&start())))
 }
 
-/// How this process was started, as far as the process itself can tell, before MPI_Init too. Not what
-/// MPI_Init_thread asks for: a thread level is one of a start only if it was asked for there (MPI-5 section
-/// 11.2.1), which our launcher has no word for.
+/// Describes the start of this process for MPI_INFO_ENV, also before MPI_Init. The thread level is missing:
+/// it is part of the description only if the start requested it (MPI-5 section 11.2.1), and mpirun has no
+/// option for that.
 fn start() -> StartDescription {
     let mut arguments = std::env::args_os().map(|argument| argument.as_bytes().to_vec());
     let asked = StartDescription::asked_for();
@@ -54,12 +54,12 @@ fn writable<'s>(info: In<'s, Info>) -> Result<&'s FirstLaneCell<Entries>> {
     info.get()
 }
 
-/// MPI_Info_create.
+/// Creates an empty info object (MPI_Info_create).
 pub fn create(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
     info.create(FirstLaneCell::new(Entries::default())).map(drop)
 }
 
-/// MPI_Info_create_env.
+/// Creates an info object that describes the start of the process (MPI_Info_create_env).
 ///
 /// # Safety
 /// `argv` is null or holds `argc` strings.
@@ -82,18 +82,18 @@ pub unsafe fn create_env(
     info.create(FirstLaneCell::new(Entries::of_start(&description))).map(drop)
 }
 
-/// MPI_Info_dup.
+/// Duplicates an info object (MPI_Info_dup).
 pub fn dup(call: &mut Call, info: In<Info>, newinfo: HandleOut<Info>) -> Result<()> {
     let entries = info.get()?.borrow(&call.held).clone();
     newinfo.create(FirstLaneCell::new(entries)).map(drop)
 }
 
-/// MPI_Info_set.
+/// Sets the value of a key (MPI_Info_set).
 pub fn set(call: &mut Call, info: In<Info>, key: Text, value: Text) -> Result<()> {
     writable(info)?.borrow_mut(&call.held).set(key.bytes()?, value.bytes()?)
 }
 
-/// MPI_Info_delete.
+/// Deletes a key and its value (MPI_Info_delete).
 pub fn delete(call: &mut Call, info: In<Info>, key: Text) -> Result<()> {
     writable(info)?.borrow_mut(&call.held).delete(key.bytes()?)
 }
@@ -139,7 +139,7 @@ pub fn get_string(
     flag.set_flag(found.is_some())
 }
 
-/// MPI_Info_get_valuelen.
+/// Returns the length of a key's value (MPI_Info_get_valuelen).
 pub fn get_valuelen(
     call: &mut Call,
     info: In<Info>,
@@ -156,18 +156,18 @@ pub fn get_valuelen(
     flag.set_flag(found.is_some())
 }
 
-/// MPI_Info_get_nkeys.
+/// Returns the number of keys in an info object (MPI_Info_get_nkeys).
 pub fn get_nkeys(call: &mut Call, info: In<Info>, nkeys: Out<c_int>) -> Result<()> {
     nkeys.set(info.get()?.borrow(&call.held).len() as c_int)
 }
 
-/// MPI_Info_get_nthkey.
+/// Returns the key at an index (MPI_Info_get_nthkey).
 pub fn get_nthkey(call: &mut Call, info: In<Info>, n: c_int, key: TextOut) -> Result<()> {
     let entries = info.get()?.borrow(&call.held);
     key.set(entries.nth_key(n)?, MPI_MAX_INFO_KEY as usize).map(drop)
 }
 
-/// MPI_Info_free.
+/// Frees an info object (MPI_Info_free).
 pub fn free(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
     info.remove().map(drop)
 }

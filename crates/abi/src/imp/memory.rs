@@ -18,16 +18,16 @@ use crate::scope::{Address, In};
 /// A user's buffer, checked.
 #[derive(Debug)]
 pub struct Message<'s> {
-    /// The memory.
+    /// Memory that contains the items.
     pub buffer: Buffer,
-    /// What it was described with.
+    /// Datatype of each item.
     pub datatype: &'s Datatype,
-    /// Items.
+    /// Number of items in the buffer.
     pub count: u64,
 }
 
 impl Message<'_> {
-    /// As core wants it.
+    /// Returns the message in the form of core's functions.
     #[inline]
     pub fn typed(&self) -> Typed<'_> {
         Typed { buffer: &self.buffer, datatype: self.datatype, count: self.count }
@@ -83,7 +83,7 @@ fn datatype_of_none<'s>(items: u64, handle: In<'s, kind::Datatype>, error: Error
     byte.map(|byte| byte.data()).ok_or(error)
 }
 
-/// A count.
+/// Parses a count that must not be negative.
 ///
 /// # Errors
 /// `Count` when it is negative.
@@ -108,12 +108,12 @@ pub fn count_of(items: i64, handle: In<'_, kind::Datatype>) -> Result<u64> {
 
 #[cold]
 fn negative_of(count: i64, datatype: &str) -> Error {
-    negative(count, &beside(datatype, "count"))
+    negative(count, &argument_beside(datatype, "count"))
 }
 
-/// The name of an argument that belongs to a datatype of this name: its count, its buffer.
+/// Returns the name of the argument `what` (its count, its buffer) that belongs to a datatype of this name.
 #[cold]
-pub fn beside(datatype: &str, what: &str) -> String {
+pub fn argument_beside(datatype: &str, what: &str) -> String {
     let one = datatype.strip_suffix('s').unwrap_or(datatype);
     let whose = one.strip_suffix("datatype").or(one.strip_suffix("type"));
     format!("{}{what}{}", whose.unwrap_or_default(), &datatype[one.len()..])
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     fn check(datatype: &str, expected: &str) {
-        assert_eq!(beside(datatype, "count"), expected);
+        assert_eq!(argument_beside(datatype, "count"), expected);
     }
 
     #[test]

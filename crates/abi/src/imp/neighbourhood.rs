@@ -50,7 +50,7 @@ pub fn regular(
     perform(call, comm, &operation(collective, send, recv)?, form)
 }
 
-/// MPI_Neighbor_allgatherv.
+/// Collects blocks of different lengths from neighbours (MPI_Neighbor_allgatherv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn allgatherv(
     call: &mut Call,
@@ -70,7 +70,7 @@ pub fn allgatherv(
     perform(call, comm, &operation(Collective::NeighborAllgatherv, send, recv)?, form)
 }
 
-/// MPI_Neighbor_alltoallv.
+/// Exchanges blocks of different lengths with neighbours (MPI_Neighbor_alltoallv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn alltoallv(
     call: &mut Call,
@@ -91,7 +91,7 @@ pub fn alltoallv(
     perform(call, comm, &operation(Collective::NeighborAlltoallv, send, recv)?, form)
 }
 
-/// MPI_Neighbor_alltoallw.
+/// Exchanges blocks of different lengths and datatypes with neighbours (MPI_Neighbor_alltoallw).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn alltoallw(
     call: &mut Call,

@@ -70,7 +70,7 @@ fn one<'s>(rank: c_int, displacement: i64, datatype: &'s Data) -> Target<'s> {
     Target { rank, displacement, count: 1, datatype }
 }
 
-/// A predefined datatype, which operations on one item ask for.
+/// Returns the datatype of an operation on one item, which must be predefined.
 #[inline(always)]
 fn predefined<'s>(datatype: In<'s, Datatype>) -> Result<&'s Data> {
     let found = memory::datatype(datatype)?;
@@ -83,7 +83,7 @@ fn derived(datatype: In<Datatype>) -> Error {
     Error::new(ErrorClass::Type, reason)
 }
 
-/// MPI_Put.
+/// Writes to the window of a target (MPI_Put).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 pub fn put(
@@ -121,7 +121,7 @@ fn put_any(
     window.put(&mut call.held, process()?, &origin.buffer, target)
 }
 
-/// MPI_Rput.
+/// Writes to the window of a target, with a request (MPI_Rput).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn rput(
     call: &mut Call,
@@ -170,7 +170,7 @@ fn start_get(
     get_any(call, origin, target, window, by_request)
 }
 
-/// As [`start_get`], whatever it is.
+/// Starts a get of any kind, if [`start_get`]'s fast path does not apply.
 #[inline(never)]
 fn get_any(
     call: &mut Call,
@@ -183,7 +183,7 @@ fn get_any(
     window.get(&mut call.held, process()?, &origin.buffer, target, by_request)
 }
 
-/// MPI_Get.
+/// Reads from the window of a target (MPI_Get).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 pub fn get(
@@ -202,7 +202,7 @@ pub fn get(
     start_get(call, origin, target, win, false).map(drop)
 }
 
-/// MPI_Rget.
+/// Reads from the window of a target, with a request (MPI_Rget).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn rget(
     call: &mut Call,
@@ -262,7 +262,7 @@ fn accumulate_any(
     start_update(call, (origin, None), target, op, window, by_request)
 }
 
-/// MPI_Accumulate.
+/// Combines data with the window of a target (MPI_Accumulate).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 pub fn accumulate(
@@ -291,7 +291,7 @@ pub fn accumulate(
     accumulate_any(call, origin, target, op, window, false).map(drop)
 }
 
-/// MPI_Raccumulate.
+/// Combines data with the window of a target, with a request (MPI_Raccumulate).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn raccumulate(
     call: &mut Call,
@@ -314,7 +314,7 @@ pub fn raccumulate(
     request.set(handle_of(id))
 }
 
-/// MPI_Get_accumulate.
+/// Combines data with a target's window and returns the old content (MPI_Get_accumulate).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn get_accumulate(
     call: &mut Call,
@@ -338,7 +338,7 @@ pub fn get_accumulate(
     start_update(call, (origin, Some(result.buffer)), target, op, window, false).map(drop)
 }
 
-/// MPI_Rget_accumulate.
+/// Combines data with a target's window and returns the old content, with a request (MPI_Rget_accumulate).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn rget_accumulate(
     call: &mut Call,
@@ -366,7 +366,7 @@ pub fn rget_accumulate(
     request.set(handle_of(id))
 }
 
-/// MPI_Fetch_and_op.
+/// Combines one element with a target's window and returns the old one (MPI_Fetch_and_op).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 pub fn fetch_and_op(
@@ -412,7 +412,7 @@ fn fetch_and_op_any(
     start_update(call, (origin, Some(result)), one(rank, displacement, data), op, window, false).map(drop)
 }
 
-/// MPI_Compare_and_swap.
+/// Replaces one element of a target's window if it equals a value (MPI_Compare_and_swap).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 pub fn compare_and_swap(

@@ -17,7 +17,7 @@ use crate::imp::memory;
 use crate::scope::{Address, HandleOut, In, Out};
 use crate::types::MPI_Datatype;
 
-/// The predefined operations.
+/// Returns the predefined operation with this number.
 pub fn predefined(number: usize) -> Option<Operation> {
     Operation::predefined(u32::try_from(number).ok()?).cloned()
 }
@@ -52,7 +52,7 @@ fn no_function() -> Error {
     Error::new(ErrorClass::Arg, "argument user_fn is a null pointer")
 }
 
-/// MPI_Op_create.
+/// Creates a reduction operation from a function of the program (MPI_Op_create).
 pub fn create(
     _call: &mut Call,
     user_fn: Option<MPI_User_function>,
@@ -80,7 +80,7 @@ pub fn create(
     op.create(Operation::user(Arc::new(apply), commute != 0)).map(drop)
 }
 
-/// MPI_Op_create_c.
+/// Creates a reduction operation from a function with large counts (MPI_Op_create_c).
 pub fn create_c(
     _call: &mut Call,
     user_fn: Option<MPI_User_function_c>,
@@ -101,17 +101,17 @@ pub fn create_c(
     op.create(Operation::user(Arc::new(apply), commute != 0)).map(drop)
 }
 
-/// MPI_Op_free.
+/// Frees a reduction operation of the program (MPI_Op_free).
 pub fn free(_call: &mut Call, op: HandleOut<Op>) -> Result<()> {
     op.remove().map(drop)
 }
 
-/// MPI_Op_commutative.
+/// Returns whether a reduction operation commutes (MPI_Op_commutative).
 pub fn commutative(_call: &mut Call, op: In<Op>, commute: Out<c_int>) -> Result<()> {
     commute.set_flag(op.get()?.is_commutative())
 }
 
-/// MPI_Reduce_local.
+/// Combines two buffers of the caller (MPI_Reduce_local).
 pub fn reduce_local(
     _call: &mut Call,
     inbuf: Address,

@@ -107,7 +107,7 @@ fn send_buffered(call: &Call, process: &Process, comm: &Communicator, spec: Opti
     point_to_point::send_buffered(&call.held, process, comm.lane(), &attached, spec)
 }
 
-/// MPI_Recv.
+/// Receives a message and waits for it (MPI_Recv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 pub fn recv(
@@ -151,7 +151,7 @@ pub fn recv(
     }
 }
 
-/// MPI_Sendrecv.
+/// Sends one message and receives another at the same time (MPI_Sendrecv).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn sendrecv(
     call: &mut Call,
@@ -173,7 +173,7 @@ pub fn sendrecv(
     exchange(call, outgoing.typed(), (dest, sendtag), &incoming, (source, recvtag), comm.get()?, form)
 }
 
-/// MPI_Sendrecv_replace.
+/// Sends a buffer and receives another message into it (MPI_Sendrecv_replace).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn sendrecv_replace(
     call: &mut Call,
@@ -218,7 +218,7 @@ fn exchange(
     finished(received, status).and(sent)
 }
 
-/// MPI_Probe.
+/// Waits for a message without receiving it (MPI_Probe).
 pub fn probe(call: &mut Call, source: c_int, tag: c_int, comm: In<Comm>, status: StatusOut) -> Result<()> {
     let comm = comm.get()?;
     call.go_to_lane_of(comm);
@@ -227,7 +227,7 @@ pub fn probe(call: &mut Call, source: c_int, tag: c_int, comm: In<Comm>, status:
     Ok(())
 }
 
-/// MPI_Iprobe.
+/// Tests for a message without receiving it (MPI_Iprobe).
 pub fn iprobe(
     call: &mut Call,
     source: c_int,
@@ -246,7 +246,7 @@ pub fn iprobe(
     flag.set_flag(found.is_some())
 }
 
-/// MPI_Mprobe.
+/// Waits for a message and removes it from matching (MPI_Mprobe).
 pub fn mprobe(
     call: &mut Call,
     source: c_int,
@@ -265,7 +265,7 @@ pub fn mprobe(
     message.create(matched).map(drop)
 }
 
-/// MPI_Improbe.
+/// Tests for a message and removes it from matching (MPI_Improbe).
 pub fn improbe(
     call: &mut Call,
     source: c_int,
@@ -297,7 +297,7 @@ fn no_process(message: HandleOut<MessageKind>, status: StatusOut) -> Result<()> 
     message.set(MPI_MESSAGE_NO_PROC)
 }
 
-/// MPI_Mrecv.
+/// Receives a message of a matched probe (MPI_Mrecv).
 pub fn mrecv(
     call: &mut Call,
     buf: Address,
@@ -313,7 +313,7 @@ pub fn mrecv(
     finished(completion::wait(&mut call.held, process()?, id, ""), status)
 }
 
-/// MPI_Imrecv.
+/// Starts to receive a message of a matched probe (MPI_Imrecv).
 pub fn imrecv(
     call: &mut Call,
     buf: Address,

@@ -61,7 +61,7 @@ fn check_representation(datarep: Text) -> Result<()> {
     }
 }
 
-/// MPI_Pack.
+/// Packs items at a position of a buffer (MPI_Pack).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn pack(
     _call: &mut Call,
@@ -86,7 +86,7 @@ pub fn pack(
     position.set(before + written as i64)
 }
 
-/// MPI_Unpack.
+/// Unpacks items from a position of a buffer (MPI_Unpack).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn unpack(
     _call: &mut Call,
@@ -112,7 +112,7 @@ pub fn unpack(
     position.set(before + read as i64)
 }
 
-/// MPI_Pack_size.
+/// Returns a bound on the bytes that items take when packed (MPI_Pack_size).
 pub fn pack_size(
     _call: &mut Call,
     incount: i64,
@@ -125,7 +125,7 @@ pub fn pack_size(
     size.set(memory::datatype(datatype)?.pack_size(incount)?)
 }
 
-/// MPI_Pack_external.
+/// Packs items in the representation "external32" (MPI_Pack_external).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn pack_external(
     _call: &mut Call,
@@ -149,7 +149,7 @@ pub fn pack_external(
     position.set(before + written as i64)
 }
 
-/// MPI_Unpack_external.
+/// Unpacks items in the representation "external32" (MPI_Unpack_external).
 #[allow(clippy::too_many_arguments, reason = "those of the standard")]
 pub fn unpack_external(
     _call: &mut Call,
@@ -173,7 +173,7 @@ pub fn unpack_external(
     position.set(before + read as i64)
 }
 
-/// MPI_Pack_external_size.
+/// Returns the bytes that items take in "external32" (MPI_Pack_external_size).
 pub fn pack_external_size(
     _call: &mut Call,
     datarep: Text,

@@ -38,7 +38,7 @@ fn in_parts<'a>(message: &'a Message<'_>, partitions: u32, count: i64) -> InPart
     InParts { buffer: &message.buffer, datatype: message.datatype, partitions, count: count as u64 }
 }
 
-/// MPI_Psend_init.
+/// Creates a request for a send in partitions (MPI_Psend_init).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn send_init(
     call: &mut Call,
@@ -60,7 +60,7 @@ pub fn send_init(
     request.set(handle_of(partitioned::send_init(&call.held, process, comm, message, dest, tag)?))
 }
 
-/// MPI_Precv_init.
+/// Creates a request for a receive in partitions (MPI_Precv_init).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn recv_init(
     call: &mut Call,
@@ -96,14 +96,14 @@ fn number(partition: c_int, name: &str) -> Result<usize> {
     })
 }
 
-/// MPI_Pready.
+/// Marks one partition as ready for sending (MPI_Pready).
 pub fn ready(call: &mut Call, partition: c_int, request: In<Request>) -> Result<()> {
     let id = request_of(call, request)?;
     let partition = number(partition, "partition")?;
     partitioned::ready(&call.held, process()?, id, std::iter::once(partition))
 }
 
-/// MPI_Pready_range.
+/// Marks a range of partitions as ready for sending (MPI_Pready_range).
 pub fn ready_range(call: &mut Call, low: c_int, high: c_int, request: In<Request>) -> Result<()> {
     let id = request_of(call, request)?;
     let (first, last) = (number(low, "partition_low")?, number(high, "partition_high")?);
@@ -114,7 +114,7 @@ pub fn ready_range(call: &mut Call, low: c_int, high: c_int, request: In<Request
     partitioned::ready(&call.held, process()?, id, first..last + 1)
 }
 
-/// MPI_Pready_list.
+/// Marks the listed partitions as ready for sending (MPI_Pready_list).
 pub fn ready_list(
     call: &mut Call,
     length: c_int,

@@ -74,7 +74,7 @@ fn peek(call: &Call, id: RequestId, place: StatusOut) -> Result<Option<Status>> 
     completion::peek(&call.held, process()?, id)
 }
 
-/// Waits for a request; null ones are over.
+/// Waits for a request. A null request counts as complete.
 #[inline]
 fn wait_for(call: &mut Call, id: RequestId, place: StatusOut) -> Result<Finished> {
     let process = process()?;
@@ -96,7 +96,7 @@ fn settle(call: &mut Call, finished: &Finished, place: &mut MPI_Request) {
     }
 }
 
-/// MPI_Wait.
+/// Waits until a request is complete (MPI_Wait).
 #[inline]
 pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> Result<()> {
     let Some(id) = id_of(request.input()?)? else {
@@ -115,7 +115,7 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
     one_finished(call, finished, request, status)
 }
 
-/// MPI_Test.
+/// Tests whether a request is complete (MPI_Test).
 pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     flag.check()?;
     let Some(id) = id_of(request.input()?)? else {
@@ -231,7 +231,7 @@ fn are_all_over<'s>(call: &mut Call, handles: impl Iterator<Item = In<'s, Reques
     Ok(true)
 }
 
-/// Waits until at least one of `active` is over.
+/// Waits until at least one of `active` is complete.
 fn wait_for_any(call: &mut Call, active: &[(usize, RequestId)]) -> Result<()> {
     let process = process()?;
     let complete = |held: &tutti_core::lanes::LaneGuard| {
@@ -245,7 +245,7 @@ fn wait_for_any(call: &mut Call, active: &[(usize, RequestId)]) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Waitany.
+/// Waits until one of several requests is complete (MPI_Waitany).
 pub fn waitany(
     call: &mut Call,
     count: c_int,
@@ -266,7 +266,7 @@ pub fn waitany(
     finish_one(call, first, requests.slice(count.into())?, index, status)
 }
 
-/// MPI_Testany.
+/// Tests whether one of several requests is complete (MPI_Testany).
 pub fn testany(
     call: &mut Call,
     count: c_int,
@@ -318,7 +318,7 @@ fn finish_one(
     finished.result.map(drop)
 }
 
-/// MPI_Waitall.
+/// Waits until all requests are complete (MPI_Waitall).
 pub fn waitall(
     call: &mut Call,
     count: c_int,
@@ -330,7 +330,7 @@ pub fn waitall(
     let handles = requests.slice(count.into())?;
     for (place, handle) in handles.iter_mut().enumerate() {
         let Some(id) = id_of(requests.handle(*handle))? else {
-            statuses.at(place).set_empty();
+            statuses.output_at(place).set_empty();
             continue;
         };
         let over = if id.is_done() {
@@ -339,19 +339,19 @@ pub fn waitall(
             completion::retire_plain(&call.held, process, id)
         };
         if let Some(seen_off) = over {
-            fill(statuses.at(place), seen_off);
+            fill(statuses.output_at(place), seen_off);
             if !seen_off.persistent {
                 *handle = MPI_REQUEST_NULL;
             }
             continue;
         }
-        let finished = wait_for(call, id, statuses.at(place))?;
+        let finished = wait_for(call, id, statuses.output_at(place))?;
         finish_place(call, finished, handle, (statuses, place), &mut failed);
     }
     in_status(failed, statuses, handles.len())
 }
 
-/// MPI_Testall.
+/// Tests whether all requests are complete (MPI_Testall).
 pub fn testall(
     call: &mut Call,
     count: c_int,
@@ -368,16 +368,16 @@ pub fn testall(
     let mut failed = Failed::new();
     for (place, handle) in handles.iter_mut().enumerate() {
         let Some(id) = id_of(requests.handle(*handle))? else {
-            statuses.at(place).set_empty();
+            statuses.output_at(place).set_empty();
             continue;
         };
-        let finished = finish(call, id, statuses.at(place))?;
+        let finished = finish(call, id, statuses.output_at(place))?;
         finish_place(call, finished, handle, (statuses, place), &mut failed);
     }
     in_status(failed, statuses, handles.len())
 }
 
-/// MPI_Waitsome.
+/// Waits until at least one request is complete, and returns all that are (MPI_Waitsome).
 pub fn waitsome(
     call: &mut Call,
     incount: c_int,
@@ -396,7 +396,7 @@ pub fn waitsome(
     finish_some(call, &complete, incount, requests, outcount, indices, statuses)
 }
 
-/// MPI_Testsome.
+/// Returns all requests that are complete (MPI_Testsome).
 pub fn testsome(
     call: &mut Call,
     incount: c_int,
@@ -425,7 +425,7 @@ fn finish_some(
     let handles = requests.slice(incount.into())?;
     let mut failed = Failed::new();
     for (position, (place, id)) in complete.iter().enumerate() {
-        let finished = finish(call, *id, statuses.at(position))?;
+        let finished = finish(call, *id, statuses.output_at(position))?;
         indices[position] = *place as c_int;
         finish_place(call, finished, &mut handles[*place], (statuses, position), &mut failed);
     }
@@ -445,7 +445,7 @@ fn finish_place(
     failed: &mut Failed,
 ) {
     settle(call, &finished, handle);
-    fill_finished(statuses.at(position), &finished);
+    fill_finished(statuses.output_at(position), &finished);
     if let Err(error) = finished.result {
         failed.push((position, error));
     }
@@ -462,20 +462,20 @@ fn in_status(failed: Failed, statuses: Statuses, count: usize) -> Result<()> {
     Err(Error::new(ErrorClass::InStatus, reason))
 }
 
-/// MPI_Request_free.
+/// Frees a request; its operation may still run (MPI_Request_free).
 pub fn free(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
     let id = some_id(request.input()?)?;
     completion::free(&call.held, process()?, id)?;
     request.set(MPI_REQUEST_NULL)
 }
 
-/// MPI_Cancel.
+/// Starts the cancellation of a request's operation (MPI_Cancel).
 pub fn cancel(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
     let id = some_id(request.input()?)?;
     point_to_point::cancel(&call.held, process()?, id)
 }
 
-/// MPI_Start.
+/// Starts the operation of a persistent request (MPI_Start).
 pub fn start(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
     start_one(call, some_id(request.input()?)?)
 }
@@ -493,7 +493,7 @@ fn start_one(call: &mut Call, id: RequestId) -> Result<()> {
     started
 }
 
-/// MPI_Startall.
+/// Starts the operations of several persistent requests (MPI_Startall).
 pub fn startall(call: &mut Call, count: c_int, requests: ArrayOut<MPI_Request>) -> Result<()> {
     for raw in requests.slice(count.into())?.iter() {
         start_one(call, some_id(requests.handle(*raw))?)?;
@@ -501,7 +501,7 @@ pub fn startall(call: &mut Call, count: c_int, requests: ArrayOut<MPI_Request>) 
     Ok(())
 }
 
-/// MPI_Request_get_status.
+/// Tests whether a request is complete, without freeing it (MPI_Request_get_status).
 pub fn get_status(call: &mut Call, request: In<Request>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let Some(id) = id_of(request)? else {
         status.set_empty();
@@ -519,7 +519,7 @@ pub fn get_status(call: &mut Call, request: In<Request>, flag: Out<c_int>, statu
     flag.set_flag(seen.is_some())
 }
 
-/// MPI_Request_get_status_any.
+/// Tests whether one of several requests is complete, without freeing it (MPI_Request_get_status_any).
 pub fn get_status_any(
     call: &mut Call,
     count: c_int,
@@ -543,7 +543,7 @@ pub fn get_status_any(
     index.set(*place as c_int)
 }
 
-/// MPI_Request_get_status_all.
+/// Tests whether all requests are complete, without freeing them (MPI_Request_get_status_all).
 pub fn get_status_all(
     call: &mut Call,
     count: c_int,
@@ -557,19 +557,19 @@ pub fn get_status_all(
     for (place, handle) in requests.handles(count.into())?.enumerate() {
         let seen = match id_of(handle)? {
             Some(id) if !completion::is_inactive(&call.held, process()?, id)? => {
-                peek(call, id, statuses.at(place))?
+                peek(call, id, statuses.output_at(place))?
             }
             _ => None,
         };
         match seen {
-            Some(seen) => statuses.at(place).set(report(seen)),
-            None => statuses.at(place).set_empty(),
+            Some(seen) => statuses.output_at(place).set(report(seen)),
+            None => statuses.output_at(place).set_empty(),
         }
     }
     flag.set_flag(true)
 }
 
-/// MPI_Request_get_status_some.
+/// Returns all requests that are complete, without freeing them (MPI_Request_get_status_some).
 pub fn get_status_some(
     call: &mut Call,
     incount: c_int,
@@ -584,13 +584,13 @@ pub fn get_status_some(
     let indices = indices.slice(incount.into())?;
     for (position, (place, id)) in complete.iter().enumerate() {
         indices[position] = *place as c_int;
-        let seen = peek(call, *id, statuses.at(position))?;
-        statuses.at(position).set(report(seen.unwrap_or(Status::EMPTY)));
+        let seen = peek(call, *id, statuses.output_at(position))?;
+        statuses.output_at(position).set(report(seen.unwrap_or(Status::EMPTY)));
     }
     outcount.set(complete.len() as c_int)
 }
 
-/// The callbacks of a generalised request and what they are called with.
+/// Callbacks of a generalised request and their arguments.
 #[derive(Debug)]
 struct Callbacks {
     dialect: &'static Dialect,
@@ -650,7 +650,7 @@ impl Generalised for Callbacks {
     }
 }
 
-/// MPI_Grequest_start.
+/// Creates a generalised request with callbacks of the program (MPI_Grequest_start).
 pub fn grequest_start(
     call: &mut Call,
     query_fn: Option<MPI_Grequest_query_function>,
@@ -676,7 +676,7 @@ pub fn grequest_start(
     request.set(handle_of(id))
 }
 
-/// MPI_Grequest_complete.
+/// Marks a generalised request as complete (MPI_Grequest_complete).
 pub fn grequest_complete(call: &mut Call, request: In<Request>) -> Result<()> {
     completion::complete_generalised(&call.held, process()?, some_id(request)?)
 }

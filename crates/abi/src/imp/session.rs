@@ -25,7 +25,7 @@ use crate::imp::{comm, group};
 use crate::phase;
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
-/// MPI_Session_init.
+/// Creates a session with its error handler and hints (MPI_Session_init).
 pub fn init(
     call: &mut Call,
     info: In<Info>,
@@ -93,7 +93,7 @@ pub fn get_info(call: &mut Call, session: In<Session>, info_used: HandleOut<Info
     info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 
-/// MPI_Session_get_num_psets.
+/// Returns the number of process sets of a session (MPI_Session_get_num_psets).
 pub fn get_num_psets(
     _call: &mut Call,
     session: In<Session>,
@@ -126,7 +126,7 @@ pub fn get_nth_pset(
     pset_len.set(name.len() as c_int + 1)
 }
 
-/// MPI_Session_get_pset_info.
+/// Returns an info object that describes a process set (MPI_Session_get_pset_info).
 pub fn get_pset_info(
     _call: &mut Call,
     session: In<Session>,
@@ -140,7 +140,7 @@ pub fn get_pset_info(
     info.create(FirstLaneCell::new(entries)).map(drop)
 }
 
-/// MPI_Group_from_session_pset.
+/// Returns the group of a process set (MPI_Group_from_session_pset).
 pub fn group_from_pset(
     _call: &mut Call,
     session: In<Session>,
@@ -151,7 +151,7 @@ pub fn group_from_pset(
     group::give(newgroup, session::process_set(process()?, pset_name.bytes()?)?.with_origin(origin))
 }
 
-/// MPI_Comm_create_from_group.
+/// Creates a communicator of a group without a parent (MPI_Comm_create_from_group).
 pub fn create_from_group(
     call: &mut Call,
     group: In<Group>,
@@ -222,7 +222,7 @@ fn tag_of(stringtag: Text) -> Result<i32> {
     Err(Error::new(ErrorClass::Arg, reason))
 }
 
-/// Gives a new communicator what the program asked for.
+/// Sets the error handler and the hints of a new communicator.
 fn equip(call: &Call, new: &Communicator, handler: ErrorHandler, info: Option<&FirstLaneCell<Entries>>) {
     *new.error_handler.borrow_mut(&call.held) = handler;
     if let Some(entries) = info {
@@ -230,7 +230,7 @@ fn equip(call: &Call, new: &Communicator, handler: ErrorHandler, info: Option<&F
     }
 }
 
-/// MPI_Session_set_errhandler.
+/// Sets the error handler of a session (MPI_Session_set_errhandler).
 pub fn set_errhandler(call: &mut Call, session: In<Session>, errhandler: In<Errhandler>) -> Result<()> {
     let (session, handler) = (session.get()?, errhandler.get()?);
     handler.check_kind(HandlerKind::Session)?;
@@ -238,7 +238,7 @@ pub fn set_errhandler(call: &mut Call, session: In<Session>, errhandler: In<Errh
     Ok(())
 }
 
-/// MPI_Session_get_errhandler.
+/// Returns the error handler of a session (MPI_Session_get_errhandler).
 pub fn get_errhandler(
     call: &mut Call,
     session: In<Session>,
@@ -248,7 +248,7 @@ pub fn get_errhandler(
     return_handle(&handler, errhandler)
 }
 
-/// MPI_Session_call_errhandler.
+/// Calls the error handler of a session (MPI_Session_call_errhandler).
 pub fn call_errhandler(call: &mut Call, session: In<Session>, errorcode: c_int) -> Result<()> {
     let handler = session.get()?.error_handler.borrow(&call.held).clone();
     call.at = At::Session(session.raw());

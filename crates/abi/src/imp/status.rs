@@ -16,13 +16,13 @@ fn count_or_undefined(count: Option<u64>) -> i64 {
     count.and_then(|count| i64::try_from(count).ok()).unwrap_or(MPI_UNDEFINED.into())
 }
 
-/// MPI_Get_count.
+/// Returns the number of received items, if it is whole (MPI_Get_count).
 pub fn get_count(_call: &mut Call, status: StatusIn, datatype: In<Datatype>, count: CountOut) -> Result<()> {
     let bytes = status.get()?.bytes();
     count.set(count_or_undefined(datatype.get()?.data().complete_items(bytes)))
 }
 
-/// MPI_Get_elements.
+/// Returns the number of received basic elements (MPI_Get_elements).
 pub fn get_elements(
     _call: &mut Call,
     status: StatusIn,
@@ -33,7 +33,7 @@ pub fn get_elements(
     count.set(count_or_undefined(datatype.get()?.data().element_count(bytes)))
 }
 
-/// MPI_Status_set_elements.
+/// Sets the number of basic elements in a status (MPI_Status_set_elements).
 pub fn set_elements(_call: &mut Call, status: StatusOut, datatype: In<Datatype>, count: i64) -> Result<()> {
     let elements = items(count, "count")?;
     let bytes = bytes_of_elements(datatype.get()?.data(), elements).ok_or_else(|| {
@@ -53,42 +53,42 @@ fn bytes_of_elements(layout: &Layout, elements: u64) -> Option<u64> {
     (elements / each).checked_mul(size)?.checked_add(within)
 }
 
-/// MPI_Status_set_cancelled.
+/// Sets whether a status reports a cancelled operation (MPI_Status_set_cancelled).
 pub fn set_cancelled(_call: &mut Call, status: StatusOut, flag: c_int) -> Result<()> {
     status.change(|status| status.set_cancelled(flag != 0))
 }
 
-/// MPI_Test_cancelled.
+/// Returns whether a status reports a cancelled operation (MPI_Test_cancelled).
 pub fn test_cancelled(_call: &mut Call, status: StatusIn, flag: Out<c_int>) -> Result<()> {
     flag.set_flag(status.get()?.cancelled())
 }
 
-/// MPI_Status_get_source.
+/// Returns the source in a status (MPI_Status_get_source).
 pub fn get_source(_call: &mut Call, status: StatusIn, source: Out<c_int>) -> Result<()> {
     source.set(status.get()?.source)
 }
 
-/// MPI_Status_get_tag.
+/// Returns the tag in a status (MPI_Status_get_tag).
 pub fn get_tag(_call: &mut Call, status: StatusIn, tag: Out<c_int>) -> Result<()> {
     tag.set(status.get()?.tag)
 }
 
-/// MPI_Status_get_error.
+/// Returns the error code in a status (MPI_Status_get_error).
 pub fn get_error(_call: &mut Call, status: StatusIn, error: Out<c_int>) -> Result<()> {
     error.set(status.get()?.error)
 }
 
-/// MPI_Status_set_source.
+/// Sets the source in a status (MPI_Status_set_source).
 pub fn set_source(_call: &mut Call, status: StatusOut, source: c_int) -> Result<()> {
     status.change(|status| status.source = source)
 }
 
-/// MPI_Status_set_tag.
+/// Sets the tag in a status (MPI_Status_set_tag).
 pub fn set_tag(_call: &mut Call, status: StatusOut, tag: c_int) -> Result<()> {
     status.change(|status| status.tag = tag)
 }
 
-/// MPI_Status_set_error.
+/// Sets the error code in a status (MPI_Status_set_error).
 pub fn set_error(_call: &mut Call, status: StatusOut, error: c_int) -> Result<()> {
     status.change(|status| status.error = error)
 }

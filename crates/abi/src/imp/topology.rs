@@ -17,12 +17,12 @@ use crate::imp::comm::{give, give_with};
 use crate::imp::memory::process;
 use crate::scope::{Array, ArrayOut, HandleOut, In, Out};
 
-/// MPI_Dims_create.
+/// Distributes processes over the dimensions of a grid (MPI_Dims_create).
 pub fn dims_create(_call: &mut Call, nnodes: c_int, ndims: c_int, dims: ArrayOut<c_int>) -> Result<()> {
     dims::fill(nnodes, dims.slice(ndims.into())?)
 }
 
-/// MPI_Topo_test.
+/// Returns the kind of a communicator's topology (MPI_Topo_test).
 pub fn topo_test(_call: &mut Call, comm: In<Comm>, status: Out<c_int>) -> Result<()> {
     status.set(match comm.get()?.topology() {
         None => MPI_UNDEFINED,
@@ -32,7 +32,7 @@ pub fn topo_test(_call: &mut Call, comm: In<Comm>, status: Out<c_int>) -> Result
     })
 }
 
-/// MPI_Cart_create.
+/// Creates a communicator with a Cartesian topology (MPI_Cart_create).
 pub fn cart_create(
     call: &mut Call,
     comm_old: In<Comm>,
@@ -48,7 +48,7 @@ pub fn cart_create(
     give(comm_cart, topologies::cartesian(&mut call.held, process()?, comm, grid, reorder != 0)?)
 }
 
-/// MPI_Cart_map.
+/// Returns the rank that the caller would have in a Cartesian topology (MPI_Cart_map).
 pub fn cart_map(
     _call: &mut Call,
     comm: In<Comm>,
@@ -61,7 +61,7 @@ pub fn cart_map(
     mapped(newrank, topologies::cartesian_rank(process()?, comm.get()?, &grid)?)
 }
 
-/// MPI_Cart_sub.
+/// Splits a Cartesian communicator into grids of fewer dimensions (MPI_Cart_sub).
 pub fn cart_sub(
     call: &mut Call,
     comm: In<Comm>,
@@ -75,12 +75,12 @@ pub fn cart_sub(
     give(newcomm, topologies::sub(&mut call.held, process()?, comm, &remain)?)
 }
 
-/// MPI_Cartdim_get.
+/// Returns the number of dimensions of a Cartesian topology (MPI_Cartdim_get).
 pub fn cartdim_get(_call: &mut Call, comm: In<Comm>, ndims: Out<c_int>) -> Result<()> {
     ndims.set(Topology::cartesian(comm.get()?.topology())?.dims().len() as c_int)
 }
 
-/// MPI_Cart_get.
+/// Returns dimensions, periods and the caller's coordinates (MPI_Cart_get).
 pub fn cart_get(
     _call: &mut Call,
     comm: In<Comm>,
@@ -98,7 +98,7 @@ pub fn cart_get(
     Ok(())
 }
 
-/// MPI_Cart_coords.
+/// Returns the coordinates of a rank (MPI_Cart_coords).
 pub fn cart_coords(
     _call: &mut Call,
     comm: In<Comm>,
@@ -113,13 +113,13 @@ pub fn cart_coords(
     Ok(())
 }
 
-/// MPI_Cart_rank.
+/// Returns the rank at coordinates (MPI_Cart_rank).
 pub fn cart_rank(_call: &mut Call, comm: In<Comm>, coords: Array<c_int>, rank: Out<c_int>) -> Result<()> {
     let grid = Topology::cartesian(comm.get()?.topology())?;
     rank.set(grid.rank(coords.slice(grid.dims().len() as i64)?)? as c_int)
 }
 
-/// MPI_Cart_shift.
+/// Returns both ranks at a distance in one dimension (MPI_Cart_shift).
 pub fn cart_shift(
     _call: &mut Call,
     comm: In<Comm>,
@@ -140,7 +140,7 @@ pub fn cart_shift(
     rank_dest.set(or_nobody(destination))
 }
 
-/// MPI_Graph_create.
+/// Creates a communicator with a graph topology (MPI_Graph_create).
 pub fn graph_create(
     call: &mut Call,
     comm_old: In<Comm>,
@@ -156,7 +156,7 @@ pub fn graph_create(
     give(comm_graph, topologies::graph(&mut call.held, process()?, comm, graph, reorder != 0)?)
 }
 
-/// MPI_Graph_map.
+/// Returns the rank that the caller would have in a graph topology (MPI_Graph_map).
 pub fn graph_map(
     _call: &mut Call,
     comm: In<Comm>,
@@ -169,14 +169,14 @@ pub fn graph_map(
     mapped(newrank, topologies::graph_rank(process()?, comm.get()?, &graph)?)
 }
 
-/// MPI_Graphdims_get.
+/// Returns the numbers of nodes and edges of a graph (MPI_Graphdims_get).
 pub fn graphdims_get(_call: &mut Call, comm: In<Comm>, nnodes: Out<c_int>, nedges: Out<c_int>) -> Result<()> {
     let graph = Topology::graph(comm.get()?.topology())?;
     nnodes.set(graph.size() as c_int)?;
     nedges.set(graph.edges().len() as c_int)
 }
 
-/// MPI_Graph_get: as much as there is room for.
+/// Returns the edges of a graph topology, as many as the arrays hold (MPI_Graph_get).
 pub fn graph_get(
     _call: &mut Call,
     comm: In<Comm>,
@@ -191,7 +191,7 @@ pub fn graph_get(
     Ok(())
 }
 
-/// MPI_Graph_neighbors_count.
+/// Returns the number of a rank's neighbours in a graph (MPI_Graph_neighbors_count).
 pub fn graph_neighbors_count(
     _call: &mut Call,
     comm: In<Comm>,
@@ -203,7 +203,7 @@ pub fn graph_neighbors_count(
     nneighbors.set(graph.neighbours(member(comm, rank)?).len() as c_int)
 }
 
-/// MPI_Graph_neighbors: as many as there is room for.
+/// Returns the neighbours of a rank in a graph, as many as the array holds (MPI_Graph_neighbors).
 pub fn graph_neighbors(
     _call: &mut Call,
     comm: In<Comm>,
@@ -218,7 +218,7 @@ pub fn graph_neighbors(
     Ok(())
 }
 
-/// MPI_Dist_graph_create.
+/// Creates a distributed graph from edges that any member specifies (MPI_Dist_graph_create).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn dist_graph_create(
     call: &mut Call,
@@ -255,7 +255,7 @@ pub fn dist_graph_create(
     give_with(call, comm_dist_graph, new, info)
 }
 
-/// MPI_Dist_graph_create_adjacent.
+/// Creates a distributed graph from each member's own edges (MPI_Dist_graph_create_adjacent).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn dist_graph_create_adjacent(
     call: &mut Call,
@@ -289,7 +289,7 @@ pub fn dist_graph_create_adjacent(
     give_with(call, comm_dist_graph, new, info)
 }
 
-/// MPI_Dist_graph_neighbors_count.
+/// Returns the numbers of the caller's neighbours in a distributed graph (MPI_Dist_graph_neighbors_count).
 pub fn dist_graph_neighbors_count(
     _call: &mut Call,
     comm: In<Comm>,

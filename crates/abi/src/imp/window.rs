@@ -66,7 +66,7 @@ fn make(
     Ok(window)
 }
 
-/// MPI_Win_create.
+/// Creates a window over memory of the program (MPI_Win_create).
 pub fn create(
     call: &mut Call,
     base: Address,
@@ -79,7 +79,7 @@ pub fn create(
     make(call, Flavor::Create, base, (size, disp_unit), info, comm, win).map(drop)
 }
 
-/// MPI_Win_allocate.
+/// Creates a window with new memory (MPI_Win_allocate).
 pub fn allocate(
     call: &mut Call,
     size: i64,
@@ -93,7 +93,7 @@ pub fn allocate(
     baseptr.store(window.facts.base, "baseptr")
 }
 
-/// MPI_Win_allocate_shared.
+/// Creates a window with new memory that ranks of a host share (MPI_Win_allocate_shared).
 pub fn allocate_shared(
     call: &mut Call,
     size: i64,
@@ -107,7 +107,7 @@ pub fn allocate_shared(
     baseptr.store(window.facts.base, "baseptr")
 }
 
-/// MPI_Win_create_dynamic.
+/// Creates a window without memory, for later attachment (MPI_Win_create_dynamic).
 pub fn create_dynamic(call: &mut Call, info: In<Info>, comm: In<Comm>, win: HandleOut<Win>) -> Result<()> {
     make(call, Flavor::Dynamic, Address::NOWHERE, (0, 1), info, comm, win).map(drop)
 }
@@ -136,18 +136,18 @@ pub fn shared_query(
     baseptr.store(address, "baseptr")
 }
 
-/// MPI_Win_attach.
+/// Attaches memory to a dynamic window (MPI_Win_attach).
 pub fn attach(call: &mut Call, win: In<Win>, base: Address, size: i64) -> Result<()> {
     refuse_device(base, || "argument base".to_string())?;
     win.get()?.attach(&call.held, base.bits() as u64, size_of(size)?)
 }
 
-/// MPI_Win_detach.
+/// Detaches memory from a dynamic window (MPI_Win_detach).
 pub fn detach(call: &mut Call, win: In<Win>, base: Address) -> Result<()> {
     win.get()?.detach(&call.held, base.bits() as u64)
 }
 
-/// MPI_Win_free.
+/// Frees a window; collective over its group (MPI_Win_free).
 pub fn free(call: &mut Call, win: HandleOut<Win>) -> Result<()> {
     call.at = At::Win(win.input()?.raw());
     let window = win.input()?.get()?;
@@ -156,18 +156,18 @@ pub fn free(call: &mut Call, win: HandleOut<Win>) -> Result<()> {
     win.remove().map(drop)
 }
 
-/// MPI_Win_get_group.
+/// Returns the group of a window (MPI_Win_get_group).
 pub fn get_group(_call: &mut Call, win: In<Win>, group: HandleOut<Group>) -> Result<()> {
     group.create(win.get()?.group().clone()).map(drop)
 }
 
-/// MPI_Win_set_name.
+/// Sets the name of a window (MPI_Win_set_name).
 pub fn set_name(call: &mut Call, win: In<Win>, win_name: Text) -> Result<()> {
     *win.get()?.name.borrow_mut(&call.held) = ObjectName::new(win_name.bytes()?);
     Ok(())
 }
 
-/// MPI_Win_get_name.
+/// Returns the name of a window (MPI_Win_get_name).
 pub fn get_name(call: &mut Call, win: In<Win>, win_name: TextOut, resultlen: Out<c_int>) -> Result<()> {
     let name = match win.optional()? {
         Some(window) => window.name.borrow(&call.held).clone(),
@@ -185,13 +185,13 @@ pub fn set_info(call: &mut Call, win: In<Win>, info: In<Info>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Win_get_info.
+/// Returns an info object with a window's hints (MPI_Win_get_info).
 pub fn get_info(call: &mut Call, win: In<Win>, info_used: HandleOut<Info>) -> Result<()> {
     let entries = win.get()?.info(&call.held);
     info_used.create(FirstLaneCell::new(entries)).map(drop)
 }
 
-/// MPI_Win_set_errhandler.
+/// Sets the error handler of a window (MPI_Win_set_errhandler).
 pub fn set_errhandler(call: &mut Call, win: In<Win>, errhandler: In<Errhandler>) -> Result<()> {
     let (window, handler) = (win.get()?, errhandler.get()?);
     handler.check_kind(HandlerKind::Window)?;
@@ -199,19 +199,19 @@ pub fn set_errhandler(call: &mut Call, win: In<Win>, errhandler: In<Errhandler>)
     Ok(())
 }
 
-/// MPI_Win_get_errhandler.
+/// Returns the error handler of a window (MPI_Win_get_errhandler).
 pub fn get_errhandler(call: &mut Call, win: In<Win>, errhandler: HandleOut<Errhandler>) -> Result<()> {
     let handler = win.get()?.error_handler.borrow(&call.held).clone();
     return_handle(&handler, errhandler)
 }
 
-/// MPI_Win_call_errhandler.
+/// Calls the error handler of a window (MPI_Win_call_errhandler).
 pub fn call_errhandler(call: &mut Call, win: In<Win>, errorcode: c_int) -> Result<()> {
     let handler = win.get()?.error_handler.borrow(&call.held).clone();
     call_handler(call, &handler, win.raw().bits(), errorcode)
 }
 
-/// What a program gets for a predefined attribute: the base itself, the address of any other.
+/// Returns the value of a predefined attribute: the base itself, or the address of the value for any other.
 fn predefined_attribute(window: &Window, keyval: c_int) -> Option<usize> {
     let facts = &window.facts;
     Some(match keyval {
@@ -224,13 +224,13 @@ fn predefined_attribute(window: &Window, keyval: c_int) -> Option<usize> {
     })
 }
 
-/// MPI_Win_set_attr.
+/// Sets an attribute of a window (MPI_Win_set_attr).
 pub fn set_attr(call: &mut Call, win: In<Win>, keyval: c_int, value: Address) -> Result<()> {
     let attributes = &win.get()?.attributes;
     attribute::set(&call.held, attributes, ObjectKind::Window, win.raw().bits(), keyval, value)
 }
 
-/// MPI_Win_get_attr.
+/// Returns an attribute of a window (MPI_Win_get_attr).
 pub fn get_attr(
     call: &mut Call,
     win: In<Win>,
@@ -248,24 +248,24 @@ pub fn get_attr(
     }
 }
 
-/// MPI_Win_delete_attr.
+/// Deletes an attribute of a window (MPI_Win_delete_attr).
 pub fn delete_attr(call: &mut Call, win: In<Win>, keyval: c_int) -> Result<()> {
     let attributes = &win.get()?.attributes;
     attribute::delete(&call.held, attributes, ObjectKind::Window, win.raw().bits(), keyval)
 }
 
-/// MPI_Win_fence.
+/// Completes the window's operations and begins the next epoch (MPI_Win_fence).
 pub fn fence(call: &mut Call, assert: c_int, win: In<Win>) -> Result<()> {
     win.get()?.fence(&mut call.held, process()?, assert)
 }
 
-/// MPI_Win_post.
+/// Exposes the window to a group of origins (MPI_Win_post).
 pub fn post(call: &mut Call, group: In<Group>, assert: c_int, win: In<Win>) -> Result<()> {
     let (win, group) = with_group(win, group)?;
     win.post(&mut call.held, process()?, group, assert)
 }
 
-/// MPI_Win_start.
+/// Begins an access epoch to a group of targets (MPI_Win_start).
 pub fn start(call: &mut Call, group: In<Group>, assert: c_int, win: In<Win>) -> Result<()> {
     let (win, group) = with_group(win, group)?;
     win.start(&mut call.held, process()?, group, assert)
@@ -278,24 +278,24 @@ fn with_group<'s>(win: In<'s, Win>, group: In<'s, Group>) -> Result<(&'s Window,
     Ok((win, group))
 }
 
-/// MPI_Win_complete.
+/// Ends the access epoch that MPI_Win_start began (MPI_Win_complete).
 pub fn complete(call: &mut Call, win: In<Win>) -> Result<()> {
     win.get()?.complete(&mut call.held, process()?)
 }
 
-/// MPI_Win_wait.
+/// Waits for the end of the exposure epoch (MPI_Win_wait).
 pub fn wait(call: &mut Call, win: In<Win>) -> Result<()> {
     win.get()?.wait(&mut call.held, process()?)
 }
 
-/// MPI_Win_test.
+/// Tests for the end of the exposure epoch (MPI_Win_test).
 pub fn test(call: &mut Call, win: In<Win>, flag: Out<c_int>) -> Result<()> {
     flag.check()?;
     let over = win.get()?.test(&mut call.held, process()?)?;
     flag.set_flag(over)
 }
 
-/// MPI_Win_lock.
+/// Begins an access epoch to one target (MPI_Win_lock).
 pub fn lock(call: &mut Call, lock_type: c_int, rank: c_int, assert: c_int, win: In<Win>) -> Result<()> {
     let window = win.get()?;
     let kind = match lock_type {
@@ -310,43 +310,43 @@ pub fn lock(call: &mut Call, lock_type: c_int, rank: c_int, assert: c_int, win: 
     window.lock(&mut call.held, process()?, kind, rank, assert)
 }
 
-/// MPI_Win_unlock.
+/// Ends the access epoch to one target (MPI_Win_unlock).
 pub fn unlock(call: &mut Call, rank: c_int, win: In<Win>) -> Result<()> {
     win.get()?.unlock(&mut call.held, process()?, rank)
 }
 
-/// MPI_Win_lock_all.
+/// Begins an access epoch to all targets (MPI_Win_lock_all).
 pub fn lock_all(call: &mut Call, assert: c_int, win: In<Win>) -> Result<()> {
     win.get()?.lock_all(&mut call.held, process()?, assert)
 }
 
-/// MPI_Win_unlock_all.
+/// Ends the access epoch to all targets (MPI_Win_unlock_all).
 pub fn unlock_all(call: &mut Call, win: In<Win>) -> Result<()> {
     win.get()?.unlock_all(&mut call.held, process()?)
 }
 
-/// MPI_Win_flush.
+/// Completes operations to one target, at both sides (MPI_Win_flush).
 #[inline]
 pub fn flush(call: &mut Call, rank: c_int, win: In<Win>) -> Result<()> {
     win.get()?.flush(&mut call.held, process, Some(rank))
 }
 
-/// MPI_Win_flush_all.
+/// Completes operations to all targets, at both sides (MPI_Win_flush_all).
 pub fn flush_all(call: &mut Call, win: In<Win>) -> Result<()> {
     win.get()?.flush(&mut call.held, process, None)
 }
 
-/// MPI_Win_flush_local.
+/// Completes operations to one target at the origin (MPI_Win_flush_local).
 pub fn flush_local(call: &mut Call, rank: c_int, win: In<Win>) -> Result<()> {
     win.get()?.flush_local(&mut call.held, process()?, Some(rank))
 }
 
-/// MPI_Win_flush_local_all.
+/// Completes operations to all targets at the origin (MPI_Win_flush_local_all).
 pub fn flush_local_all(call: &mut Call, win: In<Win>) -> Result<()> {
     win.get()?.flush_local(&mut call.held, process()?, None)
 }
 
-/// MPI_Win_sync.
+/// Synchronises private and public copy of the window (MPI_Win_sync).
 pub fn sync(call: &mut Call, win: In<Win>) -> Result<()> {
     win.get()?.synchronise(&mut call.held, process()?);
     Ok(())

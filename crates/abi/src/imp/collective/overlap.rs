@@ -11,7 +11,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective::{Collective, Side};
 use tutti_core::engine::Array;
 
-/// Where an array without gaps lies: from the first byte to behind the last one.
+/// Memory of an array without gaps: address of the first byte, and address behind the last one.
 type Run = (usize, usize);
 
 /// Refuses buffers that overlap; with `thorough`, also blocks that are received over each other.

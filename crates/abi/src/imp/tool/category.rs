@@ -61,13 +61,13 @@ fn list(
     Ok(())
 }
 
-/// MPI_T_category_get_num.
+/// Returns the number of categories of variables and events (MPI_T_category_get_num).
 pub fn category_get_num(call: &mut Call, num_cat: Out<c_int>) -> Result<()> {
     ready(call)?;
     num_cat.set(CATEGORIES.len() as c_int)
 }
 
-/// MPI_T_category_get_info.
+/// Returns the description of a category (MPI_T_category_get_info).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn category_get_info(
     call: &mut Call,
@@ -89,20 +89,20 @@ pub fn category_get_info(
     put(num_categories, below(cat_index).len() as c_int)
 }
 
-/// MPI_T_category_get_num_events.
+/// Returns the number of event types in a category (MPI_T_category_get_num_events).
 pub fn category_get_num_events(call: &mut Call, cat_index: c_int, num_events: Out<c_int>) -> Result<()> {
     ready(call)?;
     item(&CATEGORIES, cat_index, "cat_index")?;
     num_events.set(events(cat_index).len() as c_int)
 }
 
-/// MPI_T_category_get_index.
+/// Returns the index of the category with this name (MPI_T_category_get_index).
 pub fn category_get_index(call: &mut Call, name: Text, cat_index: Out<c_int>) -> Result<()> {
     ready(call)?;
     cat_index.set(index_of(name, CATEGORIES.iter().map(|category| category.0))?)
 }
 
-/// MPI_T_category_get_cvars.
+/// Returns the control variables in a category (MPI_T_category_get_cvars).
 pub fn category_get_cvars(
     call: &mut Call,
     cat_index: c_int,
@@ -112,7 +112,7 @@ pub fn category_get_cvars(
     list(call, cat_index, controls, len, indices)
 }
 
-/// MPI_T_category_get_pvars.
+/// Returns the performance variables in a category (MPI_T_category_get_pvars).
 pub fn category_get_pvars(
     call: &mut Call,
     cat_index: c_int,
@@ -122,7 +122,7 @@ pub fn category_get_pvars(
     list(call, cat_index, performance, len, indices)
 }
 
-/// MPI_T_category_get_events.
+/// Returns the event types in a category (MPI_T_category_get_events).
 pub fn category_get_events(
     call: &mut Call,
     cat_index: c_int,
@@ -132,7 +132,7 @@ pub fn category_get_events(
     list(call, cat_index, events, len, indices)
 }
 
-/// MPI_T_category_get_categories.
+/// Returns the subcategories of a category (MPI_T_category_get_categories).
 pub fn category_get_categories(
     call: &mut Call,
     cat_index: c_int,

@@ -24,13 +24,13 @@ use crate::types::{MPI_T_cvar_handle, MPI_T_enum};
 /// Characters of a text with its zero.
 const TEXT_ROOM: usize = 1024;
 
-/// MPI_T_cvar_get_num.
+/// Returns the number of control variables (MPI_T_cvar_get_num).
 pub fn cvar_get_num(call: &mut Call, num_cvar: Out<c_int>) -> Result<()> {
     ready(call)?;
     num_cvar.set(SETTINGS.len() as c_int)
 }
 
-/// MPI_T_cvar_get_info.
+/// Returns the description of a control variable (MPI_T_cvar_get_info).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn cvar_get_info(
     call: &mut Call,
@@ -72,7 +72,7 @@ pub fn cvar_get_info(
     )
 }
 
-/// MPI_T_cvar_get_index.
+/// Returns the index of the control variable with this name (MPI_T_cvar_get_index).
 pub fn cvar_get_index(call: &mut Call, name: Text, cvar_index: Out<c_int>) -> Result<()> {
     ready(call)?;
     cvar_index.set(index_of(name, SETTINGS.iter().map(|setting| setting.name))?)
@@ -96,7 +96,7 @@ pub fn cvar_handle_alloc(
     handle.set(pointer(bits))
 }
 
-/// MPI_T_cvar_handle_free.
+/// Frees a handle of a control variable (MPI_T_cvar_handle_free).
 pub fn cvar_handle_free(call: &mut Call, handle: Out<MPI_T_cvar_handle>) -> Result<()> {
     ready(call)?;
     let removed = TOOL.borrow_mut(&call.held).controls.remove(handle.get()? as usize);
@@ -114,7 +114,7 @@ fn wrong(error: &ConfigError) -> tutti_base::Error {
     refuse(MPI_T_ERR_INVALID, error.to_string())
 }
 
-/// MPI_T_cvar_read.
+/// Returns the value of a control variable (MPI_T_cvar_read).
 pub fn cvar_read(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Result<()> {
     let index = variable(call, handle)?;
     let text = settings::show(index, process::process().map(|process| &process.config))
@@ -135,7 +135,7 @@ pub fn cvar_read(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Re
     }
 }
 
-/// MPI_T_cvar_write.
+/// Sets the value of a control variable (MPI_T_cvar_write).
 pub fn cvar_write(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Result<()> {
     let index = variable(call, handle)?;
     let name = SETTINGS[index].name;

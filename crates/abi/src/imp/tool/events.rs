@@ -34,13 +34,13 @@ const NS_PER_SECOND: i64 = 1_000_000_000;
 /// Bytes of an event as it is copied: the integers, then the count.
 const EVENT_BYTES: usize = NUMBERS * 4 + 8;
 
-/// MPI_T_source_get_num.
+/// Returns the number of event sources (MPI_T_source_get_num).
 pub fn source_get_num(call: &mut Call, num_sources: Out<c_int>) -> Result<()> {
     ready(call)?;
     num_sources.set(1)
 }
 
-/// MPI_T_source_get_info.
+/// Returns the description of an event source (MPI_T_source_get_info).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn source_get_info(
     call: &mut Call,
@@ -64,7 +64,7 @@ pub fn source_get_info(
     give_info(info, Entries::new())
 }
 
-/// MPI_T_source_get_timestamp.
+/// Returns the current time of an event source (MPI_T_source_get_timestamp).
 pub fn source_get_timestamp(call: &mut Call, source_index: c_int, timestamp: Out<i64>) -> Result<()> {
     ready(call)?;
     item(&[SOURCE], source_index, "source_index")?;
@@ -75,7 +75,7 @@ fn give_info(place: HandleOut<Info>, entries: Entries) -> Result<()> {
     if place.is_absent() { Ok(()) } else { place.create(FirstLaneCell::new(entries)).map(drop) }
 }
 
-/// MPI_T_event_get_num.
+/// Returns the number of event types (MPI_T_event_get_num).
 pub fn event_get_num(call: &mut Call, num_events: Out<c_int>) -> Result<()> {
     ready(call)?;
     num_events.set(KINDS.len() as c_int)
@@ -126,7 +126,7 @@ fn layout(kind: &Description, element: usize) -> (MPI_Datatype, isize) {
     (if is_last { MPI_UNSIGNED_LONG_LONG } else { MPI_INT }, element as isize * 4)
 }
 
-/// MPI_T_event_get_index.
+/// Returns the index of the event type with this name (MPI_T_event_get_index).
 pub fn event_get_index(call: &mut Call, name: Text, event_index: Out<c_int>) -> Result<()> {
     ready(call)?;
     event_index.set(index_of(name, KINDS.iter().map(|kind| kind.name))?)
@@ -158,8 +158,8 @@ fn entries(call: &Call, info: In<Info>) -> Result<Entries> {
     Ok(info.optional()?.map_or_else(Entries::new, |entries| entries.borrow(&call.held).clone()))
 }
 
-/// Does something with a registration.
-fn with<R>(
+/// Calls `action` with a registration.
+fn with_registration<R>(
     call: &Call,
     registration: MPI_T_event_registration,
     action: impl FnOnce(&mut Registration) -> Result<R>,
@@ -184,26 +184,26 @@ fn level(cb_safety: c_int) -> Result<usize> {
     })
 }
 
-/// MPI_T_event_handle_set_info.
+/// Sets hints of an event registration (MPI_T_event_handle_set_info).
 pub fn event_handle_set_info(
     call: &mut Call,
     event_registration: MPI_T_event_registration,
     info: In<Info>,
 ) -> Result<()> {
     let info = entries(call, info)?;
-    with(call, event_registration, |one| {
+    with_registration(call, event_registration, |one| {
         one.info = info;
         Ok(())
     })
 }
 
-/// MPI_T_event_handle_get_info.
+/// Returns an info object with the hints of a registration (MPI_T_event_handle_get_info).
 pub fn event_handle_get_info(
     call: &mut Call,
     event_registration: MPI_T_event_registration,
     info_used: HandleOut<Info>,
 ) -> Result<()> {
-    let info = with(call, event_registration, |one| Ok(one.info.clone()))?;
+    let info = with_registration(call, event_registration, |one| Ok(one.info.clone()))?;
     info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
@@ -223,7 +223,7 @@ pub fn event_register_callback(
         user_data: user_data.bits(),
         info,
     });
-    with(call, event_registration, |one| {
+    with_registration(call, event_registration, |one| {
         one.callbacks[level] = callback;
         Ok(())
     })
@@ -234,7 +234,7 @@ fn callback(one: &mut Registration, cb_safety: c_int) -> Result<&mut Callback> {
     found.ok_or_else(|| refuse(MPI_T_ERR_INVALID, "no callback is registered for this cb_safety"))
 }
 
-/// MPI_T_event_callback_set_info.
+/// Sets hints of a registered callback (MPI_T_event_callback_set_info).
 pub fn event_callback_set_info(
     call: &mut Call,
     event_registration: MPI_T_event_registration,
@@ -242,20 +242,20 @@ pub fn event_callback_set_info(
     info: In<Info>,
 ) -> Result<()> {
     let info = entries(call, info)?;
-    with(call, event_registration, |one| {
+    with_registration(call, event_registration, |one| {
         callback(one, cb_safety)?.info = info;
         Ok(())
     })
 }
 
-/// MPI_T_event_callback_get_info.
+/// Returns an info object with a callback's hints (MPI_T_event_callback_get_info).
 pub fn event_callback_get_info(
     call: &mut Call,
     event_registration: MPI_T_event_registration,
     cb_safety: c_int,
     info_used: HandleOut<Info>,
 ) -> Result<()> {
-    let info = with(call, event_registration, |one| Ok(callback(one, cb_safety)?.info.clone()))?;
+    let info = with_registration(call, event_registration, |one| Ok(callback(one, cb_safety)?.info.clone()))?;
     info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
@@ -284,13 +284,13 @@ pub fn event_handle_free(
     Ok(())
 }
 
-/// MPI_T_event_set_dropped_handler.
+/// Sets the function to call after events were lost (MPI_T_event_set_dropped_handler).
 pub fn event_set_dropped_handler(
     call: &mut Call,
     event_registration: MPI_T_event_registration,
     dropped_cb_function: Option<MPI_T_event_dropped_cb_function>,
 ) -> Result<()> {
-    with(call, event_registration, |one| {
+    with_registration(call, event_registration, |one| {
         one.dropped = dropped_cb_function.map(|function| (function as usize, dialect::spoken()));
         Ok(())
     })
@@ -320,7 +320,7 @@ fn bytes_of(event: &Event) -> [u8; EVENT_BYTES] {
     bytes
 }
 
-/// MPI_T_event_read.
+/// Returns one element of an event's data (MPI_T_event_read).
 pub fn event_read(
     call: &mut Call,
     event_instance: MPI_T_event_instance,
@@ -334,12 +334,12 @@ pub fn event_read(
     buffer.store_bytes(&bytes_of(event)[start..end], "buffer")
 }
 
-/// MPI_T_event_copy.
+/// Copies all data of an event (MPI_T_event_copy).
 pub fn event_copy(call: &mut Call, event_instance: MPI_T_event_instance, buffer: Address) -> Result<()> {
     buffer.store_bytes(&bytes_of(event_of(call, event_instance)?), "buffer")
 }
 
-/// MPI_T_event_get_timestamp.
+/// Returns the time of an event (MPI_T_event_get_timestamp).
 pub fn event_get_timestamp(
     call: &mut Call,
     event_instance: MPI_T_event_instance,
@@ -348,7 +348,7 @@ pub fn event_get_timestamp(
     event_timestamp.set(event_of(call, event_instance)?.time_ns as i64)
 }
 
-/// MPI_T_event_get_source.
+/// Returns the source of an event (MPI_T_event_get_source).
 pub fn event_get_source(
     call: &mut Call,
     event_instance: MPI_T_event_instance,

@@ -77,7 +77,7 @@ fn put<T: Copy>(place: Out<T>, value: T) -> Result<()> {
     if place.is_absent() { Ok(()) } else { place.set(value) }
 }
 
-/// As [`put`], for a predefined datatype.
+/// Stores a predefined datatype at `place` like [`put`], unless the place is null.
 fn put_datatype(place: HandleOut<crate::handles::kind::Datatype>, value: MPI_Datatype) -> Result<()> {
     if place.is_absent() { Ok(()) } else { place.set(value) }
 }
@@ -146,7 +146,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     Ok(())
 }
 
-/// MPI_T_enum_get_info.
+/// Returns name and number of items of an enumeration (MPI_T_enum_get_info).
 pub fn enum_get_info(
     call: &mut Call,
     enumtype: MPI_T_enum,
@@ -160,7 +160,7 @@ pub fn enum_get_info(
     put(num, names.len() as c_int)
 }
 
-/// MPI_T_enum_get_item.
+/// Returns name and value of an enumeration's item (MPI_T_enum_get_item).
 pub fn enum_get_item(
     call: &mut Call,
     enumtype: MPI_T_enum,

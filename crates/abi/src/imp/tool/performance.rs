@@ -32,13 +32,13 @@ fn class_number(class: Class) -> c_int {
     }
 }
 
-/// MPI_T_pvar_get_num.
+/// Returns the number of performance variables (MPI_T_pvar_get_num).
 pub fn pvar_get_num(call: &mut Call, num_pvar: Out<c_int>) -> Result<()> {
     ready(call)?;
     num_pvar.set(variables::all().len() as c_int)
 }
 
-/// MPI_T_pvar_get_info.
+/// Returns the description of a performance variable (MPI_T_pvar_get_info).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn pvar_get_info(
     call: &mut Call,
@@ -75,7 +75,7 @@ pub fn pvar_get_info(
     put(atomic, c_int::from(counted))
 }
 
-/// MPI_T_pvar_get_index.
+/// Returns the index of the performance variable with this name (MPI_T_pvar_get_index).
 pub fn pvar_get_index(call: &mut Call, name: Text, var_class: c_int, pvar_index: Out<c_int>) -> Result<()> {
     ready(call)?;
     let index = index_of(name, variables::all().iter().map(|variable| variable.name.as_str()))?;
@@ -88,7 +88,7 @@ pub fn pvar_get_index(call: &mut Call, name: Text, var_class: c_int, pvar_index:
     pvar_index.set(index)
 }
 
-/// MPI_T_pvar_session_create.
+/// Creates a session of performance variables (MPI_T_pvar_session_create).
 pub fn pvar_session_create(call: &mut Call, session: Out<MPI_T_pvar_session>) -> Result<()> {
     ready(call)?;
     session.check()?;
@@ -136,7 +136,7 @@ pub fn pvar_handle_alloc(
     handle.set(pointer(bits))
 }
 
-/// MPI_T_pvar_handle_free.
+/// Frees a handle of a performance variable (MPI_T_pvar_handle_free).
 pub fn pvar_handle_free(
     call: &mut Call,
     session: MPI_T_pvar_session,
@@ -184,22 +184,22 @@ fn act(
     Ok(())
 }
 
-/// MPI_T_pvar_start.
+/// Starts one variable, or all variables of a session (MPI_T_pvar_start).
 pub fn pvar_start(call: &mut Call, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<()> {
     act(call, session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP, Handle::start)
 }
 
-/// MPI_T_pvar_stop.
+/// Stops one variable, or all variables of a session (MPI_T_pvar_stop).
 pub fn pvar_stop(call: &mut Call, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<()> {
     act(call, session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP, Handle::stop)
 }
 
-/// MPI_T_pvar_reset.
+/// Resets one variable, or all variables of a session (MPI_T_pvar_reset).
 pub fn pvar_reset(call: &mut Call, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<()> {
     act(call, session, handle, MPI_T_ERR_PVAR_NO_WRITE, |one, now| one.set(0, now))
 }
 
-/// MPI_T_pvar_write.
+/// Sets the value of a performance variable (MPI_T_pvar_write).
 pub fn pvar_write(
     call: &mut Call,
     session: MPI_T_pvar_session,
@@ -218,7 +218,7 @@ pub fn pvar_write(
     })
 }
 
-/// MPI_T_pvar_read.
+/// Returns the value of a performance variable (MPI_T_pvar_read).
 pub fn pvar_read(
     call: &mut Call,
     session: MPI_T_pvar_session,
@@ -230,7 +230,7 @@ pub fn pvar_read(
     read(&call.held, of_session(&mut tool, session, handle as usize)?, buf)
 }
 
-/// MPI_T_pvar_readreset.
+/// Returns the value of a performance variable and resets it (MPI_T_pvar_readreset).
 pub fn pvar_readreset(
     call: &mut Call,
     session: MPI_T_pvar_session,

@@ -1,14 +1,14 @@
-//! What tools hold, but for listeners, of whom the end of each call hears ([`crate::listeners`]).
+//! State of the tool interface, except listeners, which the end of each call runs ([`crate::listeners`]).
 
 use tutti_core::lanes::FirstLaneCell;
 use tutti_core::tool::variables::Variable;
 
 use crate::slots::Slots;
 
-/// What tools hold.
+/// Objects that tools have created.
 #[derive(Debug)]
 pub(super) struct Tool {
-    /// How often the interface was initialised and not finalised.
+    /// Number of initialisations of the interface without a finalisation.
     pub(super) users: u32,
     pub(super) controls: Slots<usize>,
     pub(super) sessions: Slots<()>,
@@ -29,7 +29,7 @@ pub(super) struct Handle {
     pub(super) variable: &'static Variable,
     /// The value when it was started; `None` while it is stopped.
     pub(super) since: Option<u64>,
-    /// What was counted before.
+    /// Value that was counted before the last start.
     pub(super) counted: u64,
 }
 
