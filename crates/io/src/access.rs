@@ -1,5 +1,6 @@
-//! Reading and writing (MPI-5 section 14.4): blocking, behind a request, split; by an explicit offset, the individual pointer or the
-//! shared one; alone, together, or in the order of ranks.
+//! Reading and writing (MPI-5 section 14.4). Accesses are blocking, behind a request, or split. They use an
+//! explicit offset, the individual file pointer or the shared one. They are independent, collective, or in
+//! the order of ranks.
 
 use std::sync::Arc;
 
@@ -35,18 +36,18 @@ pub enum Pointer {
     Ordered,
 }
 
-/// What is wanted.
+/// Kind of an access, as the called function determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// To the file, or from it.
+    /// True for a write to the file, false for a read.
     pub write: bool,
-    /// Where.
+    /// File pointer or offset that the access uses.
     pub pointer: Pointer,
-    /// All members take part.
+    /// True if all members take part.
     pub collective: bool,
 }
 
-/// Which split access has begun: one at a time a file (MPI-5 section 14.4.5).
+/// Split access that has begun. A file has at most one at a time (MPI-5 section 14.4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     /// MPI_File_write_at_all_begin, MPI_File_read_at_all_begin.
@@ -66,10 +67,10 @@ pub enum Split {
     },
 }
 
-/// Up to so many bytes an access behind a request is done at once: to hand it to a thread takes longer.
+/// Largest access behind a request that is performed at once, in bytes: a handover to a thread takes longer.
 pub(crate) const AT_ONCE_BYTES: u64 = 16 << 10;
 
-/// Data on their way: what the file gets, or where what it has goes before it is converted.
+/// Data of an access: the bytes to write, or the buffer for bytes that are read, before their conversion.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub view: Arc<View>,
@@ -80,7 +81,7 @@ pub(crate) struct Prepared {
 }
 
 impl Access {
-    /// Which split access this is.
+    /// Returns the kind of split access that this access begins or ends.
     pub fn split(&self) -> Split {
         let write = self.write;
         match self.pointer {
@@ -92,7 +93,7 @@ impl Access {
 }
 
 impl Prepared {
-    /// What is to be moved.
+    /// Returns the transfer between file and memory that performs the access.
     pub fn transfer(&self, file: &File) -> Transfer {
         Transfer {
             driver: Arc::clone(&file.driver),
@@ -343,14 +344,14 @@ impl File {
         worker::start(process, Box::new(move || transfer.run()))
     }
 
-    /// How members exchange data in an access, if they do.
+    /// Returns the parameters of the exchange between members, or `None` if each accesses the file alone.
     fn means(&self, held: &LaneGuard, access: &Access) -> Option<Means> {
         let state = self.state.borrow(held);
         let wanted = if access.write { &state.exchange_writes } else { &state.exchange_reads };
         wanted.clone().filter(|_| access.collective && !state.atomic && !self.driver.is_stream())
     }
 
-    /// What the other members need to know.
+    /// Returns the description of this member's part that the other members receive.
     fn card(&self, prepared: &Result<Prepared>) -> Card {
         match prepared {
             Ok(prepared) => Card {
@@ -383,10 +384,10 @@ impl File {
         Ok(())
     }
 
-    /// It ends.
+    /// Ends a split access: waits for its request and returns the number of moved bytes.
     ///
     /// # Errors
-    /// `Other` where no such access has begun; what went wrong with it.
+    /// Fails with `Other` if no such access has begun, or with the error of the access.
     pub fn end(&self, held: &mut LaneGuard, process: &'static Process, split: Split) -> (u64, Result<()>) {
         let begun = self.state.borrow(held).split;
         let Some((_, request)) = begun.filter(|(begun, _)| *begun == split) else {
@@ -402,20 +403,20 @@ impl File {
     }
 }
 
-/// A request for an access that is over.
-pub(crate) fn over(moved: Moved, context: u32) -> Request {
+/// Returns a completed request for an access that has ended.
+pub(crate) fn completed_request(moved: Moved, context: u32) -> Request {
     let status = Status { bytes: moved.bytes, ..Status::EMPTY };
     Request { error: moved.fault, is_cancellable: false, ..Request::completed(status, context) }
 }
 
-/// What all members find about an access.
+/// Returns the result of an access after the members have agreed on the `worst` error class.
 pub(crate) fn judged(moved: Moved, worst: u32) -> Moved {
     let Moved { bytes, fault } = moved;
     let result = judge(fault.map_or(Ok(()), Err), worst);
     Moved { bytes, fault: result.err() }
 }
 
-/// What an access is for the agreement.
+/// Returns the verdict on an access, for the agreement of the members.
 pub(crate) fn verdict_of(moved: &Moved) -> u32 {
     verdict(&moved.fault.clone().map_or(Ok(()), Err))
 }

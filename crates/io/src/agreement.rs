@@ -1,4 +1,4 @@
-//! Members of a file agree on what became of something that they did together: all get the same class of error.
+//! Agreement of the members of a file on the result of a joint operation: all return the same class of error.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
@@ -6,15 +6,15 @@ use tutti_core::communicator::Communicator;
 use tutti_core::lanes::LaneGuard;
 use tutti_core::process::Process;
 
-/// What a result is on the wire: 0 where nothing went wrong, else the number of the class.
+/// Encodes a result for the agreement: 0 for success, otherwise the number of the error class.
 pub fn verdict<T>(result: &Result<T>) -> u32 {
     result.as_ref().err().map_or(0, |error| error.class as u32)
 }
 
-/// The own result where all are well or the own error is what all get; else an error of the class that all get.
+/// Returns the own result if its class is `worst`, the class that all return; otherwise an error of that class.
 ///
 /// # Errors
-/// As said.
+/// See above.
 pub fn judge<T>(result: Result<T>, worst: u32) -> Result<T> {
     let class = ErrorClass::from_code(worst as i32).unwrap_or(ErrorClass::Other);
     match result {
@@ -39,8 +39,8 @@ pub fn agree<T>(
     judge(result, worst as u32)
 }
 
-/// As [`agree`] on a communicator with which perhaps nothing else was done: to make its banks takes some
-/// hundred times as long.
+/// Agrees like [`agree`], by messages. It is for communicators that may have no other operation: creating
+/// their banks takes some hundred times as long.
 ///
 /// # Errors
 /// As [`agree`].
@@ -54,10 +54,10 @@ pub fn agree_by_messages<T>(
     judge(result, worst as u32)
 }
 
-/// As [`agree`], before something is done with arguments that must be the same at all members.
+/// Agrees like [`agree`] before an operation whose arguments must be equal at all members.
 ///
 /// # Errors
-/// `NotSame`, naming them; else as [`agree`].
+/// Fails with `NotSame` and `names` if arguments differ; otherwise like [`agree`].
 pub fn agree_same<T, const N: usize>(
     held: &mut LaneGuard,
     process: &Process,

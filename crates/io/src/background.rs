@@ -1,5 +1,5 @@
-//! Accesses behind a request: what happens once a thread has moved the bytes, and how members that exchange
-//! data go on from one step to the next. Progress moves them on, wherever the program waits.
+//! Accesses behind a request. A thread moves the bytes, or the members exchange data step by step. Progress
+//! of the library performs the steps, wherever the program waits.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tutti_core::messenger::Messenger;
 use tutti_core::process::{self, Process};
 use tutti_core::request::{Request, RequestId};
 
-use crate::access::{AT_ONCE_BYTES, Prepared, judged, over, verdict_of};
+use crate::access::{AT_ONCE_BYTES, Prepared, completed_request, judged, verdict_of};
 use crate::file::File;
 use crate::two_phase::{Card, Means};
 use crate::windows::FileWindows;
@@ -20,44 +20,45 @@ use crate::worker::{self, Job};
 use tutti_storage::Moved;
 use tutti_sys::clock;
 
-/// How far an access is.
+/// State of an access between its start and its completion.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// Members tell each other where in their views they are.
+    /// Members send each other the position in their views.
     Gathering(Gathering, Means, Result<Prepared>),
-    /// They exchange data; so many bytes of memory are what is wanted of a file that is long enough; since
-    /// when, in nanoseconds.
+    /// Members exchange data. The numbers are the bytes of memory that a file of sufficient length would
+    /// fill, and the start time in nanoseconds.
     Exchanging(RequestId, Arc<FileWindows>, Prepared, u64, u64),
     /// A thread moves the bytes.
     Moving(Arc<Job>, Prepared),
-    /// They are moved.
+    /// All bytes are moved, with this result.
     Over(Moved),
-    /// Members agree on what became of it.
+    /// Members agree on a common result.
     Agreeing(Maximum, Moved),
-    /// It is known to all.
+    /// All members know the result.
     Known(Moved),
 }
 
-/// The numbers of what members do one after the other for an access.
+/// Tags of the successive steps that members perform for one access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tags {
-    /// To exchange data.
+    /// Tag of the exchange of data.
     pub exchange: i32,
-    /// To agree at the end.
+    /// Tag of the agreement at the end.
     pub verdict: i32,
 }
 
-/// An access that goes on by itself.
+/// Access in progress behind a request.
 #[derive(Debug)]
 struct Running {
     file: Arc<File>,
     flight: Flight,
     request: RequestId,
-    /// If all members take part.
+    /// Tags of the steps; `None` if the access is independent.
     tags: Option<Tags>,
 }
 
-/// Starts it; the request is complete when it is over.
+/// Starts an access in state `flight` and returns its request. The request completes together with the
+/// access.
 pub(crate) fn launch(
     held: &LaneGuard,
     process: &'static Process,
@@ -68,7 +69,7 @@ pub(crate) fn launch(
     let context = file.comm.context().0;
     let insert = |request| process.messages.borrow_mut(held).state.insert(request);
     let flight = match flight {
-        Flight::Over(moved) if tags.is_none() => return insert(over(moved, context)),
+        Flight::Over(moved) if tags.is_none() => return insert(completed_request(moved, context)),
         flight => flight,
     };
     let request = insert(Request::uncancellable(context));

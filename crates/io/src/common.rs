@@ -1,8 +1,9 @@
-//! What the members of a file share: the shared pointer, and the lock of atomic mode (MPI-5 sections 14.4.4 and 14.6.1).
+//! State that the members of a file share: the shared file pointer, and the lock of atomic mode (MPI-5
+//! sections 14.4.4 and 14.6.1).
 //!
-//! Both are in the memory of a window of the first member: on its host they are reached without it, from other hosts by active
-//! messages. No lock of the file system is taken and no hidden file is made, so nothing of them can stay behind, and file systems
-//! without locks are as good as others.
+//! Both are in a window in the memory of the first member. Ranks of its host access them directly, ranks of
+//! other hosts by active messages. No lock of the file system and no hidden file is used. So nothing stays
+//! behind after a crash, and file systems without locks work as well.
 //!
 //! # Safety
 //! The window allocates its memory itself; the address that is given for it is none.
@@ -21,7 +22,7 @@ use tutti_core::window::memory::Base;
 use tutti_core::window::{Flavor, LockKind, Window};
 use tutti_data::Datatype;
 
-/// The member that keeps them.
+/// Rank of the member whose memory contains the pointer and the lock.
 const KEEPER: i32 = 0;
 /// The shared pointer: one word of 64 bits.
 const POINTER_BYTES: u64 = 8;
@@ -31,17 +32,17 @@ const INT64: u32 = 0x258;
 /// Shared pointer and lock of one file.
 #[derive(Debug)]
 pub enum Common {
-    /// One process has the file for itself.
+    /// State of a file that one process has opened alone.
     Alone(FirstLaneCell<i64>),
-    /// Several have.
+    /// State of a file that several processes have opened.
     Shared(Arc<Window>),
 }
 
 impl Common {
-    /// For the members of `comm`, of which each calls this.
+    /// Creates the state for the members of `comm`, all of which must call this.
     ///
     /// # Errors
-    /// `NoMem` where there is no memory for it, the same at all members.
+    /// Fails with `NoMem` at all members if there is not enough memory.
     pub fn new(held: &mut LaneGuard, process: &'static Process, comm: &Communicator) -> Result<Common> {
         if comm.size() == 1 {
             return Ok(Common::Alone(FirstLaneCell::new(0)));
@@ -54,10 +55,10 @@ impl Common {
         Ok(Common::Shared(window))
     }
 
-    /// The members part.
+    /// Frees the state; all members must call this.
     ///
     /// # Errors
-    /// What went wrong with a message.
+    /// Fails if a message fails.
     pub fn free(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         match self {
             Common::Alone(_) => Ok(()),
@@ -65,10 +66,10 @@ impl Common {
         }
     }
 
-    /// Where the shared pointer is, in etypes.
+    /// Returns the shared file pointer, in etypes.
     ///
     /// # Errors
-    /// What went wrong with a message.
+    /// Fails if a message fails.
     pub fn position(&self, held: &mut LaneGuard, process: &'static Process) -> Result<i64> {
         self.change(held, process, |position| position)
     }
@@ -76,7 +77,7 @@ impl Common {
     /// Puts the shared pointer somewhere.
     ///
     /// # Errors
-    /// What went wrong with a message.
+    /// Fails if a message fails.
     pub fn set_position(&self, held: &mut LaneGuard, process: &'static Process, position: i64) -> Result<()> {
         self.change(held, process, |_| position).map(drop)
     }
@@ -84,7 +85,7 @@ impl Common {
     /// Moves the shared pointer on; where it was.
     ///
     /// # Errors
-    /// What went wrong with a message.
+    /// Fails if a message fails.
     pub fn advance(&self, held: &mut LaneGuard, process: &'static Process, etypes: i64) -> Result<i64> {
         self.change(held, process, |position| position.saturating_add(etypes))
     }
@@ -127,7 +128,7 @@ impl Common {
     /// Does something while no other member does (or, where all only read, while none writes).
     ///
     /// # Errors
-    /// What went wrong with a message.
+    /// Fails if a message fails.
     pub fn locked<R>(
         &self,
         held: &mut LaneGuard,

@@ -35,7 +35,7 @@ const DISPLACEMENT_CURRENT: i64 = -1;
 /// An open file. Shared by handles and by what is under way on it.
 #[derive(Debug)]
 pub struct File {
-    /// Of its own.
+    /// Communicator that belongs to the file alone.
     pub(crate) comm: Arc<Communicator>,
     name: Box<[u8]>,
     pub(crate) amode: Amode,
@@ -43,11 +43,11 @@ pub struct File {
     pub(crate) common: Common,
     pub(crate) state: FirstLaneCell<State>,
     handle: AtomicUsize,
-    /// What happens on errors.
+    /// Error handler that functions on the file use.
     pub error_handler: FirstLaneCell<ErrorHandler>,
 }
 
-/// What changes.
+/// Part of a file that functions may change.
 #[derive(Debug)]
 pub(crate) struct State {
     pub view: Arc<View>,
@@ -56,17 +56,17 @@ pub(crate) struct State {
     pub atomic: bool,
     /// The split collective access that has begun.
     pub split: Option<(Split, RequestId)>,
-    /// How members exchange data when they read together, if they do.
+    /// Parameters of the exchange between members in collective reads; `None` for independent accesses.
     pub exchange_reads: Option<Means>,
-    /// The same when they write.
+    /// Parameters of the exchange between members in collective writes.
     pub exchange_writes: Option<Means>,
     hints: Hints,
-    /// Hints that have nothing to do with storage.
+    /// Hints that do not concern storage.
     assertions: Assertions,
 }
 
 impl State {
-    /// Takes over the hints that the info object names; all others stay.
+    /// Sets the hints that the info object contains; all others stay as they are.
     fn change_hints(&mut self, info: &Info) {
         self.hints = self.hints.changed_by(|key| info.text(key));
         self.assertions.update(info);
@@ -92,7 +92,7 @@ pub fn handle_of_context(held: &LaneGuard, context: u32) -> Option<usize> {
     OPEN.borrow(held).get(&context).copied()
 }
 
-/// MPI_File_delete.
+/// Deletes a file by its name (MPI_File_delete).
 ///
 /// # Errors
 /// `NoSuchFile` and what else the system reports.
@@ -201,7 +201,7 @@ impl File {
         agree(held, process, &self.comm, set)
     }
 
-    /// MPI_File_close: collective.
+    /// Closes a file; collective (MPI_File_close).
     ///
     /// # Errors
     /// `Other` while a split access has not ended: then the file stays open; what the system reports where the file is to be deleted.
@@ -240,17 +240,17 @@ impl File {
         OPEN.borrow(held).contains_key(&self.comm.context().0)
     }
 
-    /// Its name, for messages to people.
+    /// Returns the file name for messages.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.name).into_owned()
     }
 
-    /// The members.
+    /// Returns the group that opened the file.
     pub fn group(&self) -> &Group {
         self.comm.group()
     }
 
-    /// The access mode.
+    /// Returns the access mode of the file.
     pub fn amode(&self) -> Amode {
         self.amode
     }
@@ -259,12 +259,12 @@ impl File {
         self.comm.rank().0 == 0
     }
 
-    /// The view.
+    /// Returns the current view of this process.
     pub fn view(&self, held: &LaneGuard) -> Arc<View> {
         Arc::clone(&self.state.borrow(held).view)
     }
 
-    /// MPI_File_get_size.
+    /// Returns the size of the file in bytes (MPI_File_get_size).
     ///
     /// # Errors
     /// What the system reports.
@@ -284,7 +284,7 @@ impl File {
         })
     }
 
-    /// MPI_File_set_size: collective.
+    /// Sets the size of the file in bytes; collective (MPI_File_set_size).
     ///
     /// # Errors
     /// `Arg`, `NotSame`, `ReadOnly`, what the system reports.
@@ -292,7 +292,7 @@ impl File {
         self.by_first(held, process, size, |bytes| self.driver.resize(bytes))
     }
 
-    /// MPI_File_preallocate: collective.
+    /// Reserves storage for the first `size` bytes; collective (MPI_File_preallocate).
     ///
     /// # Errors
     /// As [`File::resize`]; `NoSpace`.
@@ -314,7 +314,7 @@ impl File {
         agree(held, process, &self.comm, done)
     }
 
-    /// MPI_File_sync: collective.
+    /// Transfers written data to the storage device; collective (MPI_File_sync).
     ///
     /// # Errors
     /// What the system reports, now or at an earlier sync.
@@ -323,7 +323,7 @@ impl File {
         agree(held, process, &self.comm, result)
     }
 
-    /// MPI_File_set_view: collective.
+    /// Sets the view of this process; collective (MPI_File_set_view).
     ///
     /// # Errors
     /// `Arg`, `UnsupportedDatarep`, `NotSame`.
@@ -448,7 +448,7 @@ impl File {
         self.state.borrow(held).atomic
     }
 
-    /// MPI_File_set_atomicity: collective.
+    /// Switches atomic mode on or off; collective (MPI_File_set_atomicity).
     ///
     /// # Errors
     /// `NotSame`.
@@ -474,7 +474,7 @@ impl File {
         info
     }
 
-    /// MPI_File_set_info: collective.
+    /// Sets hints of the file; collective (MPI_File_set_info).
     ///
     /// # Errors
     /// What went wrong with a message.
@@ -485,7 +485,7 @@ impl File {
         collective::barrier(held, process, &self.comm)
     }
 
-    /// Where a pointer goes.
+    /// Returns the etype to which a seek moves a pointer, or an error if it precedes the view.
     fn target(&self, held: &LaneGuard, offset: i64, whence: Whence, current: i64) -> Result<i64> {
         let base = match whence {
             Whence::Start => 0,
@@ -499,7 +499,7 @@ impl File {
         })
     }
 
-    /// MPI_File_seek.
+    /// Moves the individual file pointer (MPI_File_seek).
     ///
     /// # Errors
     /// `Arg` for a place before the beginning.
@@ -513,7 +513,7 @@ impl File {
         Ok(())
     }
 
-    /// MPI_File_get_position: in etypes.
+    /// Returns the individual file pointer, in etypes (MPI_File_get_position).
     ///
     /// # Errors
     /// `UnsupportedOperation` for streams.
@@ -524,7 +524,7 @@ impl File {
         Ok(self.state.borrow(held).position)
     }
 
-    /// MPI_File_seek_shared: collective.
+    /// Moves the shared file pointer; collective (MPI_File_seek_shared).
     ///
     /// # Errors
     /// As [`File::seek`], `NotSame`.
@@ -548,7 +548,7 @@ impl File {
         agree(held, process, &self.comm, set)
     }
 
-    /// MPI_File_get_position_shared: in etypes.
+    /// Returns the shared file pointer, in etypes (MPI_File_get_position_shared).
     ///
     /// # Errors
     /// `UnsupportedOperation` for streams; what went wrong with a message.
@@ -559,7 +559,7 @@ impl File {
         self.common.position(held, process)
     }
 
-    /// MPI_File_get_byte_offset.
+    /// Converts an offset in the view to bytes in the file (MPI_File_get_byte_offset).
     ///
     /// # Errors
     /// `Arg` for an offset that is negative or out of range.
@@ -572,7 +572,7 @@ impl File {
         Ok(byte.and_then(|byte| i64::try_from(byte).ok()).unwrap_or(i64::MAX))
     }
 
-    /// MPI_File_get_type_extent.
+    /// Returns the extent of a datatype in the file's representation (MPI_File_get_type_extent).
     ///
     /// # Errors
     /// What the program's function for lengths returned.

@@ -1,8 +1,9 @@
-//! The user's side of an access: where data come from or go to.
+//! Memory of the user that an access reads or writes.
 //!
 //! # Safety
-//! Who makes a [`Memory`] or [`Items`] promises what [`Buffer::user`] asks for: `count` items of the datatype are at the address, and
-//! stay so until the access is over; nobody else writes them meanwhile, and of a read nobody touches them.
+//! The creator of a [`Memory`] or [`Items`] guarantees what [`Buffer::user`] requires. `count` items of the
+//! datatype are at the address until the access has ended. No other thread writes them meanwhile, or reads
+//! them during a read.
 #![allow(unsafe_code)]
 
 use tutti_base::Result;
@@ -22,17 +23,17 @@ unsafe impl Send for Items {}
 // SAFETY: as above.
 unsafe impl Sync for Items {}
 
-/// The same, and as a buffer.
+/// Items in the user's memory, and the same memory as a buffer.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Where bytes that need no conversion go.
+    /// Buffer for bytes that need no conversion.
     pub buffer: Buffer,
-    /// For conversions.
+    /// Items, for conversion functions of the program.
     pub items: Items,
 }
 
 impl Memory {
-    /// The memory of `count` items at `base`.
+    /// Describes the memory of `count` items at `base`.
     ///
     /// # Errors
     /// As [`Buffer::user`].
@@ -47,17 +48,17 @@ impl Memory {
 }
 
 impl Items {
-    /// Where they are: for functions of the program.
+    /// Returns the address of the items, for functions of the program.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// How many.
+    /// Returns the number of items in memory.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Of what.
+    /// Returns the datatype of each item.
     pub fn datatype(&self) -> &Datatype {
         &self.datatype
     }

@@ -1,7 +1,8 @@
-//! How data look in a file (MPI-5 section 14.5).
+//! Data representations of files (MPI-5 section 14.5).
 //!
-//! "native" and "internal" are memory as it is; "external32" is big-endian with lengths that the standard fixes; programs register
-//! others by functions that convert and one that says how long each basic type is in the file.
+//! "native" and "internal" have the same bytes as memory. "external32" is big-endian, with lengths that the
+//! standard fixes. Programs register further representations: two functions that convert, and one that
+//! returns the length of each basic type in the file.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +18,11 @@ const MOST_NAME_BYTES: usize = 128;
 /// A representation of data.
 #[derive(Clone, Debug)]
 pub enum Representation {
-    /// As in memory.
+    /// The bytes of memory, without conversion.
     Native,
-    /// As all Tutti programs can read it: as in memory.
+    /// A format that all Tutti programs read: the bytes of memory.
     Internal,
-    /// The portable one.
+    /// The portable format of the standard.
     External32,
     /// One that the program has registered.
     User(Arc<UserRepresentation>),
@@ -32,15 +33,15 @@ pub type Convert = Box<dyn Fn(&Items, &mut [u8]) -> Result<()> + Send + Sync>;
 /// Bytes of a basic type in the file.
 pub type FileExtent = Box<dyn Fn(&Datatype) -> Result<i64> + Send + Sync>;
 
-/// What MPI_Register_datarep gives.
+/// Representation that a program has registered (MPI_Register_datarep).
 pub struct UserRepresentation {
-    /// Its name.
+    /// Name under which the program registered the representation.
     pub name: Vec<u8>,
-    /// From the file; none where nothing is converted.
+    /// Conversion after a read; `None` if reads need none.
     pub read: Option<Convert>,
-    /// To the file; none where nothing is converted.
+    /// Conversion before a write; `None` if writes need none.
     pub write: Option<Convert>,
-    /// Lengths in the file.
+    /// Length of each basic type in the file.
     pub extent: FileExtent,
 }
 
@@ -72,10 +73,10 @@ pub fn register(representation: UserRepresentation) -> Result<()> {
 }
 
 impl Representation {
-    /// That with this name.
+    /// Returns the representation with this name.
     ///
     /// # Errors
-    /// `UnsupportedDatarep`.
+    /// Fails with `UnsupportedDatarep` for an unknown name.
     pub fn named(name: &[u8]) -> Result<Representation> {
         match name {
             b"native" => return Ok(Representation::Native),
@@ -94,7 +95,7 @@ impl Representation {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the representation.
     pub fn name(&self) -> &[u8] {
         match self {
             Representation::Native => b"native",

@@ -1,8 +1,9 @@
-//! Moves a range of a view between a file and memory.
+//! Transfer of a range of a view between a file and memory.
 //!
-//! The range of the stream and that of memory have the same bytes in the same order, so the two are zipped: runs of the file for a
-//! window, and for each the memory at the same place. Long runs go directly from or to the user's memory; short ones are collected.
-//! Memory of the library's own is bounded by a window.
+//! The range of the stream and the memory have the same bytes in the same order. The transfer walks through
+//! both, window by window: for each run in the file, the memory at the same position. Long runs go directly
+//! from or to the user's memory; short ones are collected in a buffer. The size of that buffer is bounded by
+//! a window.
 
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
@@ -26,27 +27,27 @@ const LONG_RUN_BYTES: u64 = 64 << 10;
 const STAGE_BYTES: u64 = 1 << 20;
 
 thread_local! {
-    /// Where memory is packed: fresh memory costs a fault a page each time.
+    /// Packing buffer of this thread, kept for reuse: fresh memory costs one page fault per page.
     static STAGE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What is to be moved.
+/// Transfer between a range of a view and memory.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    /// Between this file
+    /// Driver of the file.
     pub driver: Arc<dyn Driver>,
-    /// as this view has it,
+    /// View of the file.
     pub view: Arc<View>,
-    /// from this byte of the stream on,
+    /// First byte of the range, in the stream of the view.
     pub stream: u64,
-    /// and this memory, all of it;
+    /// Memory of the transfer; all of it is read or written.
     pub buffer: Buffer,
-    /// to the file, or from it.
+    /// True for a write to the file, false for a read.
     pub write: bool,
 }
 
 impl Transfer {
-    /// Does it. Of a read that ends early, the file has.
+    /// Performs the transfer. A read that returns too few bytes has reached the end of the file.
     pub fn run(&self) -> Moved {
         observed::traced(self.write, self.driver.is_remote(), || self.move_all())
     }
@@ -111,7 +112,7 @@ impl Transfer {
         Moved::all(done)
     }
 
-    /// Moves runs that belong to the memory from `position` on.
+    /// Moves runs of the file from or to memory, beginning at byte `position` of the memory.
     fn window(&self, position: u64, runs: &mut [Segment]) -> Moved {
         let (mut done, mut next) = (0, 0);
         while let Some(run) = runs.get(next) {
@@ -225,7 +226,8 @@ pub(crate) fn staged<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
     result
 }
 
-/// How many of the first runs are short and moved together, and their bytes, as a rule not more than `most`.
+/// Returns the number of short runs at the beginning that are moved together, and their bytes. The bytes
+/// exceed `most` only if the first run alone does.
 fn short(runs: &[Segment], most: u64) -> (usize, u64) {
     let mut bytes = 0;
     let fits = |run: &&Segment| {

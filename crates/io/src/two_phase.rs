@@ -1,10 +1,11 @@
-//! Access in two phases: members exchange data with those in charge of windows of the file, who read or write these whole (S10; View I/O).
+//! Collective access in two phases (S10; View I/O). Members exchange data with aggregators, which read or
+//! write whole windows of the file.
 //!
-//! Members know each other's views since these were set. For an access they tell each other where in its view
-//! each begins and how many bytes it has; from that, each computes by itself how long every message is, since
-//! the bytes of a window are one range of what a member has ([`Tiles::within`]). No list goes over the
-//! network, and none is made of more than one window. The schedule is [`tutti_coll::algorithms::files`].
-//! Pure: everything here is a function of what all members know.
+//! Members exchange their views when these are set. For an access, each member announces the position in its
+//! view and the number of bytes. From that, each computes the length of every message: the bytes of a window
+//! are one range of a member's stream ([`Tiles::within`]). No list goes over the network, and lists cover at
+//! most one window. The schedule is [`tutti_coll::algorithms::files`]. The module is pure: all functions
+//! depend only on data that all members have.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,37 +30,38 @@ const FEW_RUNS: u64 = 64;
 /// Longest description of a view that others get.
 const MOST_VIEW_BYTES: usize = 1 << 20;
 
-/// What the others get of a view; `None` where bytes overlap, or the description is too long.
+/// Encodes a view for the other members, or returns `None` if its bytes overlap or the description is too
+/// long.
 pub fn encode_view(view: &View) -> Option<Vec<u8>> {
     let is_plain = view.is_disjoint() && view.layout().size() > 0;
     let bytes = is_plain.then(|| view.tiles().encode())?;
     (bytes.len() <= MOST_VIEW_BYTES).then_some(bytes)
 }
 
-/// What one member says of its part of an access.
+/// Description of one member's part of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Card {
     /// The first byte of its stream.
     pub stream: u64,
-    /// How many.
+    /// Number of bytes in the stream.
     pub bytes: u64,
     /// The class of an error, or 0.
     pub verdict: u32,
-    /// How long the file is.
+    /// Length of the file in bytes.
     pub file_bytes: u64,
 }
 
 impl Card {
-    /// On the wire.
+    /// Length of an encoded card in bytes.
     pub const BYTES: usize = 32;
 
-    /// To be sent.
+    /// Encodes the card as little-endian words.
     pub fn encode(&self) -> Vec<u8> {
         let words = [self.stream, self.bytes, self.verdict.into(), self.file_bytes];
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
-    /// What [`Card::encode`] gave of all members.
+    /// Decodes the cards of all members, which [`Card::encode`] has written.
     pub fn decode_all(bytes: &[u8]) -> Vec<Card> {
         let word = |card: &[u8], number: usize| {
             let (words, _) = card.as_chunks::<8>();
@@ -79,31 +81,31 @@ impl Card {
     }
 }
 
-/// What members have agreed upon for the accesses of a file.
+/// Parameters of the two-phase exchange, on which the members of a file have agreed.
 #[derive(Clone, Debug)]
 pub struct Means {
-    /// The view of each.
+    /// View of each member.
     pub views: Arc<[Tiles]>,
-    /// How many are in charge of windows; 0: as many as is best.
+    /// Number of aggregators; 0: as many as are fastest.
     pub aggregators: u32,
-    /// Memory of each for windows.
+    /// Memory for windows on each aggregator, in bytes.
     pub buffer_bytes: u64,
-    /// They exchange whatever it costs.
+    /// Whether members exchange data in every access, also if that is slower.
     pub always: bool,
-    /// They exchange also in accesses beside which the program computes.
+    /// Whether members also exchange data in non-blocking accesses, which overlap with computation.
     pub beside: bool,
 }
 
 /// One access of all members, divided into windows.
 #[derive(Clone, Debug)]
 pub struct Division {
-    /// The views.
+    /// View of each member.
     pub views: Arc<[Tiles]>,
-    /// What of its stream each member has.
+    /// Range of its stream that each member accesses.
     pub streams: Vec<Range<u64>>,
     /// Bytes of a window.
     window_bytes: u64,
-    /// The number of the window that the schedule calls 0.
+    /// Number of the window that has number 0 in the schedule.
     first: u64,
     rounds: u32,
     in_flight: u32,
@@ -111,7 +113,7 @@ pub struct Division {
 }
 
 impl Means {
-    /// For views, by what the first member wishes; `None` if there is to be no exchange.
+    /// Builds the parameters from all views and the hints of the first member. Returns `None` without an exchange.
     pub fn new(views: &Arc<[Tiles]>, wish: u64, aggregators: u32, buffer_bytes: u64) -> Option<Means> {
         let runs: u64 = views.iter().map(|view| view.tiling().mean_run()).fold(0, u64::saturating_add);
         let mean = runs / views.len().max(1) as u64;
@@ -125,7 +127,8 @@ impl Means {
         })
     }
 
-    /// How an access is divided; `None` where members had better access the file themselves: nobody has anything, or all have little.
+    /// Divides an access into windows. Returns `None` if independent accesses are better, because no member
+    /// has data or all have few runs.
     pub fn divide(&self, cards: &[Card]) -> Option<Division> {
         let members = cards.iter().zip(&*self.views);
         let spans = members.filter_map(|(card, view)| view.span(&card.range()));
@@ -153,15 +156,15 @@ impl Means {
         })
     }
 
-    /// How long windows are where each in charge has `even` bytes of the file: rounds, of which those in
-    /// flight have the memory that the hint allows; of a very long access fewer and longer ones, as each has
-    /// its lines in tables.
+    /// Returns the length of a window in bytes, for `even` bytes of the file on each aggregator. The access
+    /// takes several rounds. The windows in flight fit into the memory that the hint allows. A very long
+    /// access has fewer and longer windows, as each one occupies entries in tables.
     fn window_bytes(&self, even: u64) -> u64 {
         let usual = even.div_ceil(ROUNDS).min(self.buffer_bytes / u64::from(IN_FLIGHT));
         usual.max(even.div_ceil(MOST_ROUNDS)).min(self.buffer_bytes).max(1).next_multiple_of(WINDOW_UNIT)
     }
 
-    /// Runs of the file of all members, about.
+    /// Returns an estimate of the number of runs in the file, for all members together.
     fn runs(&self, cards: &[Card]) -> u64 {
         let runs = |(card, view): (&Card, &Tiles)| {
             let tile = view.tiling().bytes().max(1);
@@ -172,13 +175,13 @@ impl Means {
 }
 
 impl Division {
-    /// The range of the file of a window.
+    /// Returns the range of the file that a window covers.
     pub fn window(&self, number: u64) -> Range<u64> {
         let start = (self.first + number) * self.window_bytes;
         start..start + self.window_bytes
     }
 
-    /// What a member has in a window: a range of its stream.
+    /// Returns the part of a window that a member has: a range of its stream.
     pub fn within(&self, rank: u32, window: u64) -> Range<u64> {
         let rank = rank as usize;
         self.views[rank].within(&self.streams[rank], &self.window(window))
@@ -195,7 +198,8 @@ impl Division {
         sums((0..windows).map(|window| self.length(rank, window)))
     }
 
-    /// Running sums of the bytes of all members in the windows that this one is in charge of.
+    /// Returns running sums of the bytes of all members in the windows of aggregator `rank`; empty for other
+    /// ranks.
     pub fn slots(&self, rank: u32) -> Vec<u64> {
         let count = self.aggregators.len() as u64;
         let Some(place) = self.aggregators.iter().position(|other| *other == rank) else { return Vec::new() };

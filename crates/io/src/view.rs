@@ -1,8 +1,9 @@
-//! What of a file a process sees (MPI-5 section 14.3): from a displacement on, a datatype repeated without
+//! View of a process on a file (MPI-5 section 14.3): a displacement, and a datatype that is repeated without
 //! end.
 //!
-//! A place in a view is a number of *stream bytes*: bytes of the view before it, as they are in the file. The
-//! datatype is never flattened; runs of the file are made for a bounded window at a time.
+//! A position in a view is a number of *stream bytes*: bytes of the view before that position, in the
+//! representation of the file. The datatype is never flattened. Runs of the file are computed for a bounded
+//! window at a time.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,16 +13,16 @@ use tutti_data::{Datatype, Form, Segment, Succession, Tiles, Tiling};
 
 use crate::representation::Representation;
 
-/// A view.
+/// View of a process on a file.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Bytes of the file before it.
+    /// Bytes of the file before the view.
     pub displacement: i64,
-    /// What offsets and pointers count.
+    /// Unit of offsets and file pointers.
     pub etype: Datatype,
-    /// What is repeated, as the program gave it.
+    /// Datatype that is repeated, as the program passed it.
     pub filetype: Datatype,
-    /// How data look in the file.
+    /// Data representation of the file.
     pub representation: Representation,
     /// The file type as it is in the file.
     layout: Datatype,
@@ -37,11 +38,11 @@ fn wrong(class: ErrorClass, why: impl Into<String>) -> Error {
     Error::new(class, why.into())
 }
 
-/// How the runs of a type of a view follow one another. Other libraries tell these errors as `Io`, and
-/// programs compare.
+/// Checks the order of the runs in a type of a view. The class of the error is `Io`, like that of other
+/// libraries, as programs compare classes.
 ///
 /// # Errors
-/// `Io` where they are not in ascending order, or overlap in a file that may be written.
+/// Fails with `Io` if the runs do not ascend, or if they overlap in a file that may be written.
 fn check_order(datatype: &Datatype, succession: Succession, name: &str, writes: bool) -> Result<Succession> {
     let why = match succession {
         _ if datatype.true_lb() < 0 => "has a negative displacement",
@@ -173,7 +174,7 @@ impl View {
             .ok_or_else(|| wrong(ErrorClass::Arg, format!("the offset of {etypes} etypes is out of range")))
     }
 
-    /// Where in the file a stream byte is; `None` beyond 2^63 bytes.
+    /// Returns the byte of the file at a stream byte, or `None` beyond 2^63 bytes.
     pub fn byte_of(&self, stream: u64) -> Option<u64> {
         if self.layout.size() == 0 {
             return u64::try_from(self.displacement).ok();
@@ -198,7 +199,8 @@ impl View {
         self.layout.bytes_below(limit)
     }
 
-    /// The first etype of which no byte lies in a file of so many bytes: what MPI_SEEK_END counts from.
+    /// Returns the number of the first etype that has no byte in a file of `bytes` bytes. MPI_SEEK_END counts
+    /// from it.
     pub fn etypes_below(&self, bytes: u64) -> i64 {
         self.stream_below(bytes).div_ceil(self.etype_bytes) as i64
     }

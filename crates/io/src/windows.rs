@@ -1,5 +1,5 @@
-//! The windows of one access in two phases, at a member in charge of some: puts the bytes of all members in the order of the file, and moves
-//! them. Nothing but what was given is written.
+//! Windows of one two-phase access at an aggregator: arranges the bytes of all members in the order of the
+//! file, and reads or writes them. Bytes that no member supplied are never written.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use tutti_storage::{Driver, Moved};
 const RUNS: usize = 4096;
 /// Shorter pieces are put in order first, by a copy that costs less than to name each.
 const LONG_PIECE_BYTES: u64 = 512;
-/// What is not written as one has to be so long for a call of its own.
+/// Smallest part of a window that is worth a system call of its own, if the window is not written as a whole.
 const LONG_EXTENT_BYTES: u64 = 16 << 10;
 
 /// See the module.
@@ -50,7 +50,7 @@ impl FileWindows {
         FileWindows { file, division, fault: Arc::default() }
     }
 
-    /// What went wrong here.
+    /// Returns the first error of this member.
     pub fn fault(&self) -> Option<Error> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -225,8 +225,8 @@ fn read_pieces(driver: &dyn Driver, pieces: &[Piece], extents: &[Segment], memor
     result
 }
 
-/// What is beyond the end of the file is not counted by who asked for it. A driver may have cut what it has
-/// read off the runs of pieces.
+/// Fills with zeros the bytes of `runs` beyond the end of the file. Members do not count these bytes. A
+/// driver may have removed the bytes that it read from the runs.
 fn zero_behind(pieces: &[Piece], runs: &mut [IoSliceMut<'_>], bytes: u64) {
     let mut there = bytes;
     for (piece, run) in pieces.iter().zip(runs) {

@@ -1,7 +1,8 @@
-//! A thread that waits for the device, so that the program need not.
+//! Threads that wait for storage devices, so that the program need not.
 //!
-//! It starts with the first access behind a request and ends with the process. It takes jobs in their order and rings the bell of the
-//! process after each: who sleeps in a wait looks again. It calls nothing of the program's and nothing of MPI.
+//! A thread starts with the first access behind a request and ends with the process. It takes jobs in their
+//! order. After each job it rings the doorbell of the process, so that waiting threads check again. It calls
+//! no function of the program and none of MPI.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,10 +19,10 @@ use tutti_storage::Moved;
 /// Threads at most: a device with a queue gains by several accesses at a time, a page cache by none.
 const THREADS: u32 = 2;
 
-/// What a thread does.
+/// Function that a worker thread executes.
 pub type Work = Box<dyn FnOnce() -> Moved + Send>;
 
-/// Work for a thread.
+/// Work for a worker thread, and its result.
 pub struct Job {
     work: Mutex<Option<Work>>,
     over: AtomicBool,
@@ -35,7 +36,7 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// What became of it, once.
+    /// Returns the result when the job has ended, and `None` before or after that.
     pub fn take(&self) -> Option<Moved> {
         if !self.over.load(Ordering::Acquire) {
             return None;
