@@ -1,7 +1,7 @@
-/* What the modules mpi_f08 of MPICH and Open MPI have alike, for programs compiled with gfortran. */
+/* Common part of the modules mpi_f08 of MPICH and Open MPI, for programs compiled with gfortran. */
 
-/* What gfortran keeps of a type for polymorphic variables. The number is made of the names of module and
- * type. */
+/* Description of a type that gfortran uses for polymorphic variables. The number is a hash of the names of module
+ * and type. */
 struct type_table {
     int number;
     size_t bytes;
@@ -19,7 +19,7 @@ struct type_table {
         hash, (words) * sizeof(integer), NULL, __##module##_MOD___def_init_##module##_Mpi_##kind, \
         __##module##_MOD___copy_##module##_Mpi_##kind, NULL, NULL};
 
-/* Other names of one function, whose arguments they share. */
+/* Further names of one function, with the same arguments. */
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #define SAME(name, as) void name(void) ALIAS(as);
 

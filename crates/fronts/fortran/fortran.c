@@ -158,7 +158,7 @@ static void call_MPI_Session_errhandler_function(uintptr_t function, void **obje
 
 #include "generated/layer.h"
 
-/* How many members each one sends to. */
+/* Returns the number of ranks that each member sends to in a collective operation. */
 static int peers(MPI_Comm comm)
 {
     int is_inter = 0, count = 0;

@@ -6,7 +6,7 @@
  * each: a section goes as one element of a datatype that is made for the call. The names of MPICH 4 are
  * meant. */
 
-/* How gfortran passes an array of assumed rank (libgfortran.h, since version 9). */
+/* Descriptor by which gfortran passes an array of assumed rank (libgfortran.h, since version 9). */
 struct array {
     char *base;
     size_t offset, element;
@@ -195,7 +195,7 @@ TYPE(mpi_constants, status, 5819988, STATUS_WORDS)
 SAME(__mpi_f08_types_MOD_mpi_status_f082f, "pmpi_status_f082f_")
 SAME(__mpi_f08_types_MOD_mpi_status_f2f08, "pmpi_status_f2f08_")
 
-/* What MPI 4.1 calls MPI_Remove_error_class and so on. */
+/* Former names of MPI_Remove_error_class, MPI_Remove_error_code and MPI_Remove_error_string (MPI 4.1). */
 #define REMOVED_ERROR(what) \
     SAME(mpi_delete_error_##what##_f08_, "pmpi_remove_error_" #what "_") \
     SAME(pmpir_delete_error_##what##_f08_, "pmpi_remove_error_" #what "_")

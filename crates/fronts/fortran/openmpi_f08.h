@@ -12,7 +12,7 @@
     const integer __mpi_f08_types_MOD_mpi_##constant = number;
 #include "generated/openmpi_handles.h"
 
-/* What the standard does not have. To the library these are wrong datatypes. */
+/* Datatypes that the standard does not have. The library reports them as invalid. */
 HANDLE(2complex, 2complex, 26)
 HANDLE(2double_complex, 2double_complex, 27)
 HANDLE(cxx_complex, cxx_complex, 55)

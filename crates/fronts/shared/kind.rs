@@ -1,4 +1,4 @@
-//! Kinds of handles, and what integers mean that are none of the constants of a domain.
+//! Kinds of handles, and values for integers that are no constant of their domain.
 
 use std::ffi::c_int;
 
@@ -11,7 +11,7 @@ pub const FIRST_DYNAMIC: usize = 0x1000;
 pub const INVALID: usize = 1 << 40;
 /// The datatypes MPI_LB and MPI_UB, which MPI-3 removed: known to MPI_Type_struct alone, no handles for the library.
 pub const LOWER_BOUND: usize = 0xff0;
-/// See [`LOWER_BOUND`].
+/// The datatype MPI_UB, like [`LOWER_BOUND`].
 pub const UPPER_BOUND: usize = 0xff1;
 /// An integer that is in no domain.
 pub const NOTHING: c_int = -0x4000_0000;
@@ -24,19 +24,19 @@ const UNKNOWN_FLAG: c_int = 1 << 30;
 pub trait Kind: Copy + 'static {
     /// The number of the null handle of the standard ABI.
     const NULL: usize;
-    /// As in `MPI_Comm`.
+    /// Name of the kind, as in `MPI_Comm`.
     const NAME: &'static str;
 }
 
 /// A handle of the front's ABI.
 pub trait Handle: Copy {
-    /// In the standard ABI.
+    /// Converts the handle to the standard ABI.
     fn standard(self) -> usize;
-    /// From one of the standard ABI.
+    /// Converts a handle of the standard ABI.
     fn foreign(standard: usize) -> Self;
-    /// As an integer of Fortran.
+    /// Converts the handle to an integer of Fortran.
     fn fortran(self) -> c_int;
-    /// From an integer of Fortran.
+    /// Converts an integer of Fortran to a handle.
     fn from_fortran(number: c_int) -> Self;
 }
 
@@ -101,7 +101,7 @@ pub fn other_error_out(code: c_int) -> c_int {
     }
 }
 
-/// What a function returns.
+/// Translates the error code of a function to the front's ABI.
 #[inline(always)]
 pub fn answer(code: c_int) -> c_int {
     if code == 0 { 0 } else { failed(code) }

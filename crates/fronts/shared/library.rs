@@ -1,9 +1,9 @@
-//! The library behind a front: found when the front is loaded, once.
+//! The library behind a front, which the front finds once, when it is loaded.
 //!
-//! All libraries of MPI export the same names, so that a front cannot name the functions of `libmpi_abi.so.1`: it would find its
-//! own. It takes them from one structure, which has a name of its own. The loader has brought the library in, since a front needs it
-//! by its name (`build.rs`). A front exports every function that the library has, so that a program never gets one of an ABI that it
-//! does not speak.
+//! All MPI libraries export the same names. So a front cannot name the functions of `libmpi_abi.so.1`: it
+//! would find its own. It takes them from one structure with a name of its own. The loader has loaded the
+//! library already, since a front needs it by its name (`build.rs`). A front exports every function of the
+//! library, so that a program never calls a function of another ABI.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -23,11 +23,11 @@ pub fn library() -> &'static Interface {
     unsafe { &*LIBRARY.load(Ordering::Relaxed) }
 }
 
-/// While it lives, what this thread makes out of callbacks calls them in the front's ABI.
+/// Scope in which objects that this thread creates from callbacks call these in the front's ABI.
 pub struct Speaking(());
 
 impl Speaking {
-    /// From now on.
+    /// Begins a scope: callbacks that this thread registers are called in the front's ABI.
     pub fn begin() -> Speaking {
         // SAFETY: a static.
         unsafe { (library().speak)(&raw const DIALECT) };

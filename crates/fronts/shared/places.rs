@@ -1,7 +1,7 @@
-//! Where the library's answers stand until they are translated for the program.
+//! Variables for the library's results, until they are translated for the program.
 //!
-//! Each place knows whether the library has written it: what it leaves alone, the program's memory keeps. Null pointers of the
-//! program are passed on, so that the library refuses them by name.
+//! Each variable records whether the library has written to it. If not, the program's memory stays unchanged.
+//! Null pointers of the program are passed on, so that the library reports them.
 //!
 //! # Safety
 //! The program vouches for its pointers, as in the functions of the standard: places read and write what they were made with.
@@ -17,12 +17,12 @@ use crate::abi::MPI_Status;
 use crate::shared::library::library;
 use crate::shared::standard::{self, Status};
 
-/// What no handle is: the library has not written.
+/// Value that no handle has: the library has not written.
 const UNTOUCHED: usize = usize::MAX;
 /// Arrays up to this length live on the stack.
 const FEW: usize = 64;
 
-/// A handle that is returned.
+/// Output argument for a handle.
 pub struct HandlePlace<H> {
     program: *mut H,
     value: usize,
@@ -30,13 +30,13 @@ pub struct HandlePlace<H> {
 }
 
 impl<H: Handle> HandlePlace<H> {
-    /// One that is only returned.
+    /// Creates a variable for a value that is only returned.
     #[inline(always)]
     pub unsafe fn out(program: *mut H) -> HandlePlace<H> {
         HandlePlace { program, value: UNTOUCHED, before: UNTOUCHED }
     }
 
-    /// One that is given and returned.
+    /// Creates a variable for an argument that is read and returned.
     #[inline(always)]
     pub unsafe fn inout(program: *mut H) -> HandlePlace<H> {
         // SAFETY: the module's Safety section.
@@ -44,13 +44,13 @@ impl<H: Handle> HandlePlace<H> {
         HandlePlace { program, value, before: value }
     }
 
-    /// What the library gets.
+    /// Returns the pointer for the library's argument.
     #[inline(always)]
     pub fn place(&mut self) -> *mut usize {
         if self.program.is_null() { null_mut() } else { &raw mut self.value }
     }
 
-    /// After the call.
+    /// Copies the handle to the program's variable, if the library has written one.
     #[inline(always)]
     pub unsafe fn finish(self) {
         if self.value != self.before {
@@ -102,7 +102,7 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Of so many; none if the length is negative, which the library refuses.
+    /// Converts `length` handles. A negative length, which the library refuses, converts none.
     #[inline(always)]
     pub unsafe fn new<H: Handle>(program: *const H, length: isize) -> Handles {
         let length = if program.is_null() { 0 } else { usize::try_from(length).unwrap_or(0) };
@@ -111,7 +111,7 @@ impl Handles {
         Handles { row, absent: program.is_null() }
     }
 
-    /// What the library gets.
+    /// Returns the pointer for the library's argument.
     #[inline(always)]
     pub fn place(&mut self) -> *mut usize {
         if self.absent { null_mut() } else { self.row.pointer() }
@@ -128,7 +128,7 @@ impl Handles {
         }
     }
 
-    /// Gives the handles back that the library has left there.
+    /// Copies the handles to the program's array, after the library has changed them.
     #[inline(always)]
     pub unsafe fn give_back<H: Handle>(self, program: *mut H) {
         for index in 0..self.row.length {
@@ -138,11 +138,12 @@ impl Handles {
     }
 }
 
-/// A status that the program gives.
+/// Status that the program passes as an argument.
 pub struct StatusGiven(Option<Status>);
 
 impl StatusGiven {
-    /// It may be ignored, which the library refuses.
+    /// Reads the program's status. For MPI_STATUS_IGNORE there is none, which the library reports as an
+    /// error.
     pub unsafe fn new(program: *const MPI_Status) -> StatusGiven {
         // SAFETY: the module's Safety section.
         StatusGiven((!MPI_Status::is_ignored(program)).then(|| unsafe { (*program).standard() }))
@@ -155,33 +156,33 @@ impl StatusGiven {
     }
 }
 
-/// A status that is returned.
+/// Output argument for a status.
 pub struct StatusPlace {
     program: *mut MPI_Status,
     value: Status,
 }
 
 impl StatusPlace {
-    /// One that is only returned.
+    /// Creates a variable for a value that is only returned.
     #[inline(always)]
     pub unsafe fn out(program: *mut MPI_Status) -> StatusPlace {
         StatusPlace { program, value: Status::FRESH }
     }
 
-    /// One that is changed.
+    /// Creates a variable for a status that is read and returned.
     pub unsafe fn inout(program: *mut MPI_Status) -> StatusPlace {
         let ignored = MPI_Status::is_ignored(program);
         // SAFETY: the module's Safety section.
         StatusPlace { program, value: if ignored { Status::FRESH } else { unsafe { (*program).standard() } } }
     }
 
-    /// What the library gets.
+    /// Returns the pointer for the library's argument.
     #[inline(always)]
     pub fn place(&mut self) -> *mut Status {
         if MPI_Status::is_ignored(self.program) { null_mut() } else { &raw mut self.value }
     }
 
-    /// After the call.
+    /// Copies the status to the program's variable, unless the program ignores it.
     #[inline(always)]
     pub unsafe fn finish(self) {
         if !MPI_Status::is_ignored(self.program) {
@@ -198,20 +199,20 @@ pub struct StatusPlaces {
 }
 
 impl StatusPlaces {
-    /// Of so many.
+    /// Creates statuses for `length` requests, or none if the program ignores them.
     #[inline(always)]
     pub unsafe fn new(program: *mut MPI_Status, length: isize) -> StatusPlaces {
         let length = if MPI_Status::is_ignored(program) { 0 } else { usize::try_from(length).unwrap_or(0) };
         StatusPlaces { program, row: Row::new(length, |_| Status::FRESH) }
     }
 
-    /// What the library gets.
+    /// Returns the pointer for the library's argument.
     #[inline(always)]
     pub fn place(&mut self) -> *mut Status {
         if MPI_Status::is_ignored(self.program) { null_mut() } else { self.row.pointer() }
     }
 
-    /// After the call.
+    /// Copies all statuses to the program's array.
     #[inline(always)]
     pub unsafe fn finish(self) {
         for index in 0..self.row.length {
@@ -221,7 +222,7 @@ impl StatusPlaces {
     }
 }
 
-/// An integer of a domain that is returned.
+/// Output argument for an integer of a domain.
 pub struct IntPlace {
     program: *mut c_int,
     value: c_int,
@@ -230,12 +231,12 @@ pub struct IntPlace {
 }
 
 impl IntPlace {
-    /// One that is only returned.
+    /// Creates a variable for a value that is only returned.
     pub unsafe fn out(program: *mut c_int, translate: fn(c_int) -> c_int) -> IntPlace {
         IntPlace { program, value: Status::UNTOUCHED, before: Status::UNTOUCHED, translate }
     }
 
-    /// One that is given and returned.
+    /// Creates a variable for an argument that is read and returned.
     pub unsafe fn inout(
         program: *mut c_int,
         given: fn(c_int) -> c_int,
@@ -246,12 +247,12 @@ impl IntPlace {
         IntPlace { program, value, before: value, translate }
     }
 
-    /// What the library gets.
+    /// Returns the pointer for the library's argument.
     pub fn place(&mut self) -> *mut c_int {
         if self.program.is_null() { null_mut() } else { &raw mut self.value }
     }
 
-    /// After the call.
+    /// Copies the integer to the program's variable, if the library has written one.
     pub unsafe fn finish(self) {
         if self.value != self.before {
             // SAFETY: the library wrote, so the program's pointer is not null.
@@ -260,7 +261,8 @@ impl IntPlace {
     }
 }
 
-/// A text that is returned, up to the length that the library's ABI allows (`N`) and to the one that the program has room for.
+/// Output argument for a text, with the room of the library's ABI (`N`). It is cut to the room of the
+/// program.
 pub struct TextPlace<const N: usize> {
     program: *mut c_char,
     room: usize,
@@ -273,7 +275,7 @@ impl<const N: usize> TextPlace<N> {
         TextPlace { program, room, text: [0; N] }
     }
 
-    /// What the library gets.
+    /// Returns the pointer for the library's argument.
     pub fn place(&mut self) -> *mut c_char {
         if self.program.is_null() { null_mut() } else { self.text.as_mut_ptr() }
     }
@@ -296,7 +298,7 @@ impl<const N: usize> TextPlace<N> {
     }
 }
 
-/// How many ranks a communicator's collectives talk to.
+/// Returns the number of ranks that a communicator's collectives exchange data with.
 pub fn peers(comm: crate::abi::MPI_Comm) -> c_int {
     let (mut inter, mut size, comm) = (0, 0, comm.standard());
     // SAFETY: places for the answers.
@@ -310,12 +312,12 @@ pub fn peers(comm: crate::abi::MPI_Comm) -> c_int {
     size
 }
 
-/// How many neighbours a rank gets from.
+/// Returns the number of neighbours that a rank receives from.
 pub fn sources(comm: crate::abi::MPI_Comm) -> c_int {
     degrees(comm.standard()).0
 }
 
-/// How many neighbours a rank sends to.
+/// Returns the number of neighbours that a rank sends to.
 pub fn destinations(comm: crate::abi::MPI_Comm) -> c_int {
     degrees(comm.standard()).1
 }

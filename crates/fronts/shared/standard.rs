@@ -27,7 +27,7 @@ impl Status {
     pub const FRESH: Status =
         Status { source: Status::UNTOUCHED, tag: 0, error: Status::UNTOUCHED, internal: [0; 5] };
 
-    /// Bytes received.
+    /// Returns the number of received bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
     }

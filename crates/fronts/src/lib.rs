@@ -1,8 +1,9 @@
-//! The fronts: libraries that speak the ABIs which programs were built for before there was a standard one.
+//! Fronts: libraries with the ABIs that programs used before there was a standard one.
 //!
-//! Each is a library of its own (`mpich`, `openmpi`), compiled from what they have in common (`shared`), which `cargo xtask generate`
-//! writes from `spec/` and `spec/fronts/`, and from its own types and constants. They are installed in folders of their own, so
-//! that they never shadow another library by accident. This crate says which there are; its tests look at them from outside.
+//! Each front is a library of its own (`mpich`, `openmpi`). It is compiled from common entry points
+//! (`shared`), which `cargo xtask generate` writes from `spec/` and `spec/fronts/`, and from its own types
+//! and constants. Fronts are installed in folders of their own, so that they never hide another library by
+//! accident. This crate lists them; its tests check them from outside.
 //!
 //! # What is where
 //!
@@ -17,18 +18,18 @@
 //! first that the program needs. Absent: semantics, state.
 #![deny(unsafe_code)]
 
-/// A front.
+/// Names of one front library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Its folder below `PREFIX/lib/tutti`.
+    /// Folder of the front below `PREFIX/lib/tutti`.
     pub folder: &'static str,
     /// The name under which programs ask for it.
     pub soname: &'static str,
-    /// Other names under which programs ask for the same library.
+    /// Further names of the library in programs.
     pub also: &'static [&'static str],
 }
 
-/// All of them.
+/// All fronts that are built.
 pub const FRONTS: &[Front] = &[
     Front {
         folder: "mpich",

@@ -1,4 +1,4 @@
-//! Affine expressions: whole numbers times variables, plus a constant.
+//! Affine expressions: sums of variables with integer factors, and a constant.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,22 +23,22 @@ pub trait Terms {
 pub struct Affine {
     /// Factors that are not zero.
     pub terms: BTreeMap<String, i64>,
-    /// What is added.
+    /// Constant part of the expression.
     pub constant: i64,
 }
 
 impl Affine {
-    /// A number.
+    /// Returns an expression that is a number.
     pub fn constant(constant: i64) -> Affine {
         Affine { terms: BTreeMap::new(), constant }
     }
 
-    /// A variable.
+    /// Returns an expression that is a variable.
     pub fn variable(name: &str) -> Affine {
         Affine { terms: BTreeMap::from([(name.to_string(), 1)]), constant: 0 }
     }
 
-    /// This and `factor` times `other`.
+    /// Returns the sum of this expression and `factor` times `other`.
     pub fn plus(mut self, factor: i64, other: &Affine) -> Affine {
         for (name, by) in &other.terms {
             let sum = self.terms.entry(name.clone()).or_default();
@@ -50,7 +50,7 @@ impl Affine {
     }
 
     /// Returns this sum with `value` substituted for the variable `name`.
-    pub fn with(mut self, name: &str, value: &Affine) -> Affine {
+    pub fn substitute(mut self, name: &str, value: &Affine) -> Affine {
         let factor = self.terms.remove(name).unwrap_or(0);
         self.plus(factor, value)
     }
@@ -67,7 +67,7 @@ impl Affine {
     pub fn parse(node: &Node, source: &str, terms: &mut dyn Terms) -> Result<Affine, Refusal> {
         let text = source.get(node.span.clone()).unwrap_or_default();
         let refuse = |wrong: &str| {
-            Err(Refusal::at(
+            Err(Refusal::at_place(
                 node.place,
                 text,
                 wrong,

@@ -1,8 +1,8 @@
-//! A file of C as a tree, by libclang.
+//! Syntax tree of a file in C, built with libclang.
 //!
-//! The few functions of its C interface that are needed are declared here and looked up in the library when
-//! the program runs; what they tell is copied into [`Node`]s at once, so that nothing outside of this file
-//! holds anything of libclang's. Operators are told from version 17 on.
+//! The module declares the few functions of libclang's C interface that it needs, and looks them up in the
+//! library at run time. It copies all results into [`Node`]s at once, so that no other module holds objects
+//! of libclang. Kinds of operators are known from version 17 on.
 //!
 //! # Safety
 //! Functions are called with the types that clang-c/Index.h (interface 0.64, libclang 17 to 21) declares;
@@ -19,7 +19,7 @@ use libloading::Library;
 
 use crate::refusal::{Place, Refusal};
 
-/// What a node is; what the translation does not tell apart is `Other`.
+/// Kind of a node; `Other` for all kinds that the translation does not distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A function; its last child is the body.
@@ -68,7 +68,7 @@ pub enum Kind {
     Other,
 }
 
-/// What kind of value an expression has.
+/// Kind of an expression's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Whole numbers with a sign.
@@ -96,10 +96,10 @@ impl Shape {
 /// name.
 pub type Variable = (Option<usize>, String);
 
-/// What a name stands for.
+/// Declaration of a name in the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// Where it is declared: a byte of the main file, or none for another file.
+    /// Byte of the main file at which the declaration begins; `None` for another file.
     pub offset: Option<usize>,
     /// Whether it is a variable.
     pub is_variable: bool,
@@ -110,9 +110,9 @@ pub struct Declaration {
 /// A node of the tree.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is.
+    /// Kind of the node.
     pub kind: Kind,
-    /// Its name, if it has one.
+    /// Name of the node, empty if it has none.
     pub name: String,
     /// Of operators, as in the source (`+`, `++`); prefix and postfix are not told apart.
     pub operator: &'static str,
@@ -122,9 +122,9 @@ pub struct Node {
     pub types: [String; 2],
     /// The value of a constant.
     pub value: Option<i64>,
-    /// Of names.
+    /// Declaration that the name refers to, for names.
     pub declaration: Option<Declaration>,
-    /// Where it begins, after expansion of macros.
+    /// Position of the first character, after expansion of macros.
     pub place: Place,
     /// Whether it stands in the main file, and not in one that this includes.
     pub is_main: bool,
@@ -132,12 +132,12 @@ pub struct Node {
     pub span: Range<usize>,
     /// The byte where its name stands; uses of a variable tell this of its declaration.
     pub name_at: usize,
-    /// What it consists of.
+    /// Parts of the node, in the order of the text.
     pub children: Vec<Node>,
 }
 
 impl Node {
-    /// This node or what it wraps: without brackets and conversions.
+    /// Returns the node without enclosing brackets and conversions.
     pub fn bare(&self) -> &Node {
         match (self.kind, self.children.last()) {
             (Kind::Transparent, Some(inner)) => inner.bare(),
@@ -202,7 +202,7 @@ struct Extent {
 
 type Visitor = extern "C" fn(Cursor, Cursor, *mut c_void) -> c_int;
 
-/// libclang, loaded.
+/// The loaded library libclang.
 pub struct Clang {
     library: Library,
     version: String,
@@ -210,7 +210,7 @@ pub struct Clang {
     main: Cell<*mut c_void>,
 }
 
-/// Where libclang may be, the newest first.
+/// Returns names of files that may be libclang, the newest version first.
 fn candidates() -> Vec<String> {
     let versions = (17..=30).rev();
     let named = versions.flat_map(|version| {
@@ -242,7 +242,7 @@ impl Clang {
         ))
     }
 
-    /// What it says it is.
+    /// Returns the version that libclang reports.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -1,10 +1,10 @@
-//! Nests whose innermost loop is one chain: each instance waits for the one before it.
+//! Order for nests whose innermost loop is a chain, in which each instance needs the one before.
 //!
-//! A processor overlaps instances that do not need each other. Of two innermost loops over `x` and `y`, of
-//! which the second is a chain, strips of rows are done along diagonals `factor * x + y` instead, in each of
-//! which nothing depends on anything. That is legal if no dependence on memory within a nest of one step, and
-//! at one place of the loops outside of the two, goes to a lower diagonal or to an earlier row: it then goes
-//! to the same strip or a later one. isl proves it.
+//! A processor overlaps instances that are independent of each other. Consider two innermost loops over `x`
+//! and `y`, of which the second is a chain. Strips of rows are then processed along diagonals `factor * x +
+//! y`; instances of a diagonal are independent. The order is legal if no dependence on memory goes to a lower
+//! diagonal or to an earlier row. Only dependences within a nest, one step and one iteration of the outer
+//! loops count. Each such dependence then goes to the same strip or a later one. isl proves it.
 
 use crate::isl::{Map, Set};
 use crate::polyhedra::Model;
@@ -34,13 +34,14 @@ pub fn factor(model: &Model, nest: usize) -> Option<i64> {
     if is_chain { (0..=STEEPEST).find(legal) } else { None }
 }
 
-/// How far dependences of the nest go: the time, then each loop.
+/// Returns the distances that dependences of the nest span: in time, then in each loop. `None` if there are
+/// none.
 fn moved(model: &Model, nest: usize, depth: usize, pairs: &Map) -> Option<Set> {
     let own = model.region.statements.iter().enumerate().filter(|(_, one)| one.nest == nest);
     let names: Vec<String> = (0..=depth).map(|at| format!("v{at}")).collect();
     let tuple = names.join(", ");
     let lines: Vec<String> = own.map(|(at, _)| format!("S{at}[{tuple}] -> [{tuple}]")).collect();
-    let end = model.isl.map(&format!("{{ {} }}", lines.join("; "))).from(&model.domain);
+    let end = model.isl.map(&format!("{{ {} }}", lines.join("; "))).restrict_domain(&model.domain);
     let moved = end.reverse().then(pairs).then(&end);
     if moved.is_empty() { None } else { Some(moved.deltas()) }
 }

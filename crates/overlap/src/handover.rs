@@ -1,18 +1,19 @@
-//! Between two rows of steps the way may change: the height of tiles, or tiles and steps. What then changes
-//! hands.
+//! Transfer of values between two rows of steps with different distributions: tiles of another height, or
+//! tiles and steps.
 //!
-//! A row that ends before step `t1` leaves each block with what its own next row reads; but that row may have
-//! another partition: by the coordinate (steps), or slanted from `t1` on (tiles). So at the end of each row
-//! but the last, all that an instance of step `t1` on one side of a border reads, in either partition, and an
-//! instance on the other side has written, goes over the border. Values live for at most one step (checked by
-//! [`crate::tiles`]), so nothing else is read later. All instances before `t1` are done then on both sides:
-//! what arrives is the newest before `t1`, and can hide nothing.
+//! After a row that ends before step `t1`, each block has the values that a next row of the same kind reads.
+//! But the next row may have another partition: by the coordinate (steps), or slanted from `t1` on (tiles).
+//! So values go over each border at the end of every row except the last. A value does if an instance of step
+//! `t1` reads it on one side of the border, in either partition, and an instance on the other side has
+//! written it. Values live for at most one step (checked by [`crate::tiles`]), so nothing else is read later.
+//! Both sides have executed all instances before `t1`. So an arriving value is the newest before `t1`, and
+//! can hide no newer one.
 
 use crate::isl::{Map, Set};
 use crate::polyhedra::{Model, least};
 use crate::tiles::{TileNames, Tiles};
 
-/// What goes over a border between two rows.
+/// Values that cross a border between two rows.
 pub struct Handover {
     /// To the right neighbour.
     pub up: Set,
@@ -50,7 +51,7 @@ pub fn plan(model: &Model, tiles: &Tiles, names: &TileNames, and_steps: bool) ->
         forms.iter().all(|by_tiles| {
             [["near", "far", "ta", "tb"], ["far", "near", "ta", "tb"]].into_iter().all(|between| {
                 let is_up = between[0] == "near";
-                sides.flow(*by_tiles, is_up, between).from(&given).is_empty()
+                sides.flow(*by_tiles, is_up, between).restrict_domain(&given).is_empty()
             })
         })
     });
@@ -85,6 +86,6 @@ impl Rows<'_> {
             let plain = |time: &str, c: &str, _: usize| format!("{time} = {t1} and {c} {far} {to}");
             readers = readers.union(&self.model.instances(&extra, &plain));
         }
-        self.model.flow.from(&writers).to(&readers)
+        self.model.flow.restrict_domain(&writers).restrict_range(&readers)
     }
 }

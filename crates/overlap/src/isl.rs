@@ -1,9 +1,9 @@
-//! The integer set library: unions of sets and relations of integer points, bounded by affine constraints
-//! with parameters.
+//! Interface to isl, the integer set library: unions of sets and relations of integer points. Affine
+//! constraints with parameters bound them.
 //!
-//! They are written and read as isl's text (`[N] -> { S[i] -> a[i + 1] : 0 <= i < N }`), and combined by the
-//! few functions that are declared here and looked up in the library when the program runs. isl is part of
-//! what gcc needs, so wherever gcc is, libisl is.
+//! Sets and relations are written and read as isl's text (`[N] -> { S[i] -> a[i + 1] : 0 <= i < N }`). The
+//! few functions that combine them are declared here and looked up in the library at run time. gcc needs isl,
+//! so a host with gcc has libisl.
 //!
 //! # Safety
 //! Functions of isl that take an object over (`__isl_take`) are given a copy (isl_*_copy adds to a count of
@@ -33,14 +33,14 @@ struct Context {
     failure: RefCell<Option<String>>,
 }
 
-/// isl, loaded.
+/// The loaded library isl, with its context.
 #[derive(Clone)]
 pub struct Isl(Rc<Context>);
 
 struct Object {
     isl: Isl,
     pointer: Pointer,
-    /// `isl_union_set`, `isl_union_map`: what its functions begin with.
+    /// Prefix of the names of the type's functions: `isl_union_set` or `isl_union_map`.
     prefix: &'static str,
 }
 
@@ -73,7 +73,7 @@ pub struct Set(Object);
 pub struct Map(Object);
 
 impl Isl {
-    /// Loads libisl.
+    /// Loads libisl and creates its context.
     pub fn load() -> Result<Isl, Refusal> {
         for name in ["libisl.so.23", "libisl.so.22", "libisl.so"] {
             // SAFETY: libisl has no initialisers.
@@ -141,8 +141,8 @@ impl Isl {
         Map(self.read("isl_union_map", text))
     }
 
-    /// Who reads what `writes` has written, exactly: the last instance by `schedule` that wrote the place
-    /// before each instance of `reads`.
+    /// Returns the exact flow: for each instance of `reads`, the last instance of `writes` by `schedule` that
+    /// wrote the place before.
     pub fn flow(&self, reads: &Map, writes: &Map, schedule: &Map) -> Map {
         type One = unsafe extern "C" fn(Pointer) -> Pointer;
         type Two = unsafe extern "C" fn(Pointer, Pointer) -> Pointer;
@@ -315,7 +315,7 @@ unsafe extern "C" {
 }
 
 impl Object {
-    /// A further use of what this is, for a function that takes it over.
+    /// Returns a counted copy of the pointer, for a function that consumes its argument.
     fn share(&self) -> Pointer {
         if self.pointer.is_null() {
             return null_mut();
@@ -379,17 +379,17 @@ const ONE_SET: &str = "isl_set";
 const PIECEWISE: &str = "isl_pw_aff";
 
 impl Set {
-    /// What is in either.
+    /// Returns the union of both sets.
     pub fn union(&self, other: &Set) -> Set {
         Set(self.0.two("isl_union_set_union", &other.0, SET))
     }
 
-    /// What is in both.
+    /// Returns the intersection of both sets.
     pub fn intersect(&self, other: &Set) -> Set {
         Set(self.0.two("isl_union_set_intersect", &other.0, SET))
     }
 
-    /// What the relation makes of its members.
+    /// Returns the image of the set under the relation.
     pub fn apply(&self, map: &Map) -> Set {
         Set(self.0.two("isl_union_set_apply", &map.0, SET))
     }
@@ -453,27 +453,27 @@ impl Set {
 }
 
 impl Map {
-    /// Pairs in either.
+    /// Returns the union of both relations.
     pub fn union(&self, other: &Map) -> Map {
         Map(self.0.two("isl_union_map_union", &other.0, MAP))
     }
 
-    /// Pairs in both.
+    /// Returns the intersection of both relations.
     pub fn intersect(&self, other: &Map) -> Map {
         Map(self.0.two("isl_union_map_intersect", &other.0, MAP))
     }
 
-    /// Pairs that begin in `set`.
-    pub fn from(&self, set: &Set) -> Map {
+    /// Returns the pairs whose first element is in `set`.
+    pub fn restrict_domain(&self, set: &Set) -> Map {
         Map(self.0.two("isl_union_map_intersect_domain", &set.0, MAP))
     }
 
-    /// Pairs that end in `set`.
-    pub fn to(&self, set: &Set) -> Map {
+    /// Returns the pairs whose second element is in `set`.
+    pub fn restrict_range(&self, set: &Set) -> Map {
         Map(self.0.two("isl_union_map_intersect_range", &set.0, MAP))
     }
 
-    /// This relation and then `next`.
+    /// Returns the composition: this relation followed by `next`.
     pub fn then(&self, next: &Map) -> Map {
         Map(self.0.two("isl_union_map_apply_range", &next.0, MAP))
     }
@@ -483,12 +483,12 @@ impl Map {
         Map(self.0.one("isl_union_map_reverse", MAP))
     }
 
-    /// Where pairs begin.
+    /// Returns the set of first elements of all pairs.
     pub fn domain(&self) -> Set {
         Set(self.0.one("isl_union_map_domain", SET))
     }
 
-    /// Where pairs end.
+    /// Returns the set of second elements of all pairs.
     pub fn range(&self) -> Set {
         Set(self.0.one("isl_union_map_range", SET))
     }
@@ -549,9 +549,9 @@ mod tests {
     fn flow_is_exact_and_loops_are_c() {
         let Ok(isl) = Isl::load() else { panic!("libisl is missing: scripts/need.sh overlap") };
         let domain = isl.set("[N] -> { S[t, i] : 0 <= t < 5 and 1 <= i < N }");
-        let schedule = isl.map("{ S[t, i] -> [t, i] }").from(&domain);
-        let writes = isl.map("{ S[t, i] -> a[i] }").from(&domain);
-        let reads = isl.map("{ S[t, i] -> a[i - 1]; S[t, i] -> a[i + 1] }").from(&domain);
+        let schedule = isl.map("{ S[t, i] -> [t, i] }").restrict_domain(&domain);
+        let writes = isl.map("{ S[t, i] -> a[i] }").restrict_domain(&domain);
+        let reads = isl.map("{ S[t, i] -> a[i - 1]; S[t, i] -> a[i + 1] }").restrict_domain(&domain);
         let flow = isl.flow(&reads, &writes, &schedule);
         let position = isl.map("{ S[t, i] -> [i] }");
         assert_eq!(position.reverse().then(&flow).then(&position).deltas().range(), (Some(-1), Some(1)));

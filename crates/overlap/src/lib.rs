@@ -90,7 +90,8 @@ impl Translator {
     }
 }
 
-/// Where the compiler's own headers (stddef.h) are: libclang is often installed without any.
+/// Returns options for the folder of the compiler's own headers (stddef.h): libclang is often installed
+/// without any.
 fn system_headers() -> Vec<String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
     let asked = Command::new(compiler).arg("-print-file-name=include").output();

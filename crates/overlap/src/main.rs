@@ -1,4 +1,5 @@
-//! `tutti-overlap`: what `tutti overlap` and `mpicc --overlap` call. See the crate's documentation.
+//! The program `tutti-overlap`, which `tutti overlap` and `mpicc --overlap` call. See the crate's
+//! documentation.
 #![deny(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -16,10 +17,10 @@ struct Arguments {
     /// The program: C with `#pragma scop` and `#pragma endscop` around a loop over time, or `#pragma tutti
     /// overlap` before it.
     input: PathBuf,
-    /// Where the new program goes; `-` is standard output.
+    /// File for the new program; `-` is standard output.
     #[arg(short, default_value = "-")]
     output: PathBuf,
-    /// How the region is distributed.
+    /// Distribution of the regions.
     #[arg(long, value_enum, default_value = "auto")]
     scheme: Choice,
     /// The same program with messages that are waited for at once.

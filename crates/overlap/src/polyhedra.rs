@@ -1,5 +1,5 @@
-//! A region as sets and relations: instances of statements, when they are done, what they read and write, and
-//! which depends on which.
+//! Model of a region by sets and relations: instances of statements, their schedule, their accesses and
+//! dependences.
 //!
 //! An instance of statement `n` is the point `S<n>[t, i, ...]`: the time, then the variables of its loops.
 //! Cells of arrays are `a[x, y]`. `position` takes an instance to `P<nest>[t, c]`, its time and its
@@ -11,11 +11,11 @@ use crate::region::{Access, Coordinate, Fit, Loop, Region, Statement};
 
 /// A region in isl.
 pub struct Model<'r> {
-    /// The region.
+    /// Region that the model describes.
     pub region: &'r Region,
-    /// isl.
+    /// Library that computes the sets.
     pub isl: Isl,
-    /// All instances.
+    /// All instances of statements.
     pub domain: Set,
     /// When each is done: a tuple that grows with time.
     pub schedule: Map,
@@ -48,13 +48,14 @@ impl<'r> Model<'r> {
             all.resize(2 + depth, "0".to_string());
             all.join(", ")
         };
-        let schedule =
-            isl.map(&lines(&|at, s| vec![format!("{} -> [{}]", tuple(at), when(s))])).from(&domain);
+        let schedule = isl
+            .map(&lines(&|at, s| vec![format!("{} -> [{}]", tuple(at), when(s))]))
+            .restrict_domain(&domain);
         let writes = isl
             .map(&lines(&|at, s| s.write.iter().map(|a| format!("{} -> {}", tuple(at), cell(a))).collect()));
         let reads = isl
             .map(&lines(&|at, s| s.reads.iter().map(|a| format!("{} -> {}", tuple(at), cell(a))).collect()));
-        let (writes, reads) = (writes.from(&domain), reads.from(&domain));
+        let (writes, reads) = (writes.restrict_domain(&domain), reads.restrict_domain(&domain));
         let position = isl.map(&lines(&|at, s| {
             vec![format!(
                 "{} -> P{}[{}, {}]",
@@ -68,7 +69,7 @@ impl<'r> Model<'r> {
         let pairs = |first: &Map, second: &Map| first.then(&second.reverse()).intersect(&before);
         let memory = pairs(&writes, &reads).union(&pairs(&reads, &writes)).union(&pairs(&writes, &writes));
         let flow = isl.flow(&reads, &writes, &schedule).coalesce();
-        let position = position.from(&domain);
+        let position = position.restrict_domain(&domain);
         Model { region, isl, domain, schedule, writes, reads, flow, memory: memory.coalesce(), position }
     }
 
@@ -87,8 +88,9 @@ impl<'r> Model<'r> {
             .intersect(&self.domain)
     }
 
-    /// How far `pairs` of instances reach, from nest `from` to nest `to`: the least and the greatest of
-    /// `slope` times the steps plus the positions between them; none if there are no pairs.
+    /// Returns the distance that `pairs` of instances span, from nest `from` to nest `to`: the least and the
+    /// greatest value of the positions plus `slope` times the steps between them. `None` if there are no
+    /// pairs.
     pub fn reach(
         &self,
         pairs: &Map,
@@ -105,7 +107,7 @@ impl<'r> Model<'r> {
         Some(moved.deltas().apply(&self.isl.map(&format!("{{ [t, c] -> [c + {slope} * t] }}"))).range())
     }
 
-    /// How many steps `pairs` of instances are apart.
+    /// Returns the least and the greatest number of steps between `pairs` of instances.
     pub fn steps(&self, pairs: &Map) -> Option<(Option<i64>, Option<i64>)> {
         let nests = 0..self.region.nests.len();
         let time: Vec<String> = nests.map(|nest| format!("P{nest}[t, c] -> [t]")).collect();
@@ -147,7 +149,7 @@ impl<'r> Model<'r> {
                     continue;
                 }
                 let text = format!("{} -> {{ {} }}", parameters(region, &[]), lines.join("; "));
-                let cells = self.isl.map(&text).from(&self.domain).range().coalesce();
+                let cells = self.isl.map(&text).restrict_domain(&self.domain).range().coalesce();
                 let extent = self.isl.extent(&cells, array.dimensions, &sizes);
                 found.extend(extent.map(|(when, ends)| (name.as_str(), when, ends)));
             }
@@ -184,7 +186,7 @@ impl<'r> Model<'r> {
                 format!("{name}[{}] -> [{}]", subscripts.join(", "), when.join(", "))
             })
             .collect();
-        let order = self.isl.map(&format!("{{ {} }}", order.join("; "))).from(&cells.coalesce());
+        let order = self.isl.map(&format!("{{ {} }}", order.join("; "))).restrict_domain(&cells.coalesce());
         let names: Vec<String> =
             std::iter::once("unused".to_string()).chain(iterators[..most].iter().cloned()).collect();
         self.isl.loops(&order, context, &names)
@@ -223,7 +225,7 @@ fn extreme(end: &Affine, around: &[&Loop], is_greatest: bool) -> Affine {
     around.iter().rev().fold(end.clone(), |end, one| {
         let last = one.high.clone().plus(-1, &Affine::constant(1));
         let is_rising = end.factor(&one.variable) > 0;
-        end.with(&one.variable, if is_rising == is_greatest { &last } else { &one.low })
+        end.substitute(&one.variable, if is_rising == is_greatest { &last } else { &one.low })
     })
 }
 

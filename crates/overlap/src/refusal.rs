@@ -1,11 +1,11 @@
-//! Why a program is not translated: where, which expression, what is wrong with it, and what to do.
+//! Reasons why a program is not translated: position, expression, problem and remedy.
 
 use std::fmt;
 
 /// A place in the user's file, both counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The line.
+    /// Line number, beginning with 1.
     pub line: usize,
     /// The column, in bytes.
     pub column: usize,
@@ -14,15 +14,15 @@ pub struct Place {
 /// The one error of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where; none if it is not about a place.
+    /// Position in the file, if the problem has one.
     pub place: Option<Place>,
-    /// What, in words: the expression, what is wrong, what to do.
+    /// Message for the user: the expression, the problem and the remedy.
     pub message: String,
 }
 
 impl Refusal {
-    /// One about `expression` at `place`: what is `wrong` with it, and the `remedy`.
-    pub fn at(place: Place, expression: &str, wrong: &str, remedy: &str) -> Refusal {
+    /// Returns a refusal of `expression` at `place`: `wrong` describes the problem, `remedy` the solution.
+    pub fn at_place(place: Place, expression: &str, wrong: &str, remedy: &str) -> Refusal {
         let expression = expression.split_whitespace().collect::<Vec<_>>().join(" ");
         let short = match expression.char_indices().nth(60) {
             Some((at, _)) => format!("{}...", &expression[..at]),
@@ -36,7 +36,7 @@ impl Refusal {
         Refusal { place: None, message: message.into() }
     }
 
-    /// As compilers print it, for the file called `path`.
+    /// Formats the refusal like a compiler's error in the file `path`.
     pub fn show(&self, path: &str) -> String {
         match self.place {
             Some(place) => format!("{path}:{}:{}: error: {}", place.line, place.column, self.message),

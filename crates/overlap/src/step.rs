@@ -1,17 +1,18 @@
-//! One exchange after each nest that others need, the inner part of the next nest that needs it first.
+//! Distribution by steps: each nest ends with an exchange, while the inner part of the next nest is computed.
 //!
-//! Blocks are intervals of the coordinate, the same in each step. A nest takes part if no dependence between
-//! its instances of one step connects two coordinates: then its instances may be done in any order, and what
-//! it needs of neighbours was written by other nests or in another step. What nest `n` has written and a
-//! neighbour reads is one message in each direction, sent after `n` and unpacked before the first nest after
-//! it (around the loop over time) that reads any of it. Nothing is hidden by that: a value that is read was
-//! the last written before its reader, so no one else writes the cell between `n` and the reader; and who
-//! reads the cell between `n` and that nest would be a reader of the message itself.
+//! Blocks are intervals of the coordinate, the same in each step. A nest can be distributed if no dependence
+//! between its instances of one step connects two coordinates. Its instances may then run in any order, and
+//! other nests or earlier steps have written the values that it needs of neighbours. Values that nest `n` has
+//! written and a neighbour reads form one message in each direction. The message is sent after `n`. It is
+//! unpacked before the first following nest, around the loop over time, that reads any of it. This hides no
+//! value. A value that is read was the last written before its reader, so no other instance writes the cell
+//! between `n` and the reader. An instance that reads the cell between `n` and that nest would itself be a
+//! reader of the message.
 
 use crate::isl::{Map, Set};
 use crate::polyhedra::{Model, least};
 
-/// What one nest sends to one side.
+/// Message that one nest sends to one side.
 pub struct Message {
     /// The nest that has written it.
     pub from: usize,
@@ -23,7 +24,7 @@ pub struct Message {
     pub cells: Set,
 }
 
-/// How a region is distributed step by step.
+/// Distribution of a region by steps.
 pub struct Steps {
     /// All messages, by nest.
     pub messages: Vec<Message>,
@@ -39,7 +40,7 @@ pub struct Steps {
 
 /// StepNames of the parameters in the sets.
 pub struct StepNames<'n> {
-    /// The step.
+    /// Name of the variable for the step.
     pub step: &'n str,
     /// The border between two blocks.
     pub border: &'n str,
@@ -61,7 +62,8 @@ pub fn plan(model: &Model, names: &StepNames) -> Result<Steps, String> {
     let least = least(1, |width| {
         let far = |relation: String| model.instances(&["border"], &|_, c, _| format!("{c} {relation}"));
         let (left, right) = (far("< border".into()), far(format!(">= border + {width}")));
-        model.flow.from(&left).to(&right).is_empty() && model.flow.from(&right).to(&left).is_empty()
+        model.flow.restrict_domain(&left).restrict_range(&right).is_empty()
+            && model.flow.restrict_domain(&right).restrict_range(&left).is_empty()
     });
     let least = least.ok_or("a value is needed farther away than in the next block")?;
     let messages: Vec<Message> = (0..count)
@@ -87,7 +89,7 @@ pub fn plan(model: &Model, names: &StepNames) -> Result<Steps, String> {
     let (margins, ready) = (near(true)?, near(false)?);
     let own = model
         .instances(&[names.begin, names.end], &|_, c, _| format!("{} <= {c} < {}", names.begin, names.end));
-    let owned = model.last_writers().to(&own).domain().coalesce();
+    let owned = model.last_writers().restrict_range(&own).domain().coalesce();
     Ok(Steps { messages, margins, ready, least, owned })
 }
 
@@ -108,7 +110,7 @@ fn message(model: &Model, names: &StepNames, nest: usize, is_up: bool) -> Option
         false => "1 = 0".to_string(),
     });
     let readers = model.instances(&[border, step], &|_, c, _| format!("{c} {}", side(!is_up)));
-    let pairs = model.flow.from(&writers).to(&readers);
+    let pairs = model.flow.restrict_domain(&writers).restrict_range(&readers);
     if pairs.is_empty() {
         return None;
     }
@@ -122,7 +124,7 @@ fn first_reader(model: &Model, pairs: &Map, nest: usize) -> usize {
     let reads = |reader: usize| {
         let own = model
             .instances(&[], &|_, _, n| if n == reader { "0 = 0".to_string() } else { "1 = 0".to_string() });
-        !pairs.to(&own).is_empty()
+        !pairs.restrict_range(&own).is_empty()
     };
     (1..=count)
         .map(|distance| (nest + distance) % count)
@@ -130,8 +132,9 @@ fn first_reader(model: &Model, pairs: &Map, nest: usize) -> usize {
         .expect("pairs has a reader")
 }
 
-/// How near the border instances of `nest` do what `touched` says to cells of the `messages`: of those it
-/// receives, on the side they go to; of those it sends, on the side they come from.
+/// Returns the distance from the border within which instances of `nest` touch cells of the `messages`.
+/// `touched` is the relation of the accesses. For received messages, the instances are on the destination's
+/// side of the border; for sent ones, on the source's side.
 fn margin<'m>(
     model: &Model,
     border: &str,

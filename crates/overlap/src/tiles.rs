@@ -1,10 +1,10 @@
-//! Slanted tiles of several steps: which slope makes them legal, what is sent, and how near the border it
-//! matters.
+//! Slanted tiles of several steps: the slope that makes them legal, the values to send, and the distance from
+//! the border within which these matter.
 //!
-//! The coordinate of an instance in the tile of steps [t0, t1) is `q = c + slope * (t - t0) + shift[nest]`; a
-//! block is an interval of `q`, and is done in parts from left to right, each through all steps of the tile.
-//! That is legal if no dependence on memory points left in `q`; isl finds the least distances between any two
-//! nests, and the shifts follow as shortest paths (Bellman and Ford). Then
+//! The coordinate of an instance in the tile of steps [t0, t1) is `q = c + slope * (t - t0) + shift[nest]`. A
+//! block is an interval of `q`. It is processed in parts from left to right, each through all steps of the
+//! tile. That is legal if no dependence on memory points left in `q`. isl finds the least distances between
+//! any two nests, and the shifts follow as shortest paths (Bellman and Ford). Then the following holds.
 //!
 //! - what a block reads was written in its own block, in the left one (in this tile or the one before), or,
 //!   in an earlier tile, in the right one: so one message goes right when a block is done with a tile, and
@@ -34,15 +34,15 @@ pub struct TileNames {
     pub end: String,
 }
 
-/// How a region is distributed by tiles.
+/// Distribution of a region by tiles.
 pub struct Tiles {
     /// Positions to the left for each step.
     pub slope: i64,
-    /// What is added for the instances of each nest.
+    /// Shift of the coordinate for instances of each nest.
     pub shifts: Vec<i64>,
-    /// What the left block sends to the right one at `border` when it is done with [t0, t1).
+    /// Values that the left block sends to the right one at `border`, at the end of the tile [t0, t1).
     pub up: Set,
-    /// What the right block sends to the left one, for the steps from t1 on.
+    /// Values that the right block sends to the left one, for steps after the tile.
     pub down: Set,
     /// Blocks are at least `slope * height + least` wide.
     pub least: i64,
@@ -107,7 +107,7 @@ struct Sides<'m> {
 }
 
 impl Sides<'_> {
-    /// `q` of an instance, from the step `start` on.
+    /// Returns the expression `q` of an instance, for tiles that begin with step `start`.
     fn slanted(&self, time: &str, coordinate: &str, nest: usize, start: &str) -> String {
         format!("({coordinate} + {} * ({time} - {start}) + {})", self.slope, self.shifts[nest])
     }
@@ -137,16 +137,18 @@ impl Sides<'_> {
             t1,
             &format!(">= {beyond}"),
         ));
-        self.model.flow.from(&self.block(&extra, t0, t1, &format!("< {border}"))).to(&readers)
+        self.model
+            .flow
+            .restrict_domain(&self.block(&extra, t0, t1, &format!("< {border}")))
+            .restrict_range(&readers)
     }
 
     fn flow_down(&self, border: &str, beyond: &str, t0: &str, t1: &str) -> Map {
         let extra = [border, beyond, t0, t1];
-        self.model.flow.from(&self.block(&extra, t0, t1, &format!(">= {beyond}"))).to(&self.next(
-            &extra,
-            t1,
-            &format!("< {border}"),
-        ))
+        self.model
+            .flow
+            .restrict_domain(&self.block(&extra, t0, t1, &format!(">= {beyond}")))
+            .restrict_range(&self.next(&extra, t1, &format!("< {border}")))
     }
 
     fn up(&self, border: &str, t0: &str, t1: &str) -> Set {
@@ -170,13 +172,19 @@ impl Sides<'_> {
                 self.slope
             );
             let given = self.given(&extra, &wide);
-            let up = self.flow_up("near", "far", "ta", "tb").from(&given);
-            let down = self.flow_down("near", "far", "ta", "tb").from(&given);
+            let up = self.flow_up("near", "far", "ta", "tb").restrict_domain(&given);
+            let down = self.flow_down("near", "far", "ta", "tb").restrict_domain(&given);
             // What came from the right for this tile must not be what the left one sends in it.
-            let left =
-                self.flow_up("near", "near", "tb", "tc").from(&given).domain().apply(&self.model.writes);
-            let right =
-                self.flow_down("far", "far", "ta", "tb").from(&given).domain().apply(&self.model.writes);
+            let left = self
+                .flow_up("near", "near", "tb", "tc")
+                .restrict_domain(&given)
+                .domain()
+                .apply(&self.model.writes);
+            let right = self
+                .flow_down("far", "far", "ta", "tb")
+                .restrict_domain(&given)
+                .domain()
+                .apply(&self.model.writes);
             up.is_empty() && down.is_empty() && left.intersect(&right).is_empty()
         })
     }
@@ -212,7 +220,7 @@ impl Sides<'_> {
         let (names, time) = (self.names, &self.model.region.time);
         let last = self.model.last_writers();
         let early = self.model.instances(&[], &|step, _, _| format!("{step} < {} - 1", time.high));
-        if !last.to(&early).is_empty() {
+        if !last.restrict_range(&early).is_empty() {
             return Err("a place is not written in the last step".to_string());
         }
         let extra = [names.t0.as_str(), &names.begin, &names.end];
@@ -220,11 +228,11 @@ impl Sides<'_> {
             let q = self.slanted(step, coordinate, nest, &names.t0);
             format!("{} <= {q} < {} and {step} >= {}", names.begin, names.end, names.t0)
         });
-        Ok(last.to(&own).domain().coalesce())
+        Ok(last.restrict_range(&own).domain().coalesce())
     }
 }
 
-/// What holds for the border of two blocks in [t0, t1), for loops over `up` and `down`.
+/// Returns the conditions on the border of two blocks in [t0, t1), for loops over `up` and `down`.
 pub fn border_conditions(model: &Model, tiles: &Tiles, names: &TileNames) -> Vec<String> {
     let (t0, t1, border, time) = (&names.t0, &names.t1, &names.border, &model.region.time);
     let mut all = vec![format!("{} <= {t0} < {t1} <= {}", time.low, time.high)];

@@ -178,7 +178,7 @@ static void read_data(struct cell *c)
         c->sink += sums[lane];
 }
 
-/* What float i of block `block` must be at this rank after the operation. */
+/* Returns the correct value of float i of block `block` at this rank after the operation. */
 static float expected(const struct cell *c, size_t block, size_t i)
 {
     float sum = 0;

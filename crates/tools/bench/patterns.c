@@ -1,4 +1,4 @@
-/* Who talks to whom in the NAS kernels, how often and with how many bytes; no arithmetic.
+/* Communication of the NAS kernels without arithmetic: partners, frequency and bytes of messages.
  *
  * usage: patterns NAME ITERATIONS     NAME: ep cg mg lu is sp bt; a square number of ranks that is a power of two
  *
@@ -138,8 +138,9 @@ static void is(int iteration)
     memset(counts, 0, sizeof counts);
 }
 
-/* SP and BT: each rank has a diagonal of cells of a cube (multi-partition), so that in each of three directions there is
- * one before and one after: faces to all six, then a solve there and one back in each direction, cell by cell. */
+/* SP and BT: each rank has a diagonal of cells of a cube (multi-partition). So it has one neighbour before and one
+ * after in each of three directions. It sends faces to all six. Then each direction is solved forth and back, cell
+ * by cell. */
 static void diagonal(int words)
 {
     int row = rank / side, column = rank % side, points = 24 / side;

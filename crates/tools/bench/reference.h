@@ -1,5 +1,5 @@
-/* What the machine can do without MPI, between the same processes and at the same time as the operations of MPI:
- * a cache line that goes to and fro, and memory copied straight out of a mapping that all ranks share.
+/* References without MPI, between the same processes and in the same turns as the operations of MPI: a cache line
+ * that two ranks write alternately, and copies from a mapping that all ranks share.
  */
 #ifndef TUTTI_BENCH_REFERENCE_H
 #define TUTTI_BENCH_REFERENCE_H

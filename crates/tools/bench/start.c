@@ -1,4 +1,4 @@
-/* What every MPI program has to wait for: initialise, one barrier, finalise. */
+/* The minimal MPI program: initialise, one barrier, finalise. */
 #include <mpi.h>
 
 int main(int argc, char **argv)

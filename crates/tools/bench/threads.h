@@ -18,7 +18,7 @@ struct thread {
 
 static struct thread crew[THREADS];
 
-/* As `windows` of tutti-bench.c, with buffers of the thread's own. */
+/* Measures windows of messages like `windows` of tutti-bench.c, with buffers for each thread. */
 static void *thread_windows(void *argument)
 {
     struct thread *t = argument;

@@ -475,7 +475,7 @@ static void run_op(const char *name, const struct options *options)
             return;
 }
 
-/* A cell that the pipe asks for. */
+/* Measures a cell that was requested through the pipe. */
 static void run_asked(const struct ask *ask)
 {
     struct options options = {NULL, (char *)ask->size, NULL, !strcmp(ask->mode, "changing"), ask->ms / 1000 / BATCHES,

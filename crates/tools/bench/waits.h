@@ -1,4 +1,4 @@
-/* What the programs of waits.c have in common: a cell, and how a program is known. */
+/* Common declarations of the programs of waits.c: a cell, and the entry of a program in the table. */
 #ifndef TUTTI_BENCH_WAITS_H
 #define TUTTI_BENCH_WAITS_H
 

@@ -51,7 +51,7 @@ static void await_by_recv(int *token, int from)
     MPI_Recv(token, 1, MPI_INT, from, TOKEN_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Rank 0 sends the token round; everybody else sends it on. The time of rank 0 is that of whole rounds. */
+/* Sends a token around the ring of all ranks. Rank 0 begins each round and returns the time of all rounds. */
 static double ring(const struct cell *c, void (*await)(int *, int))
 {
     int token = 0, from = (c->rank + c->ranks - 1) % c->ranks, to = (c->rank + 1) % c->ranks;

@@ -91,7 +91,7 @@ static int hold_communicators(struct cell *c) { return hold(c, COMMUNICATORS); }
 static int hold_requests(struct cell *c) { return hold(c, REQUESTS); }
 static int hold_ports(struct cell *c) { return hold(c, PORTS); }
 
-/* There and back between the first and the last rank. */
+/* Exchanges messages between the first and the last rank, and returns the time at rank 0. */
 static double ping_pong(struct cell *c)
 {
     int x = 0, last = c->ranks - 1;

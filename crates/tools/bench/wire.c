@@ -1,4 +1,4 @@
-/* What the network gives without MPI: two processes on two hosts and one TCP connection.
+/* Reference for the network without MPI: two processes on two hosts and one TCP connection.
  *
  * usage: wire AGENT HOST --serve PREFIX     on the first host; starts itself on HOST by AGENT
  *

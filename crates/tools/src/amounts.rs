@@ -1,8 +1,8 @@
-//! Seconds, bytes and what was fitted to runs, as people read them.
+//! Formats for people: seconds, bytes, and costs that were fitted to runs.
 
 use tutti_coll::start::Fitted;
 
-/// What came out of the fit.
+/// Formats the fitted costs, one line each, with the error of the fit.
 pub fn costs<const N: usize>(
     names: &[&str; N],
     meanings: &[&str; N],

@@ -15,7 +15,7 @@ pub fn options<T: Args>(words: &str) -> Result<T, Error> {
     Line::try_parse_from(["tutti"].into_iter().chain(words.split_whitespace())).map(|line| line.options)
 }
 
-/// What a command answers, or what is wrong with its words.
+/// Parses the words of a command line and runs the command. Returns its output, or the error of either.
 pub fn answer<T: Args>(
     words: &str,
     command: impl Fn(&T) -> Result<String, String>,

@@ -153,7 +153,7 @@ fn main() -> ExitCode {
                 tuning::run(&options).map(|text| output::show(&text))
             }
             Bench { options, what: None } if options.ops == [FILES] => {
-                files::run(&files::Options::of(&options.with_libraries(&["tutti"])))
+                files::run(&files::Options::from_compare(&options.with_libraries(&["tutti"])))
             }
             Bench { options, what: None } => compare::run(&options.with_libraries(&["tutti"])),
         },
@@ -161,7 +161,7 @@ fn main() -> ExitCode {
             let Compare { options, builds } = *compare;
             match &builds.build {
                 Some(before) => return ended(builds::run(&options, &builds, before)),
-                None if options.ops == [FILES] => files::run(&files::Options::of(&options)),
+                None if options.ops == [FILES] => files::run(&files::Options::from_compare(&options)),
                 None => compare::run(&options.with_libraries(&library::NAMES)),
             }
         }

@@ -1,7 +1,8 @@
-//! The ABI of MPICH: handles are integers, and so are the kinds of handles in their upper bits.
+//! ABI of MPICH: handles are integers, and their upper bits contain the kind.
 //!
-//! MPICH's own handles that are not predefined have the bits 0x80000000 or 0xc0000000. Ours are 0xc0000000 and the number that
-//! the library gives a handle (MPI_Comm_toint and its like), so that one look tells them from the predefined ones.
+//! MPICH's own handles that are not predefined have the bits 0x80000000 or 0xc0000000. Ours are 0xc0000000
+//! plus the number that the library assigns to a handle (MPI_Comm_toint and similar functions). So one test
+//! distinguishes them from predefined handles.
 #![allow(missing_docs, non_camel_case_types, non_upper_case_globals, reason = "the names are those of MPICH")]
 
 use std::ffi::{c_int, c_void};
@@ -13,13 +14,13 @@ use crate::shared::kind::{self, FIRST_DYNAMIC, Handle, INVALID, Kind};
 use crate::shared::library::library;
 use crate::shared::standard::{self, Status};
 
-/// Whose programs they are, in words.
+/// Name of the ABI in messages to users.
 pub const NAME: &str = "MPICH and its kin (libmpi.so.12)";
 
 /// The two upper bits of a handle that is not predefined.
 const DYNAMIC: c_int = -0x4000_0000;
 
-/// A handle.
+/// Handle of MPICH's ABI, of one kind.
 #[repr(transparent)]
 pub struct Number<K> {
     bits: c_int,
@@ -197,7 +198,7 @@ impl Handle for MPI_File {
     }
 }
 
-/// MPI_Status.
+/// Status in the layout of MPICH.
 #[repr(C)]
 pub struct MPI_Status {
     count_lo: c_int,
@@ -222,19 +223,19 @@ impl MPI_Status {
         Status::new(rank_in(self.source), tag_in(self.tag), error_in(self.error), bytes, cancelled)
     }
 
-    /// From one of the standard ABI.
+    /// Converts a status of the standard ABI.
     pub fn of(status: &Status) -> MPI_Status {
         let mut own = MPI_Status { count_lo: 0, count_hi_and_cancelled: 0, source: 0, tag: 0, error: 0 };
         own.take(status);
         own
     }
 
-    /// Back into one of the standard ABI, all but its error.
+    /// Converts the status to the standard ABI, and leaves the error in `status` unchanged.
     pub fn tell(&self, status: &mut Status) {
         *status = Status { error: status.error, ..self.standard() };
     }
 
-    /// Takes over what the library has written.
+    /// Copies the fields that the library has written.
     #[inline]
     pub fn take(&mut self, status: &Status) {
         if status.source != Status::UNTOUCHED {
@@ -248,7 +249,7 @@ impl MPI_Status {
         }
     }
 
-    /// As integers of Fortran: the same.
+    /// Number of Fortran integers in a status; the layout is the same.
     pub const WORDS: usize = 5;
 }
 

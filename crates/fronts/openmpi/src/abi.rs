@@ -1,4 +1,5 @@
-//! The ABI of Open MPI: handles are addresses ([`crate::handles`]), statuses have the bytes last.
+//! ABI of Open MPI: handles are addresses ([`crate::handles`]), and the number of bytes comes last in a
+//! status.
 #![allow(
     missing_docs,
     non_camel_case_types,
@@ -13,7 +14,7 @@ use crate::handles::Pointer;
 use crate::shared::kind;
 use crate::shared::standard::{self, Status};
 
-/// Whose programs they are, in words.
+/// Name of the ABI in messages to users.
 pub const NAME: &str = "Open MPI (libmpi.so.40)";
 
 pub type MPI_Comm = Pointer<kind::Comm>;
@@ -28,7 +29,7 @@ pub type MPI_File = Pointer<kind::File>;
 pub type MPI_Session = Pointer<kind::Session>;
 pub type MPI_Message = Pointer<kind::Message>;
 
-/// MPI_Status.
+/// Status in the layout of Open MPI.
 #[repr(C)]
 pub struct MPI_Status {
     source: c_int,
@@ -75,7 +76,7 @@ impl MPI_Status {
         }
     }
 
-    /// As integers of Fortran: the same.
+    /// Number of Fortran integers in a status; the layout is the same.
     pub const WORDS: usize = 6;
 }
 

@@ -1,6 +1,6 @@
-//! What is left of the C++ bindings: programs that include Open MPI's `mpi.h` from C++ have tables of virtual functions, which name a
-//! few functions that the header only declares (`libmpi_cxx.so.40`). Programs that use MPI from C never call them, but the
-//! dynamic linker wants them.
+//! Remainder of the C++ bindings. A program that includes Open MPI's `mpi.h` from C++ has tables of virtual
+//! functions. They refer to a few functions that the header only declares (`libmpi_cxx.so.40`). A program
+//! that uses MPI from C never calls them, but the dynamic linker needs them.
 
 use std::ffi::c_void;
 
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn _ZN3MPI4CommC1Ev(_this: *mut c_void) {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ZN3MPI4CommC2Ev(_this: *mut c_void) {}
 
-/// `MPI::Win::Free()`.
+/// Frees a window of the C++ bindings (`MPI::Win::Free()`).
 ///
 /// # Safety
 /// `this` is a window of the C++ bindings.
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn _ZN3MPI3Win4FreeEv(this: *mut Wrapped<MPI_Win>) {
     unsafe { crate::shared::generated::window::PMPI_Win_free(&raw mut (*this).handle) };
 }
 
-/// `MPI::Datatype::Free()`.
+/// Frees a datatype of the C++ bindings (`MPI::Datatype::Free()`).
 ///
 /// # Safety
 /// `this` is a datatype of the C++ bindings.
@@ -47,10 +47,11 @@ pub unsafe extern "C" fn _ZN3MPI8Datatype4FreeEv(this: *mut Wrapped<MPI_Datatype
     unsafe { crate::shared::generated::datatype::PMPI_Type_free(&raw mut (*this).handle) };
 }
 
-/// What constructors of operators and error handlers of the C++ bindings call: they cannot be made here.
+/// Does nothing. Constructors of operators and error handlers of the C++ bindings call it, which have no
+/// effect here.
 #[unsafe(no_mangle)]
 pub extern "C" fn ompi_op_set_cxx_callback(_op: *mut c_void, _function: *const c_void) {}
 
-/// See [`ompi_op_set_cxx_callback`].
+/// Does nothing, like [`ompi_op_set_cxx_callback`] above.
 #[unsafe(no_mangle)]
 pub extern "C" fn ompi_mpi_cxx_op_intercept() {}

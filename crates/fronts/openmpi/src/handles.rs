@@ -1,6 +1,7 @@
-//! Handles of Open MPI's ABI: addresses. A predefined handle is that of an object which this library exports ([`crate::objects`]);
-//! its first word is the number of the standard handle, so that a copy which a program made of the object (a copy relocation) has
-//! it too. All others are the bits of the standard handle, which are no addresses of a program.
+//! Handles of Open MPI's ABI, which are addresses. A predefined handle is the address of an object that this
+//! library exports ([`crate::objects`]). The first word of the object is the number of the standard handle.
+//! So a copy that a program has made (a copy relocation) contains it too. Other handles are the bits of the
+//! standard handle, which are no address in a program.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -9,10 +10,10 @@ use crate::objects;
 use crate::shared::kind::{self, FIRST_DYNAMIC, Handle, INVALID, Kind};
 use crate::shared::library::library;
 
-/// User-space addresses have no bit from this one on.
+/// Number of bits of addresses in user space: higher bits are zero.
 const ADDRESS_BITS: u32 = 47;
 
-/// An object that a predefined handle is the address of.
+/// Object whose address is a predefined handle.
 #[repr(C, align(32))]
 pub struct Object<const WORDS: usize> {
     standard: usize,
@@ -39,7 +40,7 @@ pub struct Predefined {
 unsafe impl Sync for Predefined {}
 
 impl Predefined {
-    /// With its object.
+    /// Creates a predefined handle from its number, its object and its Fortran number.
     pub const fn new<const WORDS: usize>(
         standard: usize,
         object: *const Object<WORDS>,
@@ -49,7 +50,7 @@ impl Predefined {
     }
 }
 
-/// A handle.
+/// Handle of Open MPI's ABI, of one kind.
 #[repr(transparent)]
 pub struct Pointer<K> {
     address: *const usize,
@@ -96,9 +97,9 @@ impl Indices {
 
 /// A kind of handle that is an address.
 pub trait Addressed: Kind {
-    /// Its objects.
+    /// Predefined handles of the kind.
     const PREDEFINED: &'static [Predefined];
-    /// Which of them has which number.
+    /// Tables from standard and Fortran numbers to indices of [`Addressed::PREDEFINED`].
     const INDICES: &'static Indices;
     /// The library's function that gives the handle with a number, and the reverse.
     fn from_int(number: c_int) -> usize;

@@ -27,10 +27,10 @@ pub struct Parts {
 /// of the region in the file called `file`.
 pub fn parts(writer: &mut Writer, file: &str, misfit: Option<&str>, body: &str) -> Parts {
     let lines = called_on_rank_0(writer, file, misfit);
-    let mut prototype = Text::at(0);
+    let mut prototype = Text::indented(0);
     let rank_0 = signature(writer, "lines", false);
     writer.add(&mut prototype, &format!("{rank_0};\n\n"));
-    let mut functions = Text::at(0);
+    let mut functions = Text::indented(0);
     compute(writer, &mut functions, body);
     serve(writer, &mut functions);
     writer.add(&mut functions, &lines);
@@ -173,7 +173,7 @@ fn serve(writer: &mut Writer, out: &mut Text) {
 fn called_on_rank_0(writer: &mut Writer, file: &str, condition: Option<&str>) -> String {
     let region = writer.region().clone();
     let (line, lines) = (region.lines.0, place(&region));
-    let (count, mut out) = (region.arrays.len(), Text::at(0));
+    let (count, mut out) = (region.arrays.len(), Text::indented(0));
     let head = signature(writer, "lines", false);
     let names = |array: &Array| {
         format!(
@@ -313,7 +313,7 @@ fn call(writer: &mut Writer) -> String {
     let region = writer.region().clone();
     let source = writer.source;
     let column = writer.column(region.code.start);
-    let mut out = Text::at(column / 4);
+    let mut out = Text::indented(column / 4);
     let mut arguments: Vec<String> = region.scalars.keys().cloned().collect();
     for array in region.arrays.values() {
         for (dimension, _) in extents(array) {

@@ -1,10 +1,10 @@
-//! Loops over cells of arrays: to count them, to pack them, to unpack them.
+//! Loops over cells of arrays, which count, pack or unpack the cells.
 
 use super::text::{Text, replace_words_at, words};
 use super::writer::Writer;
 use crate::isl::Set;
 
-/// What is done with each cell.
+/// Action of a loop on each cell.
 #[derive(Clone, Copy)]
 pub enum Action {
     /// `count` grows by one.
@@ -19,7 +19,7 @@ pub enum Action {
 pub struct Element {
     /// `double`, or `char` if there are several.
     pub c: String,
-    /// MPI's name.
+    /// Name of the element's type in MPI.
     pub mpi: String,
     /// Whether arrays have different elements, so that bytes travel.
     pub is_mixed: bool,

@@ -1,4 +1,4 @@
-//! Blocks, and how what they have computed comes to rank 0 in the end.
+//! Blocks of the ranks, and the collection of their results at rank 0.
 
 use super::cells::Action;
 use super::text::Text;
@@ -9,7 +9,8 @@ use crate::polyhedra::extents;
 use crate::region::Coordinate;
 
 impl Writer<'_> {
-    /// Who has which block; `$blocks` and what bounds them are there already.
+    /// Writes the borders of this rank's block. `$blocks` and the bounds are variables of the program
+    /// already.
     pub fn blocks(&mut self, out: &mut Text) {
         self.add(
             out,
@@ -18,16 +19,16 @@ impl Writer<'_> {
         );
     }
 
-    /// How many blocks there are, each at least `least` wide.
+    /// Writes the number of blocks, each of which is at least `least` wide.
     pub fn count_blocks(&mut self, out: &mut Text, least: i64) {
         let positions =
             if least > 1 { format!("($past - $first) / {least}") } else { "$past - $first".into() };
         self.add(out, &format!("const long $blocks = $overlap_max(1, $overlap_min($ranks, {positions}));"));
     }
 
-    /// Who we are, and from where to where coordinates go, each with the shifts of its nest in all of
-    /// `partitions`. Borders lie in [first, past), where all nests with a loop have positions, `last` is
-    /// where the last position ends; `names` are those of the three.
+    /// Writes number of ranks, own rank, and the range of coordinates with the shifts of all `partitions`.
+    /// Borders lie in [first, past), where all nests with a loop have positions. `last` is the end of the
+    /// last position. `names` are the names of these three variables.
     pub fn who_and_where(&mut self, out: &mut Text, partitions: &[&[i64]], names: [&str; 3]) {
         let one = Affine::constant(1);
         let (mut ends, mut inner) = ([vec![], vec![]], [vec![], vec![]]);

@@ -1,4 +1,4 @@
-//! Between two rows of steps that may be done in different ways: what changes hands.
+//! Transfer of values between two rows of steps that use different distributions.
 
 use super::cells::Action;
 use super::text::{Text, words};
@@ -15,7 +15,7 @@ pub fn write(writer: &mut Writer, out: &mut Text, handover: &Handover, and: &str
     let mut conditions = conditions.to_vec();
     conditions.push(format!("{} < {high}", names[1]));
     let context = writer.model.context(&names.each_ref().map(String::as_str), &conditions);
-    let mut inner = Text::at(0);
+    let mut inner = Text::indented(0);
     one_direction(writer, &mut inner, &handover.up, &context, true);
     one_direction(writer, &mut inner, &handover.down, &context, false);
     let inner = inner.finish();
@@ -80,7 +80,7 @@ fn one_direction(writer: &mut Writer, out: &mut Text, cells: &Set, context: &str
     writer.add(out, "}\nfree($values);\n}");
 }
 
-/// What holds for `$t1` and a border after a row by steps.
+/// Returns the conditions on `$t1` and a border after a row by steps.
 pub fn after_steps(writer: &mut Writer) -> Vec<String> {
     let [t1, border] = ["t1", "border"].map(|name| writer.names.get(name));
     let region = writer.region();

@@ -1,9 +1,9 @@
-//! Innermost loops, as they are fast wherever their code comes to lie.
+//! Innermost loops whose speed does not depend on the address of their code.
 //!
-//! In a tile these loops are short, and a compiler that cannot know whether two arrays overlap leaves a copy
-//! as a loop of few instructions. How fast such a loop is depends on its address: up to twice the time. So
-//! they are unrolled, and a loop that only copies becomes calls of `memcpy`, in pieces that stay in the first
-//! cache (and that threads can share).
+//! In a tile these loops are short. A compiler that cannot know whether two arrays overlap leaves a copy as a
+//! loop of few instructions. The speed of such a loop depends on its address, by up to a factor of two. So
+//! loops are unrolled. A loop that only copies becomes calls of `memcpy`, in pieces that fit into the
+//! first-level cache and that threads can share.
 
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ use crate::region::{Access, Loop, Statement};
 const PIECE: i64 = 1024;
 
 impl Writer<'_> {
-    /// What changes in the text of the nest `at` for its innermost loops: parts of the source, none in
-    /// another. `bounded` is a loop that gets other bounds.
+    /// Returns the replacements in the text of nest `at` for its innermost loops: disjoint ranges of the
+    /// source and their new text. `bounded` is a loop with new bounds.
     pub fn innermost(
         &mut self,
         at: usize,
@@ -52,7 +52,8 @@ impl Writer<'_> {
         edits
     }
 
-    /// What stands before a loop that is unrolled, on a line of its own where the loop or the nest begins.
+    /// Returns the insertion of the unrolling pragma before a loop. The pragma has a line of its own if the
+    /// loop or the nest begins one.
     fn unrolled(&mut self, one: &Loop, nest: usize) -> (Range<usize>, String) {
         let start = one.header.start;
         let before = self.source[..start].rsplit('\n').next().unwrap_or("");
@@ -104,7 +105,7 @@ impl Writer<'_> {
         Some((one.header.start..end, text))
     }
 
-    /// Where the body of a loop ends, if it is the statement `text` and nothing else.
+    /// Returns the end of the body of a loop, if the body is the single statement `text`.
     fn end_of_body(&self, one: &Loop, text: &str) -> Option<usize> {
         let body = &self.source[one.header.end..];
         let inner = body.strip_prefix('{').map(str::trim_start);

@@ -1,9 +1,9 @@
-//! C from a region and its distribution: one file, the user's text with the regions replaced, no library but
-//! MPI and OpenMP.
+//! Generator of C from a region and its distribution. The output is one file: the user's text with the
+//! regions replaced. It needs no library except MPI and OpenMP.
 //!
-//! Statements are the user's own text; only the bounds of the loop that is distributed change. What is sent
-//! is walked by loops that isl has made. Names that are ours come from [`text::Names`] (in templates they
-//! stand as `$name`), so that they never hide the user's.
+//! Statements are the user's own text; only the bounds of the distributed loop change. isl builds the loops
+//! over the cells of messages. Names of variables that the generator adds come from [`text::Names`], so that
+//! they never hide the user's. In templates they stand as `$name`.
 
 mod calls;
 mod cells;
@@ -37,7 +37,7 @@ pub fn program(
     regions: &[Region],
     options: Options,
 ) -> Result<String, Refusal> {
-    let mut names = Names::beside(file.source);
+    let mut names = Names::avoiding(file.source);
     let name = prelude::file_name(path);
     let mut edits = Edits::new();
     let mut prototypes: BTreeMap<usize, String> = BTreeMap::new();
@@ -99,7 +99,7 @@ fn comment_start(source: &str, line: usize) -> usize {
     }
 }
 
-/// What was found.
+/// Distribution that was found for a region.
 enum Form {
     Steps(crate::step::Steps),
     Tiles(Box<tiles::Plan>),
@@ -110,7 +110,7 @@ fn by_tiles(writer: &mut Writer, steps: Option<crate::step::Steps>) -> Result<Fo
     tiles::plan(writer, steps).map(|plan| Form::Tiles(Box::new(plan)))
 }
 
-/// What is legal: by both, so that the program can choose, or by the one that is.
+/// Finds the legal distributions: both, so that the program can choose at run time, or the only one.
 fn by_any(writer: &mut Writer) -> Result<Form, String> {
     match steps::plan(writer) {
         Ok(steps) if steps.messages.is_empty() => Ok(Form::Steps(steps)),
@@ -132,7 +132,7 @@ fn one_region(
     let model = Model::new(isl.clone(), region);
     let refuse = |why: &str, remedy: &str| {
         let text = &source[region.time.header.clone()];
-        Refusal::at(region.time.place, text, &format!("cannot be distributed: {why}"), remedy)
+        Refusal::at_place(region.time.place, text, &format!("cannot be distributed: {why}"), remedy)
     };
     let failed = || {
         let failure = isl.failure();
@@ -150,7 +150,7 @@ fn one_region(
         return Err(refusal);
     }
     let form = form.map_err(|(why, remedy)| refuse(&why, remedy))?;
-    let mut body = Text::at(0);
+    let mut body = Text::indented(0);
     match form {
         Form::Steps(plan) => steps::write(&mut writer, &plan, &mut body),
         Form::Tiles(plan) => tiles::write(&mut writer, &plan, &mut body),

@@ -1,4 +1,4 @@
-//! The nests of a region as they stand in the program, within bounds.
+//! Text of the nests of a region, within bounds.
 
 use super::text::{Text, dedented, words};
 use super::writer::Writer;
@@ -101,7 +101,7 @@ impl Writer<'_> {
         if blanks.contains('\n') { format!("{}{blanks}", header.trim_end()) } else { header.to_string() }
     }
 
-    /// How far the line of `offset` is indented.
+    /// Returns the indentation of the line of `offset`, in characters.
     pub fn column(&self, offset: usize) -> usize {
         self.source[..offset].rsplit('\n').next().map_or(0, |line| line.len() - line.trim_start().len())
     }

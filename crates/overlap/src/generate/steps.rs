@@ -1,4 +1,4 @@
-//! The program of a distribution by steps.
+//! Code for a distribution by steps.
 
 use super::cells::Action;
 use super::text::Text;
@@ -7,7 +7,7 @@ use crate::polyhedra::extents;
 use crate::region::Coordinate;
 use crate::step::{Message, StepNames, Steps, plan as find};
 
-/// Finds the exchanges.
+/// Finds the messages that the steps exchange, without empty ones.
 pub fn plan(writer: &mut Writer) -> Result<Steps, String> {
     let [step, border, begin, end] = ["step", "border", "begin", "end"].map(|name| writer.names.get(name));
     let mut plan = find(writer.model, &StepNames { step: &step, border: &border, begin: &begin, end: &end })?;
@@ -18,7 +18,7 @@ pub fn plan(writer: &mut Writer) -> Result<Steps, String> {
     Ok(plan)
 }
 
-/// Writes the region.
+/// Writes the code of the region, with all messages of `plan`.
 pub fn write(writer: &mut Writer, plan: &Steps, out: &mut Text) {
     let (first, last) = writer.region().lines;
     let how = if writer.options.overlap { "while inner parts are computed" } else { "each waited for" };
@@ -55,7 +55,7 @@ pub fn write(writer: &mut Writer, plan: &Steps, out: &mut Text) {
     }
 }
 
-/// What holds where the results of [begin, end) are gathered.
+/// Returns isl's context for the gathering of the results of [begin, end).
 pub fn owned_context(writer: &mut Writer) -> String {
     let names = ["begin", "end"].map(|name| writer.names.get(name));
     let time = &writer.region().time;
@@ -68,13 +68,13 @@ pub struct Row<'p> {
     pub plan: &'p Steps,
     /// From here, an expression.
     pub low: &'p str,
-    /// Up to here.
+    /// End of the row: the first step after it.
     pub high: &'p str,
     /// Whether these are all steps, so that only the number of parts may change in them.
     pub is_whole: bool,
 }
 
-/// Writes a row.
+/// Writes the loop over the steps of a row.
 pub fn row(writer: &mut Writer, row: &Row, out: &mut Text) {
     let Row { plan, low, high, is_whole } = *row;
     let (sends, overlap) = (!plan.messages.is_empty(), writer.options.overlap);
@@ -106,7 +106,7 @@ pub fn row(writer: &mut Writer, row: &Row, out: &mut Text) {
     close(writer, plan, out);
 }
 
-/// How many times a message goes in all steps.
+/// Returns an expression for the number of times that a message is sent in all steps.
 fn times(message: &Message) -> &'static str {
     if message.before > message.from { "$steps" } else { "$steps - 1" }
 }

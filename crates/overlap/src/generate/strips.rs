@@ -1,4 +1,4 @@
-//! A nest whose innermost loop is a chain, in strips of rows along diagonals ([`crate::diagonals`]).
+//! Code for a nest whose innermost loop is a chain: strips of rows along diagonals ([`crate::diagonals`]).
 
 use super::text::dedented;
 use super::writer::Writer;
@@ -12,9 +12,9 @@ const ROWS: i64 = 8;
 struct Parts {
     /// From the beginning to the last but one loop.
     outside: String,
-    /// What the innermost loop repeats, without the braces around it.
+    /// Text of the innermost loop's body, without braces.
     body: String,
-    /// How many loops are outside of the two innermost.
+    /// Number of loops around the two innermost ones.
     depth: usize,
     /// The two innermost loops.
     rows: Loop,
@@ -96,7 +96,7 @@ impl Writer<'_> {
         ]
     }
 
-    /// What the nest consists of, if nothing stands between its loops.
+    /// Splits the nest into its parts, or returns `None` if statements stand between its loops.
     fn parts(&self, at: usize, distributed: &Loop, header: &str) -> Option<Parts> {
         let span = self.region().nests[at].span.clone();
         let loops = &self.region().statements.iter().find(|one| one.nest == at)?.loops;

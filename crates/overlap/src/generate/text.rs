@@ -1,8 +1,8 @@
-//! Lines of C with their indentation, and names that the user's program does not have.
+//! Indented lines of C, and names that do not occur in the user's program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Text under construction.
+/// Text in C under construction.
 #[derive(Default)]
 pub struct Text {
     lines: String,
@@ -16,8 +16,8 @@ fn is_header(line: &str) -> bool {
 }
 
 impl Text {
-    /// One that begins `depth` levels in.
-    pub fn at(depth: usize) -> Text {
+    /// Creates an empty text that is indented by `depth` levels.
+    pub fn indented(depth: usize) -> Text {
         Text { depth, ..Text::default() }
     }
 
@@ -41,7 +41,7 @@ impl Text {
         }
     }
 
-    /// Adds lines that have an indentation of their own, `deeper` levels in.
+    /// Adds lines that have their own indentation, `deeper` levels further right.
     pub fn add_block(&mut self, lines: &str, deeper: usize) {
         for line in lines.lines() {
             if !line.is_empty() {
@@ -52,7 +52,7 @@ impl Text {
         }
     }
 
-    /// What was written.
+    /// Returns the complete text.
     pub fn finish(self) -> String {
         self.lines
     }
@@ -65,8 +65,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Names beside those of `source`.
-    pub fn beside(source: &str) -> Names {
+    /// Creates an empty set of names that avoids all words of `source`.
+    pub fn avoiding(source: &str) -> Names {
         let taken = words(&without_comments(source)).map(|(_, word)| word.to_string()).collect();
         Names { taken, given: BTreeMap::new() }
     }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn names_do_not_collide() {
-        let mut names = Names::beside("int left; /* rank */ left_ = 3; // rank");
+        let mut names = Names::avoiding("int left; /* rank */ left_ = 3; // rank");
         assert_eq!(names.fill("$left = $rank + x$left;"), "left__ = rank + xleft__;");
         assert_eq!(
             replace_words("max(n, nn)", |word| (word == "n").then(|| "(long)n".into())),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn lines_are_indented_by_braces() {
-        let mut text = Text::at(1);
+        let mut text = Text::indented(1);
         text.add("if (a) {\nb;\n}\n#if x");
         assert_eq!(text.finish(), "    if (a) {\n        b;\n    }\n#if x\n");
     }

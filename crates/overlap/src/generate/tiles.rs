@@ -1,4 +1,4 @@
-//! The program of a distribution by slanted tiles.
+//! Code for a distribution by slanted tiles.
 
 use super::cells::Action;
 use super::handover;
@@ -10,12 +10,12 @@ use crate::isl::Set;
 use crate::step::Steps;
 use crate::tiles::{TileNames, Tiles, border_conditions, plan as find};
 
-/// How a region is done by tiles, and perhaps by steps too.
+/// Distribution of a region by tiles, and by steps too if that is legal.
 pub struct Plan {
     pub tiles: Tiles,
-    /// Another way to do it, if that is legal and wanted.
+    /// Distribution by steps, if it is legal and requested.
     pub steps: Option<Steps>,
-    /// What changes hands between rows of steps.
+    /// Values to transfer between rows with different distributions.
     pub between: Handovers,
 }
 
@@ -162,7 +162,7 @@ fn results(writer: &mut Writer, plan: &Plan, out: &mut Text) {
         &[&t0, &begin, &end],
         &[format!("{} <= {t0} < {} and {begin} <= {end}", region.time.low, region.time.high)],
     );
-    let mut gathering = Text::at(0);
+    let mut gathering = Text::indented(0);
     writer.gather(&mut gathering, &plan.tiles.owned, &context);
     let gathering = gathering.finish();
     if words(&gathering).any(|(_, word)| word == t0) {
@@ -196,7 +196,7 @@ fn sum(what: &str, number: i64) -> String {
     }
 }
 
-/// What holds where a message is packed or unpacked; what goes left is not sent in the last tile.
+/// Returns isl's context for packing or unpacking a message. In the last tile, no message goes to the left.
 fn context(writer: &mut Writer, plan: &Tiles, is_up: bool) -> String {
     let names = names(writer);
     let mut conditions = border_conditions(writer.model, plan, &names);
@@ -211,7 +211,7 @@ fn open(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
     let element = writer.element();
     let (c, mpi) = (&element.c, &element.mpi);
     let [rising, falling] = [true, false].map(|is_up| context(writer, plan, is_up));
-    let mut counting = Text::at(0);
+    let mut counting = Text::indented(0);
     writer.cells(&mut counting, &plan.up, &rising, &[], Action::Count);
     writer.add(&mut counting, "$up[$side] = $overlap_max($up[$side], $count);\n$count = 0;");
     writer.cells(&mut counting, &plan.down, &falling, &[], Action::Count);
@@ -357,7 +357,7 @@ fn tile_loop(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
         "\nfor (long $tile = 0; $tile < $tiles; $tile++) {
         const long $t0 = $start + $tile * $height, $t1 = $overlap_min($t0 + $height, $stop);",
     );
-    let mut from_right = Text::at(0);
+    let mut from_right = Text::indented(0);
     receive(writer, &mut from_right, &all.from_right, true);
     let from_right = from_right.finish();
     let before = writer.names.get("before");

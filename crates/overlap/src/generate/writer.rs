@@ -1,10 +1,10 @@
-//! What the writers of the parts of a program share.
+//! State that the writers of all parts of a program share.
 
 use super::text::{Names, Text};
 use crate::polyhedra::Model;
 use crate::region::Region;
 
-/// Which distribution is wanted.
+/// Distribution that the user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// By steps where that is possible, else by tiles.
@@ -15,10 +15,10 @@ pub enum Scheme {
     Tiles,
 }
 
-/// What to write.
+/// Options of the generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which distribution.
+    /// Requested distribution of the regions.
     pub scheme: Scheme,
     /// Whether messages travel while there is computing.
     pub overlap: bool,
@@ -26,20 +26,20 @@ pub struct Options {
     pub measure: bool,
 }
 
-/// What the writers of parts share.
+/// State that the writers of all parts share.
 pub struct Writer<'w> {
-    /// The region.
+    /// Model of the region to write.
     pub model: &'w Model<'w>,
-    /// The user's text.
+    /// Text of the user's file.
     pub source: &'w str,
-    /// Names of ours.
+    /// Names that do not occur in the user's program.
     pub names: &'w mut Names,
-    /// What is wanted.
+    /// Options of the generator.
     pub options: Options,
 }
 
 impl Writer<'_> {
-    /// The region.
+    /// Returns the region to write.
     pub fn region(&self) -> &Region {
         self.model.region
     }

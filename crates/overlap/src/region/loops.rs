@@ -1,4 +1,4 @@
-//! Loops, blocks and statements of a region.
+//! Parser of the loops, blocks and statements of a region.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use crate::clang::{Kind, Node, Shape, Variable};
 use crate::integers;
 use crate::refusal::Refusal;
 
-/// Reads one region.
+/// Parser of one region.
 pub struct Reader<'f, 's> {
     pub(super) file: &'f File<'s>,
-    /// Everything of the region.
+    /// Node of the whole region.
     pub(super) region: &'s Node,
     /// The loops around what is being read, that over time first.
     pub(super) loops: Vec<Loop>,
@@ -65,7 +65,7 @@ impl<'f, 's> Reader<'f, 's> {
         Ok(time)
     }
 
-    /// What stands in the body of the loop over time.
+    /// Returns the nests in the body of the loop over time.
     pub fn nests<'n>(&mut self, body: &'n Node) -> Result<Vec<&'n Node>, Refusal> {
         let list: Vec<&Node> =
             if body.kind == Kind::Compound { body.children.iter().collect() } else { vec![body] };
@@ -211,7 +211,7 @@ impl<'f, 's> Reader<'f, 's> {
         Ok(())
     }
 
-    /// That a variable which is assigned to is one of the nest's own.
+    /// Checks that a variable which is assigned to is local to the nest.
     fn local_variable(&self, target: &Node) -> Result<(), Refusal> {
         let offset = target.declaration.as_ref().and_then(|d| d.offset);
         match offset.is_some_and(|offset| self.locals.contains_key(&offset)) {

@@ -1,11 +1,11 @@
-//! What a region of a program is: one loop over time, and nests of affine loops in it that assign to arrays.
+//! Regions of a program: one loop over time, and in it nests of affine loops that assign to arrays.
 //!
-//! A [`Region`] can be distributed as far as its form goes; whether its dependences allow it is found by
-//! [`crate::step`] and [`crate::tiles`]. Arrays of different names are taken not to overlap, which the
-//! program checks when it comes to the region; where the file itself shows that two names are one memory (a
-//! pointer that is given nothing but the address of another array), the region is refused.
+//! A [`Region`] has a form that can be distributed. [`crate::step`] and [`crate::tiles`] check whether its
+//! dependences allow it. Arrays with different names are assumed not to overlap; the program checks this
+//! before the region. If the file shows that two names denote the same memory (a pointer to another array),
+//! the region is refused.
 //!
-//! isl never sees a name of the program: variables and arrays have names of ours in all sets
+//! isl receives no name of the program. In all sets, variables and arrays have names of our own
 //! ([`loops::Reader::own_name`]).
 
 mod expressions;
@@ -83,7 +83,7 @@ fn known_counters(statements: &[Statement], time: &str) -> Result<(), Refusal> {
         let depends = |one: &Loop| one.low.factor(time) != 0 || one.high.factor(time) != 0;
         let moving = statement.loops.iter().position(depends).unwrap_or(statement.loops.len());
         if let Some(one) = statement.loops[moving..].iter().find(|one| one.declared.is_none()) {
-            return Err(Refusal::at(
+            return Err(Refusal::at_place(
                 one.place,
                 &one.name,
                 "is declared outside of the region and counts in a loop that changes with time",
@@ -94,7 +94,8 @@ fn known_counters(statements: &[Statement], time: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Which subscript of each array is distributed: the first that varies in space where the array is written.
+/// Selects the distributed subscript of each array: the first that varies in space where the array is
+/// written.
 fn choose_dimensions(arrays: &mut BTreeMap<String, Array>, statements: &[Statement], time: &str) {
     let varies = |access: &Access, at: usize| access.subscripts[at].terms.keys().any(|name| name != time);
     for (name, array) in arrays.iter_mut() {
@@ -112,7 +113,7 @@ fn choose_dimensions(arrays: &mut BTreeMap<String, Array>, statements: &[Stateme
     }
 }
 
-/// What is distributed of the nest `node` with the statements `own`.
+/// Returns the distributed coordinate of the nest `node`, which has the statements `own`.
 fn coordinate(
     file: &File,
     node: &Node,
@@ -121,7 +122,7 @@ fn coordinate(
     time: &str,
 ) -> Result<Coordinate, Refusal> {
     let refuse = |statement: &Statement, wrong: &str, remedy: &str| {
-        Err(Refusal::at(statement.place, &statement.text, wrong, remedy))
+        Err(Refusal::at_place(statement.place, &statement.text, wrong, remedy))
     };
     let mut found: Option<(&Statement, &Affine, Option<&Loop>)> = None;
     for statement in own {

@@ -67,7 +67,7 @@ pub fn check_text(file: &File, function: &Node, region: &std::ops::Range<usize>)
         let before = &file.source[..at];
         let line = 1 + before.matches('\n').count();
         let column = 1 + before.rsplit('\n').next().map_or(0, str::len);
-        Err(Refusal::at(Place { line, column }, expression, wrong, remedy))
+        Err(Refusal::at_place(Place { line, column }, expression, wrong, remedy))
     };
     if let Some(at) = text.find('$') {
         let remedy = "use letters, digits and underscores in the region";

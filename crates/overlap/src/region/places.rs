@@ -17,7 +17,7 @@ pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusa
         match (pragma(line), &open) {
             (Some("scop"), None) => open = Some((place, own.clone())),
             (Some("scop"), Some(_)) => {
-                return Err(Refusal::at(
+                return Err(Refusal::at_place(
                     place,
                     line.trim(),
                     "stands inside of a region",
@@ -29,7 +29,7 @@ pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusa
                 open = None;
             }
             (Some("endscop"), None) => {
-                return Err(Refusal::at(
+                return Err(Refusal::at_place(
                     place,
                     line.trim(),
                     "ends no region",
@@ -45,7 +45,7 @@ pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusa
         offset += line.len();
     }
     match open {
-        Some((place, _)) => Err(Refusal::at(
+        Some((place, _)) => Err(Refusal::at_place(
             place,
             "#pragma scop",
             "is never ended",
@@ -113,7 +113,7 @@ fn statements<'s>(file: &File<'s>, range: &Range<usize>) -> Vec<&'s Node> {
 
 fn only_loop<'s>(file: &File<'s>, pragma: Place, range: Range<usize>) -> Result<&'s Node, Refusal> {
     match statements(file, &range).as_slice() {
-        [] => Err(Refusal::at(
+        [] => Err(Refusal::at_place(
             pragma,
             "#pragma scop",
             "has no loop after it",
@@ -138,7 +138,7 @@ fn loop_after<'s>(file: &File<'s>, pragma: Place, offset: usize) -> Result<&'s N
         Some(node) => {
             file.refuse(node, "is not a loop over time", "put the pragma directly before the `for` over time")
         }
-        None => Err(Refusal::at(
+        None => Err(Refusal::at_place(
             pragma,
             "#pragma tutti overlap",
             "has no loop after it",

@@ -1,4 +1,4 @@
-//! What a region consists of.
+//! Parts of a region: loops, statements, accesses, nests and arrays.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub struct Loop {
     pub is_unsigned: bool,
     /// The type as it is written, if the loop declares its variable.
     pub declared: Option<String>,
-    /// The first value.
+    /// First value of the variable.
     pub low: Affine,
     /// The value after the last.
     pub high: Affine,
@@ -30,7 +30,7 @@ pub struct Loop {
     pub texts: [String; 2],
     /// From `for` to what is repeated.
     pub header: Range<usize>,
-    /// Where `for` stands.
+    /// Position of the keyword `for`.
     pub place: Place,
 }
 
@@ -59,32 +59,32 @@ pub struct Fit {
 /// One assignment or declaration, with what is around it.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// The nest that it is in.
+    /// Number of the nest that contains the statement.
     pub nest: usize,
     /// The loops around it in the nest, from outside.
     pub loops: Vec<Loop>,
     /// When it is done in the nest: variables of loops and positions in blocks, from outside.
     pub position: Vec<String>,
-    /// What it writes of arrays; it may write a variable of the nest.
+    /// Element that the statement writes; `None` if it writes a variable of the nest.
     pub write: Option<Access>,
-    /// What it reads of arrays.
+    /// Elements of arrays that the statement reads.
     pub reads: Vec<Access>,
-    /// Where it stands.
+    /// Position of the statement in the file.
     pub place: Place,
-    /// Its text.
+    /// Source text of the statement.
     pub text: String,
 }
 
 /// An element of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The array.
+    /// Name of the array.
     pub array: String,
-    /// Which element.
+    /// Subscripts of the element.
     pub subscripts: Vec<Affine>,
 }
 
-/// What says which block computes an instance of a nest.
+/// Coordinate that determines which block computes an instance of a nest.
 #[derive(Clone, Debug)]
 pub enum Coordinate {
     /// The variable of this loop of the nest.
@@ -93,14 +93,14 @@ pub enum Coordinate {
     Fixed(Affine),
 }
 
-/// What stands directly in the loop over time.
+/// Nest: statement directly in the loop over time, with everything in it.
 #[derive(Clone, Debug)]
 pub struct Nest {
-    /// Its bytes in the file.
+    /// Range of the nest's bytes in the file.
     pub span: Range<usize>,
-    /// Where it begins.
+    /// Position of the nest in the file.
     pub place: Place,
-    /// What is distributed.
+    /// Distributed coordinate of the nest.
     pub coordinate: Coordinate,
     /// Variables of its loops that are declared outside.
     pub shared_variables: Vec<String>,
@@ -119,13 +119,13 @@ pub struct Array {
     pub element: String,
     /// Whether its elements are constant.
     pub is_constant: bool,
-    /// How many subscripts.
+    /// Number of subscripts of the array.
     pub dimensions: usize,
     /// The extents of all dimensions but the first; none where a variable says it.
     pub rows: Vec<Option<u64>>,
     /// Whether the region writes it.
     pub is_written: bool,
-    /// Which subscript is distributed, if it is written.
+    /// Index of the distributed subscript, if the region writes the array.
     pub distributed: usize,
 }
 
@@ -149,10 +149,10 @@ pub struct Scalar {
     pub type_name: String,
 }
 
-/// A region.
+/// Region of a program that is to be distributed.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// What is replaced: whole lines, from the pragma to the end.
+    /// Bytes of the file to replace: whole lines, from the pragma to the end of the region.
     pub span: Range<usize>,
     /// The loop over time in the file.
     pub code: Range<usize>,
@@ -162,7 +162,7 @@ pub struct Region {
     pub lines: (usize, usize),
     /// The loop over time.
     pub time: Loop,
-    /// What is in it.
+    /// Nests of the loop over time, in order.
     pub nests: Vec<Nest>,
     /// Statements of all nests.
     pub statements: Vec<Statement>,
@@ -180,9 +180,9 @@ pub struct Region {
 
 /// A file with its tree.
 pub struct File<'s> {
-    /// Its text.
+    /// Source text of the file.
     pub source: &'s str,
-    /// Its declarations.
+    /// Declarations of the file.
     pub nodes: &'s [Node],
 }
 
@@ -194,6 +194,6 @@ impl File<'_> {
 
     /// A refusal of `node`.
     pub fn refuse<T>(&self, node: &Node, wrong: &str, remedy: &str) -> Result<T, Refusal> {
-        Err(Refusal::at(node.place, self.text(node), wrong, remedy))
+        Err(Refusal::at_place(node.place, self.text(node), wrong, remedy))
     }
 }

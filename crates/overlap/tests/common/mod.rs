@@ -1,9 +1,10 @@
-//! What the tests of whole programs share.
+//! Functions that the tests of whole programs share.
 
 use tutti_overlap::generate::{Options, Scheme};
 use tutti_overlap::translate;
 
-/// What becomes of a program that declares `declarations` and has `body` in each of nine steps.
+/// Translates a program that declares `declarations` and executes `body` in each of nine steps. Returns the
+/// result or the refusal as text.
 pub fn made(name: &str, declarations: &str, body: &str, scheme: Scheme) -> String {
     let folder = std::env::temp_dir().join(format!("overlap-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");

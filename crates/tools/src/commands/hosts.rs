@@ -1,9 +1,9 @@
-//! `tutti compare --hosts N`: the libraries side by side on several hosts, which are namespaces of this
+//! `tutti compare --hosts N`: comparison of the libraries on several hosts, which are namespaces of this
 //! machine.
 //!
-//! Messages are measured between two hosts with one rank each, collectives on all hosts with all their ranks,
-//! and the start of a job by hosts and ranks. What one TCP connection gives without MPI is measured in the
-//! same turns.
+//! Messages are measured between two hosts with one rank each, collectives on all hosts with all ranks. The
+//! start of a job is measured by numbers of hosts and ranks. One TCP connection without MPI is measured in
+//! the same turns.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,7 @@ use crate::measure::report;
 use crate::measure::results::{Results, TCP};
 use crate::measure::session::{Ask, Session};
 
-/// What goes between two ranks, not among all.
+/// Operations between two ranks.
 pub const BETWEEN_TWO: [&str; 7] =
     ["latency", "bandwidth", "bibandwidth", "put", "get", "accumulate", "fetch_and_op"];
 

@@ -1,9 +1,9 @@
-//! Manual pages and completion for shells, from the tables of the help: `tutti manual DIRECTORY`, which
-//! `make install` calls with the installed PREFIX/share.
+//! Manual pages and completions for shells, from the tables of the help. `tutti manual DIRECTORY` writes
+//! them; `make install` calls it with the installed PREFIX/share.
 //!
-//! Options of `mpirun` stand in a table of their own ([`tutti_launch::options`]), as they are no options in
-//! clap's sense (one dash or two, values in the next word); here they become a command of clap that is never
-//! parsed. The page on settings is that of the registry, for users and developers.
+//! Options of `mpirun` are in a table of their own ([`tutti_launch::options`]), as their syntax (one dash or
+//! two, values in the next word) is not clap's. Here they become a command of clap that is never parsed. The
+//! page on settings contains all settings of the registry, for users and developers.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ const WRAPPER: &str = include_str!("../../../abi/wrappers/mpicc");
 /// Options of `tutti manual`.
 #[derive(Args)]
 pub struct Options {
-    /// Where to write: PREFIX/share.
+    /// Directory to write to: PREFIX/share
     directory: PathBuf,
 }
 
@@ -100,7 +100,7 @@ fn argument(option: OptionHelp) -> Arg {
     argument.value_names(values.iter().copied()).num_args(values.len()).action(ArgAction::Append)
 }
 
-/// What the wrapper of compilers says of itself.
+/// Builds the manual page of the compiler wrappers from their own usage text.
 fn wrapper_page() -> Roff {
     let usage = WRAPPER.split("cat <<'END'\n").nth(1).and_then(|text| text.split("END\n").next());
     let usage = usage.expect("the wrapper says how it is used");

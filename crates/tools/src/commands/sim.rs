@@ -1,7 +1,6 @@
-//! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine; `tutti sim
-//! start`: how long the start of a job ([`start`]); `tutti sim reorder`: what it brings to reorder a grid's
-//! ranks ([`reorder`]); `tutti sim asp`: a program of broadcasts ([`asp::simulated`]); `tutti sim
-//! checkpoint`: what checkpoints cost ([`checkpoint::simulated`]).
+//! `tutti sim`: predicts the time of a collective by each algorithm, on this or any recorded machine.
+//! Subcommands predict the start of a job ([`start`]), the effect of reordering a grid's ranks ([`reorder`]),
+//! a program of broadcasts ([`asp::simulated`]), and the costs of checkpoints ([`checkpoint::simulated`]).
 
 use std::path::PathBuf;
 
@@ -18,7 +17,7 @@ use crate::simulate::machines::{binding, check_list, machine, model};
 use crate::simulate::spread::Spread;
 use crate::simulate::{reorder, start};
 
-/// Which operation, with how many bytes and ranks.
+/// Operation with its bytes and ranks.
 #[derive(Args, Clone)]
 pub struct Operation {
     /// The operation: barrier, bcast, gather, ...
@@ -28,30 +27,30 @@ pub struct Operation {
     /// allowed).
     #[arg(long, default_value = "8", value_parser = crate::measure::options::bytes)]
     pub bytes: u64,
-    /// Ranks.
+    /// Number of ranks in the job
     #[arg(short = 'n', long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: u32,
     /// The operator of a reduction does not commute.
     #[arg(long)]
     pub ordered: bool,
-    /// What the machine costs, as `tutti probe` found it; by default, if this machine is asked for, what jobs
-    /// use.
+    /// File with the costs of the machine, written by `tutti probe` [default for this machine: the costs that
+    /// jobs use]
     #[arg(long)]
     pub model: Option<PathBuf>,
 }
 
-/// What else can be predicted.
+/// Subcommands: other predictions.
 #[derive(Subcommand)]
 enum Other {
-    /// How long the start of a job takes, and the memory of a rank, at any size.
+    /// Predict the time to start a job, and the memory of a rank, at any size
     Start(start::Options),
-    /// What it brings to let the ranks of a grid be reordered, as MPI_Cart_create does: bytes times distance.
+    /// Predict the effect of reordering the ranks of a grid, as MPI_Cart_create does: bytes times distance
     Reorder(reorder::Options),
     /// All shortest paths at the size of the paper: in all and in broadcasts, by what Tutti chooses and by
     /// broadcasts that know no hosts.
     Asp(asp::simulated::Options),
-    /// How long the coordination of a checkpoint takes at any size, by Tutti and by what the paper does, and
-    /// what checkpoints cost beside the program.
+    /// Predict the coordination time of a checkpoint at any size, by Tutti and by the paper, and the cost of
+    /// checkpoints
     Checkpoint(checkpoint::simulated::Options),
 }
 
@@ -65,7 +64,7 @@ pub struct Options {
     setup: Setup,
 }
 
-/// Which operation, on which machine, by which algorithm.
+/// Operation, machine and algorithm of a simulation.
 #[derive(Args)]
 pub struct Setup {
     #[command(flatten)]
@@ -87,8 +86,8 @@ pub struct Setup {
     /// Bytes of a segment.
     #[arg(long, requires = "algorithm")]
     segment: Option<String>,
-    /// What ranks of one machine share: any (only messages), shared (flags and banks), exposed (each other's
-    /// memory too).
+    /// Kind of memory that ranks of a machine share: any (messages only), shared (flags and banks), exposed
+    /// (each other's memory too)
     #[arg(long, default_value = "exposed", value_parser = ["any", "shared", "exposed"])]
     node: String,
     /// Exposed memory is copied by system calls, not mapped.
@@ -116,19 +115,19 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// What was asked for, and what can be chosen from.
+/// Request of the user, with all candidates for it.
 pub struct Question {
     machine: Machine,
     /// The operation as rank 0 sees it.
     pub shape: Shape,
-    /// Where it runs.
+    /// Environment in which the operation runs.
     pub environment: Environment,
-    /// What it can be done by, the best first; at least one.
+    /// Candidates, the fastest first; at least one.
     pub found: Vec<Candidate>,
 }
 
 impl Setup {
-    /// What was asked for.
+    /// Returns the operation, its environment, and all candidates with predicted times.
     ///
     /// # Errors
     /// A file cannot be read, or no algorithm is left.
@@ -201,7 +200,7 @@ pub fn rows(found: &[Candidate]) -> String {
     found.iter().map(row).collect()
 }
 
-/// Why the others were not looked at.
+/// Returns the reasons why other algorithms are no candidates, one line each.
 pub fn refusals(shape: &Shape, environment: &Environment) -> String {
     let others = registry().iter().filter(|generator| generator.collective == shape.collective);
     others
@@ -211,7 +210,7 @@ pub fn refusals(shape: &Shape, environment: &Environment) -> String {
 }
 
 impl Operation {
-    /// What rank 0 asks for.
+    /// Returns the operation as rank 0 calls it.
     pub fn shape(&self) -> Shape {
         use Collective as C;
         let count = match self.collective {
@@ -236,7 +235,7 @@ impl Operation {
 }
 
 impl Setup {
-    /// As the setting TUTTI_ALGORITHM says it.
+    /// Returns the forced algorithm in the syntax of the setting TUTTI_ALGORITHM.
     fn forced(&self) -> Option<String> {
         let mut text = self.algorithm.clone()?;
         for (name, value) in [("radix", &self.radix), ("segment", &self.segment)] {

@@ -1,17 +1,17 @@
-//! Keeps the processors of a virtual machine from falling asleep while something is measured.
+//! Prevention of idle processors in a virtual machine during a measurement.
 //!
-//! A processor that has nothing to do is given back to the hypervisor, which may let others have it and
-//! return it late: what is measured then is the hypervisor. Libraries that spin never meet this, those that
-//! sleep do, at every wait. On one machine 40 % of the processors' time was taken away while ranks slept and
-//! woke each other, 2 % while anything kept them busy.
+//! The hypervisor takes an idle processor away and may return it late; a measurement then measures the
+//! hypervisor. Libraries that spin are never affected, those that sleep are at every wait. On one machine, 40
+//! % of the processors' time was taken away while ranks slept and woke each other, and 2 % with busy
+//! processors.
 //!
-//! So another process has something to do on each processor whenever nobody else has: it is in a control
-//! group of its own that the kernel takes for idle (`cpu.idle`), which gives way at once to whatever wakes
-//! up. The class `SCHED_IDLE` alone would not do: between sessions the kernel shares processors by session,
-//! and there that class counts for nothing.
+//! So another process computes on each processor whenever it is idle. The process is in a control group of
+//! its own that the kernel treats as idle (`cpu.idle`), so that it yields at once to any other thread. The
+//! class `SCHED_IDLE` alone is not enough: the kernel divides processors between sessions first, and ignores
+//! the class there.
 //!
-//! It takes the right to make control groups. Where that is missing, and on machines that are not virtual,
-//! processors sleep.
+//! The mechanism needs permission to create control groups. Without it, and on physical machines, processors
+//! sleep.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,12 +20,12 @@ use std::process::{Child, Command, Stdio};
 
 use tutti_sys::cpu;
 
-/// Where control groups that share out processors may be.
+/// Directories that may contain control groups for processors.
 const ROOTS: [&str; 3] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 /// The group: one for all measurements, so that none is left behind by those that were killed.
 const GROUP: &str = "tutti-awake";
 
-/// What a report says of it.
+/// Note about the mechanism in reports.
 pub const NOTE: &str = "processors kept from falling asleep, as they are those of a virtual machine";
 
 /// Processors do not sleep for as long as this lives.
@@ -48,7 +48,7 @@ impl Awake {
         Some(awake)
     }
 
-    /// It begins once it is in the group.
+    /// Moves the process to its group and starts it.
     fn start(&mut self) -> std::io::Result<()> {
         fs::write(self.group.join("cgroup.procs"), self.spinner.id().to_string())?;
         self.spinner.stdin.as_mut().map_or(Ok(()), |stdin| stdin.write_all(b"g"))
@@ -65,8 +65,8 @@ impl Drop for Awake {
     }
 }
 
-/// What the process does that keeps processors awake: nothing, on all of them, from the first byte of its
-/// input to the end of that.
+/// Runs the process that keeps processors awake: one spinning thread on each. It begins at the first byte of
+/// its input and ends with the input.
 ///
 /// # Errors
 /// The processors are not known.

@@ -1,4 +1,5 @@
-//! The jobs that are measured against each other, and their turns: cell after cell, library after library.
+//! Jobs that are compared with each other, and their turns: one cell after another, one library after
+//! another.
 
 use crate::measure::library::Library;
 use crate::measure::results::Results;
@@ -8,21 +9,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tutti_sys::cpu;
 
-/// How often a turn is repeated, at most, while a hypervisor takes processors away from this machine.
+/// Greatest number of repetitions of a turn, if a hypervisor takes processors away from this machine.
 const REPEATS: u32 = 2;
 
-/// How a cell is measured.
+/// Time limits for a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Time for one cell in milliseconds.
     pub ms: f64,
-    /// What is slower than this many milliseconds is not tried with larger sizes.
+    /// Limit in milliseconds: an operation that takes longer is not measured with larger sizes.
     pub limit_ms: u32,
     /// A cell that takes longer than this costs its job the life.
     pub timeout: Duration,
 }
 
-/// What one contestant has been found not to manage: operation and mode.
+/// Failure of a library: its number, the operation, and the mode.
 type Trouble = (usize, String, String);
 
 /// Jobs of the same number of ranks, one a library.
@@ -157,12 +158,12 @@ fn undisturbed<T>(
     best
 }
 
-/// How many rounds: a number of them, or as many as the time allows, but one at least.
+/// Number of rounds. It is fixed, or as many as the time allows, but at least one.
 #[derive(Clone, Copy, Debug)]
 pub enum Rounds {
-    /// So many.
+    /// A fixed number of rounds.
     Number(u32),
-    /// Until this much time is over.
+    /// All rounds that begin within this time.
     Time(Duration),
 }
 

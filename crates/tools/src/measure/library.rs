@@ -1,5 +1,5 @@
-//! The MPI libraries that can be measured: how each compiles and starts a program, and how it is told to
-//! give processors away.
+//! MPI libraries that can be measured: how each compiles and starts a program, and its settings for yielding
+//! processors.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,9 +13,9 @@ const BEFORE: &str = "before";
 /// An installed MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
-    /// Its short name.
+    /// Short name of the library or variant.
     pub name: String,
-    /// Whose launcher it has: variants of a library have other names.
+    /// Name of the library whose launcher it uses: variants have names of their own.
     family: String,
     /// Name and version for the report.
     pub version: String,
@@ -42,7 +42,7 @@ pub struct Place {
     pub agent: String,
     /// Names of the hosts.
     pub hosts: Vec<String>,
-    /// Ranks on each.
+    /// Number of ranks on each host.
     pub per_host: u32,
     /// Ranks are dealt out like cards, so that neighbours are on different hosts.
     pub by_node: bool,
@@ -225,7 +225,7 @@ impl Library {
         self.family == "tutti"
     }
 
-    /// Its compiler.
+    /// Returns the path of the library's compiler.
     pub fn compiler(&self) -> &Path {
         Path::new(&self.compiler[0])
     }
@@ -249,7 +249,7 @@ fn version(home: &Path, name: &str) -> String {
     installed(home).map_or_else(|| name.to_string(), |packages| packages.replace("==", " "))
 }
 
-/// Where Tutti is installed: the directory above the one this program is in.
+/// Returns the directory in which Tutti is installed: the parent of the directory of this program.
 pub fn home() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     Ok(own.ancestors().nth(2).unwrap_or(Path::new("/")).to_path_buf())

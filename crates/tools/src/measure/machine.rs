@@ -1,4 +1,4 @@
-//! What the operating system says about this machine, for people.
+//! Description of this machine by the operating system, for people.
 
 use std::fs::read_to_string;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -46,7 +46,8 @@ fn allowed() -> Option<String> {
     field(&status, "Cpus_allowed_list").map(str::to_string)
 }
 
-/// What ranks like this process can do to each other's memory, as far as it knows by itself.
+/// Returns the access that ranks like this process have to each other's memory, as far as this process can
+/// tell.
 pub fn reach(config: &Config) -> Reach {
     let copies = config.messages.single_copy != SingleCopy::Never && tutti_sys::cma::permitted().is_ok();
     Reach::of(copies, config.memory.mapped != Mapped::Never)
@@ -61,7 +62,7 @@ pub fn single_copy() -> String {
     explain_single_copy(scope.as_deref(), field(&status, "CapEff"), field(&status, "Seccomp"))
 }
 
-/// What collectives can reach memory of other ranks by, and why not.
+/// Returns the mechanisms by which collectives can access other ranks' memory, with reasons for missing ones.
 pub fn back_ends() -> Vec<String> {
     let verdict = |result: std::io::Result<()>| match result {
         Ok(()) => "there".to_string(),
@@ -86,7 +87,7 @@ pub fn back_ends() -> Vec<String> {
     ]
 }
 
-/// How changes of mapped memory are noticed.
+/// Returns the mechanism that detects changes of mapped memory.
 fn told() -> String {
     let count: &'static AtomicU64 = Box::leak(Box::default());
     match Watcher::start(count) {
@@ -121,7 +122,7 @@ pub fn multicast(config: &Config) -> String {
     }
 }
 
-/// What can carry messages between hosts, and what would be chosen.
+/// Returns the networks that can carry messages between hosts, and the one that a job would use.
 pub fn networks(config: &Config) -> Vec<String> {
     let setting = &config.network.fabric[..];
     let root = std::path::Path::new("/");
@@ -152,8 +153,8 @@ pub fn networks(config: &Config) -> Vec<String> {
     lines
 }
 
-/// How long messages travel over a provider (none: sockets), and why; `offered` asks whether it reads remote
-/// memory.
+/// Returns the path of long messages over a provider (none: sockets), with the reason. `offered` returns
+/// whether the provider reads remote memory.
 fn long_messages(
     setting: RemoteRead,
     provider: Option<&str>,

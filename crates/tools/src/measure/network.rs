@@ -1,5 +1,5 @@
-//! What the network between two hosts costs, for `tutti probe --hosts` and for comparisons on several hosts:
-//! two ranks, one a host, and the parameters of the model that explain how fast their messages are.
+//! Costs of the network between two hosts, for `tutti probe --hosts` and comparisons on several hosts. Two
+//! ranks, one on each host, measure messages; the parameters of the model are fitted to their times.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +38,8 @@ pub fn probe(tutti: &Library, programs: &Programs, place: &Place, model: &mut Mo
     explain(&samples, model)
 }
 
-/// Where else the model of a job on several hosts may be kept: beside the programs that all hosts see.
+/// Writes the model of a job on several hosts to `directory`, beside programs that all hosts see. Returns its
+/// path.
 pub fn keep(model: &Model, directory: &Path) -> Result<std::path::PathBuf, String> {
     let path = directory.join("model");
     crate::kept::keep(&path, &model.to_string()).map_err(|error| format!("{}: {error}", path.display()))?;

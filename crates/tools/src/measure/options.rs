@@ -1,4 +1,4 @@
-//! What to measure: the command line of `tutti bench` and `tutti compare`.
+//! Command line of `tutti bench` and `tutti compare`: the selection of measurements.
 
 use clap::Args;
 use clap::builder::ArgPredicate::IsPresent;
@@ -64,7 +64,7 @@ pub struct Options {
     /// Jobs whose start is measured on them, HOSTSxRANKS; none if nothing follows.
     #[arg(long, num_args = 0.., value_delimiter = ',', default_values_t = STARTS, requires = "hosts")]
     pub starts: Vec<Shape>,
-    /// Where `make peers` has put the other libraries.
+    /// Directory of the other libraries, as `make peers` installs them
     #[arg(long, default_value = "build/peers")]
     pub peers: PathBuf,
     /// Directory for the report.
@@ -75,9 +75,9 @@ pub struct Options {
 /// A job by its hosts and the ranks on each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Number of hosts.
+    /// Number of hosts in the job.
     pub hosts: u32,
-    /// Ranks on each.
+    /// Number of ranks on each host.
     pub ranks: u32,
 }
 
@@ -228,7 +228,7 @@ pub fn positive(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
-    /// These options with `names` as libraries unless some were given.
+    /// Returns these options with the libraries `names`, unless the user has given some.
     pub fn with_libraries(mut self, names: &[&str]) -> Options {
         if self.libraries.is_empty() {
             self.libraries = names.iter().map(ToString::to_string).collect();

@@ -1,5 +1,5 @@
-//! The C programs that are measured: compiled once for all libraries of the standard ABI, once for each
-//! other.
+//! Measured C programs. They are compiled once for all libraries of the standard ABI, and once for each other
+//! library.
 
 use crate::measure::library::Library;
 use crate::measure::run::{self, End};
@@ -36,9 +36,9 @@ const HEADERS: [(&str, &str); 11] = [
     ("waits_threads.h", include_str!("../../bench/waits_threads.h")),
 ];
 
-/// The compiled programs.
+/// Directory of the compiled programs.
 pub struct Programs {
-    /// Where they are.
+    /// Path of the directory.
     pub directory: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! All measured times, and what follows from them: medians, ratios, goals. No input or output here.
+//! Measured times, and values computed from them: medians, ratios, goals. Absent: input and output.
 
 use crate::measure::sample::{Cell, Sample};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct Results {
     pub failures: Vec<String>,
 }
 
-/// What one library took, round by round.
+/// Times of one library for one cell, one for each round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// The time that counts in each round.
@@ -25,7 +25,7 @@ pub struct Series {
     least: f64,
 }
 
-/// Which of its times speaks for a library.
+/// Statistic of a library's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// The least time: what it takes when nothing disturbs.
@@ -48,7 +48,7 @@ impl Series {
         }
     }
 
-    /// The slowest round.
+    /// Returns the time of the slowest round.
     pub fn most(&self) -> f64 {
         self.values.iter().copied().fold(0.0, f64::max)
     }
@@ -58,16 +58,16 @@ impl Series {
         self.most() / self.values.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// How many rounds.
+    /// Returns the number of rounds.
     pub fn rounds(&self) -> usize {
         self.values.len()
     }
 
-    /// Its time by another's, if both have one. In a round they took turns one right after the other, so that
-    /// what disturbs for longer (where a hypervisor puts the processors, for one: two that share a cache
-    /// answer each other five times as fast as two that do not) is the same for both: for the median it is
-    /// the ratio of each round that counts.
-    fn by(&self, other: &Series, measure: Measure) -> Option<f64> {
+    /// Returns the ratio of the own time to another library's, if both have one. For the median, it is the
+    /// median of the ratios of all rounds. In a round, both took turns one right after the other, so that
+    /// longer disturbances affect both. An example is a hypervisor that moves two processors to a shared
+    /// cache, where they are five times as fast.
+    fn ratio_to(&self, other: &Series, measure: Measure) -> Option<f64> {
         let in_pairs = measure == Measure::Median && self.values.len() == other.values.len();
         if !in_pairs {
             return Some(self.time(measure)? / other.time(measure)?);
@@ -83,7 +83,7 @@ impl Series {
 pub struct Ratio {
     /// Time of the subject by the best other's: above 1 the subject is slower.
     pub value: f64,
-    /// The best other.
+    /// Name of the fastest other library.
     pub best: String,
 }
 
@@ -119,7 +119,8 @@ impl Results {
         self.turns[1] += u32::from(disturbed);
     }
 
-    /// How many turns there were, and in how many of them processors were taken away from this machine.
+    /// Returns the number of turns, and the number of turns in which processors were taken away from this
+    /// machine.
     pub fn turns(&self) -> [u32; 2] {
         self.turns
     }
@@ -161,7 +162,7 @@ impl Results {
     /// The subject's time by another's.
     pub fn ratio_to(&self, other: &str, cell: &Cell, subject: &str, measure: Measure) -> Option<f64> {
         let times = self.cells.get(cell)?;
-        times.get(subject)?.by(times.get(other)?, measure)
+        times.get(subject)?.ratio_to(times.get(other)?, measure)
     }
 
     /// The best other's ratio of a job event.
@@ -204,7 +205,7 @@ fn ratio(times: &BTreeMap<String, Series>, subject: &str, measure: Measure) -> O
     let (best, value) = times
         .iter()
         .filter(|(library, _)| *library != subject && *library != TCP)
-        .filter_map(|(library, series)| Some((library, own.by(series, measure)?)))
+        .filter_map(|(library, series)| Some((library, own.ratio_to(series, measure)?)))
         .max_by(|one, other| one.1.total_cmp(&other.1))?;
     Some(Ratio { value, best: best.clone() })
 }
@@ -224,7 +225,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// A figure that was promised, and what came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
-    /// What was promised.
+    /// Description of the goal.
     pub what: String,
     /// The ratio that must not be exceeded.
     pub limit: f64,

@@ -1,4 +1,4 @@
-//! Runs a program with a limit of time, and leaves no process behind when the limit is reached.
+//! Execution of a program with a time limit. No process remains when the limit is reached.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -8,25 +8,25 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 use tutti_sys::process;
 
-/// How a run ended.
+/// Reason for the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// Exit status.
     Exit(i32),
     /// Killed by this signal.
     Signal(i32),
-    /// Killed here because the time was over.
+    /// Killed by this module at the time limit.
     TimedOut,
 }
 
-/// What a run has left.
+/// Output and end of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Lines of standard output.
     pub lines: Vec<String>,
     /// Lines of standard error.
     pub errors: Vec<String>,
-    /// How it ended.
+    /// Reason for the end of the run.
     pub end: End,
     /// From the start of the process to its end.
     pub elapsed: Duration,
@@ -43,7 +43,7 @@ enum Event {
 
 const SIGKILL: i32 = 9;
 
-/// How long output may still come after the process has ended.
+/// Time that output may still arrive after the end of the process.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// A started program, its output coming line by line.
@@ -53,7 +53,7 @@ pub struct Running {
     events: Receiver<Event>,
 }
 
-/// What [`Running::line`] has found.
+/// Line or event that [`Running::line`] has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A line of standard output.
@@ -62,7 +62,7 @@ pub enum Next {
     Error(String),
     /// The program has ended.
     Ended,
-    /// The time is over.
+    /// The time limit was reached.
     TimedOut,
 }
 

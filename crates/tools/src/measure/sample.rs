@@ -1,13 +1,13 @@
-//! One line of the benchmark program, typed.
+//! Parser of a line that the benchmark program prints.
 
 /// A measured cell: one operation, size, mode and number of ranks.
 #[derive(Clone, Debug, PartialEq, PartialOrd, Eq, Ord)]
 pub struct Cell {
     /// Name of the operation, as the program knows it.
     pub op: String,
-    /// `plain` or `changing`.
+    /// Mode of the buffers: `plain` or `changing`.
     pub mode: String,
-    /// Number of ranks.
+    /// Number of ranks in the job.
     pub ranks: u32,
     /// Size in bytes, or a number of objects; 0 for a barrier.
     pub bytes: u64,
@@ -16,13 +16,13 @@ pub struct Cell {
 /// A cell with its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What was measured.
+    /// Cell that was measured.
     pub cell: Cell,
     /// Microseconds, in the median batch.
     pub us: f64,
     /// Microseconds, in the fastest batch.
     pub least: f64,
-    /// How many sampled values were wrong.
+    /// Number of sampled values that were wrong.
     pub wrong: u64,
 }
 

@@ -1,8 +1,8 @@
-//! A running job of the benchmark program that measures one cell after the other on request.
+//! Running job of the benchmark program, which measures one cell after another on request.
 //!
-//! A shared machine changes its speed every few seconds, so libraries have to take turns within
-//! milliseconds. The jobs of all of them are alive at once; between two cells every rank sleeps in
-//! read(2) on a pipe of its own, outside MPI, so that a library that polls does not disturb the others.
+//! A shared machine changes its speed every few seconds, so libraries take turns within milliseconds. All
+//! jobs are alive at the same time. Between two cells each rank sleeps in read(2) on a pipe of its own,
+//! outside MPI. So a library that polls does not disturb the others.
 
 use crate::measure::job_end;
 use crate::measure::run::{Next, Running};
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 /// O_NONBLOCK of Linux: opening a pipe that nobody reads yet fails instead of waiting.
 const NONBLOCK: i32 = 0o4000;
 
-/// How long a job may take to begin, and to end.
+/// Time limit for the start of a job, and for its end.
 const START: Duration = Duration::from_secs(60);
 const FINISH: Duration = Duration::from_secs(5);
 
-/// What is to be measured.
+/// Request to measure one cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ask {
     /// Name of the operation, as the program knows it.

@@ -12,19 +12,19 @@ use crate::simulate::spread::{Near, Spread};
 pub struct Cluster {
     /// Name for the table.
     pub name: &'static str,
-    /// The recorded machine.
+    /// Text of the recorded machine.
     pub machine: &'static str,
-    /// How many of them.
+    /// Number of hosts in the cluster.
     pub hosts: u32,
     /// Ranks on each, a core each.
     pub ranks_per_host: u32,
     /// Ranks are dealt out like cards, so that neighbours are on different hosts.
     pub by_node: bool,
-    /// The network.
+    /// Network between the hosts.
     pub network: Network,
 }
 
-/// What a network gives every host.
+/// Performance of a network for each host.
 #[derive(Clone, Copy)]
 pub struct Network {
     /// Bytes a second, each way.
@@ -37,7 +37,7 @@ pub struct Network {
 
 /// The paper's machine of 8 NUMA nodes with 6 cores each, on 2 boards.
 pub const BOARDS: &str = include_str!("../../../../fixtures/machines/boards-2x4x6.txt");
-/// A current server.
+/// Recorded machine: a current server.
 pub const SERVER: &str = include_str!("../../../../fixtures/machines/epyc-2x64-nps4.txt");
 
 /// Gigabit Ethernet by TCP.
@@ -57,18 +57,18 @@ pub const STREMI: Cluster = Cluster {
     by_node: false,
     network: GIGABIT,
 };
-/// Its other cluster, of the same hosts.
+/// Cluster of the same hosts with InfiniBand.
 pub const PARAPLUIE: Cluster = Cluster { name: "parapluie", network: INFINIBAND, ..STREMI };
-/// As many ranks on current servers.
+/// Cluster with the same number of ranks on current servers.
 pub const SERVERS: Cluster = Cluster { name: "servers", machine: SERVER, network: HUNDRED_GIGABIT, ..STREMI };
 
 impl Cluster {
-    /// All ranks.
+    /// Returns the number of ranks in the cluster.
     pub fn ranks(&self) -> u32 {
         self.hosts * self.ranks_per_host
     }
 
-    /// What machines cost by default, and this network.
+    /// Returns the default costs of machines with the costs of this network.
     pub fn model(&self) -> Model {
         let Network { bandwidth, latency, overhead } = self.network;
         let mut model =
@@ -77,7 +77,8 @@ impl Cluster {
         model
     }
 
-    /// What algorithms are chosen by and simulated on, on hosts that may `share` the processors of one.
+    /// Returns the environment for selection and simulation. If `share`, all hosts share the processors of
+    /// one machine.
     ///
     /// # Errors
     /// The recorded machine cannot be read.

@@ -1,5 +1,4 @@
-//! The machine that is meant, recorded or this one, what it costs, and where ranks are on it: as a user says
-//! them.
+//! Parsers for the user's description of a machine: recorded or local, its costs, and the binding of ranks.
 
 use std::path::Path;
 
@@ -35,7 +34,7 @@ fn read(path: &Path) -> Result<String, String> {
         .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// How ranks are put on cores, as a user writes it.
+/// Parses the binding of ranks to cores.
 ///
 /// # Errors
 /// What cannot be read.

@@ -1,4 +1,4 @@
-//! How ranks are spread over hosts: what is simulated, and what a job on such hosts would choose.
+//! Distribution of ranks over hosts, for simulation, and for the selection of a job on such hosts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Environment, Model};
 use tutti_topo::{Level, Machine};
 
-/// How ranks are spread over hosts, as a user writes it.
+/// Distribution of ranks over hosts, as a user specifies it.
 #[derive(Args, Clone, Debug)]
 pub struct Spread {
     /// Hosts of one kind, joined by a network.
@@ -18,7 +18,7 @@ pub struct Spread {
     /// The hosts are one machine, as containers of it are: they share its processors.
     #[arg(long)]
     pub hosts_share: bool,
-    /// Which of them each rank is on: neighbours side by side (core), or dealt out like cards (node).
+    /// Mapping of ranks to hosts: neighbours on the same host (core), or round robin (node)
     #[arg(long, default_value = "core")]
     pub map_by: Near,
     /// The network between them copies what one sends to all: reliable multicast works.
@@ -26,12 +26,12 @@ pub struct Spread {
     pub multicast: bool,
 }
 
-/// Where neighbours are.
+/// Place of neighbouring ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Near {
-    /// Side by side.
+    /// On the same host.
     Core,
-    /// Dealt out like cards, on different hosts.
+    /// On different hosts, round robin.
     Node,
 }
 
@@ -51,7 +51,7 @@ impl Spread {
         (0..ranks).map(host).collect()
     }
 
-    /// Which hosts are one machine of so many processors.
+    /// Returns the machine of each host, with `processors` processors.
     pub fn machines(&self, processors: u32) -> Machines {
         if self.hosts_share {
             Machines::shared(self.hosts, processors)
@@ -60,7 +60,8 @@ impl Spread {
         }
     }
 
-    /// What so many ranks on hosts like `machine` are simulated on, which reach each other's memory there.
+    /// Returns the environment of `ranks` ranks on hosts like `machine`, whose ranks access each other's
+    /// memory.
     pub fn environment(&self, machine: &Machine, binding: &Binding, ranks: u32, model: Model) -> Environment {
         let hosts = self.hosts_for(ranks);
         let cores = machine.count(Level::Core).max(1) as u32;

@@ -1,6 +1,5 @@
-//! The broadcast that the paper's ASP is compared with, as a schedule to be simulated: what Open MPI's tuned
-//! component does with 2 to 362 KiB, the sizes of rows. Tutti has no use for it: its trees of ranks in a row
-//! have more near neighbours.
+//! Schedule of the broadcast that the paper's ASP is compared with: Open MPI's tuned component for rows of 2
+//! to 362 KiB. It is only simulated. Tutti's own chains of ranks have more neighbours on the same host.
 
 use tutti_coll::build::{self, Builder};
 use tutti_coll::ir::{BufferId, Division, Index, Schedule};
@@ -8,7 +7,7 @@ use tutti_coll::{Collective, Shape};
 
 /// Bytes of a segment.
 const SEGMENT: u64 = 1024;
-/// A segment is received while the one before is passed on.
+/// Number of segments in flight: a rank receives one and forwards the segment before.
 const WINDOW: u32 = 2;
 
 /// The split binary tree: the first half goes down the tree below one child of the root, the second half

@@ -1,6 +1,6 @@
-//! `tutti asp`: all shortest paths on several hosts (Ma 2012, section 5.5): time in all and in broadcasts,
-//! with what Tutti chooses, with broadcasts that know no hosts, and with the other libraries, in turns. The
-//! program is `examples/asp/asp.c` as it is. At the size of the paper it is simulated ([`simulated`]).
+//! `tutti asp`: all shortest paths on several hosts (Ma 2012, section 5.5). It measures the total time and
+//! the time in broadcasts. Tutti's choice, broadcasts that ignore hosts, and other libraries take turns. The
+//! program is `examples/asp/asp.c`. The size of the paper is simulated ([`simulated`]).
 
 mod flat;
 pub mod simulated;
@@ -50,7 +50,7 @@ pub struct Options {
     /// The other libraries.
     #[arg(long, value_delimiter = ',', default_value = "mpich,openmpi")]
     libraries: Vec<String>,
-    /// Where they are installed.
+    /// Directory of the installed libraries
     #[arg(long, default_value = "build/peers")]
     peers: PathBuf,
     /// Directory for programs and the table.
@@ -171,7 +171,7 @@ fn read(lines: &[String]) -> Option<Sample> {
     Some(Sample { seconds, in_broadcasts: seconds * share / 100.0 })
 }
 
-/// The samples of each name; the first is what the others are compared with.
+/// Formats the samples of each name. All are compared with the first.
 fn table(title: &str, rows: &[(String, Sample)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(14);
     let mut out = format!(

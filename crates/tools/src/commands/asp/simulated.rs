@@ -1,6 +1,6 @@
-//! `tutti sim asp`: what ASP would take on a cluster that is not here. The broadcasts of some rows in the
-//! middle of the matrix, with all ranks' computation between them, are simulated one after the other as ranks
-//! go through them, and stand for all rows.
+//! `tutti sim asp`: prediction of the time of ASP on a cluster that is not available. It simulates the
+//! broadcasts of some rows in the middle of the matrix, with the computation of all ranks between them. These
+//! rows represent all rows.
 
 use std::path::PathBuf;
 
@@ -37,8 +37,8 @@ pub struct Options {
     /// The hosts are one machine, as containers of it are: they share its processors.
     #[arg(long)]
     hosts_share: bool,
-    /// What machines and the network cost, as `tutti probe` found it; by default what the cluster is known
-    /// for.
+    /// File with the costs of machines and network, written by `tutti probe` [default: known values of the
+    /// cluster]
     #[arg(long)]
     model: Option<PathBuf>,
     /// Nanoseconds that a rank takes to ask whether one way is shorter; by default what the paper's took.
@@ -52,8 +52,8 @@ pub struct Options {
 /// A library, and its seconds in broadcasts and in all.
 type Said = (&'static str, f64, f64);
 
-/// What the paper says of a number of cities (Ma 2012, table 5.2; HierKNEM, table II).
-/// On 32 hosts of 24 ranks, Gigabit Ethernet, side by side.
+/// Measurements of the paper for two numbers of cities (Ma 2012, table 5.2; HierKNEM, table II), on 32 hosts
+/// of 24 ranks with Gigabit Ethernet, neighbouring ranks on one host.
 const PAPER: [(u32, [Said; 4]); 2] = [
     (
         16384,
@@ -74,22 +74,22 @@ const PAPER: [(u32, [Said; 4]); 2] = [
         ],
     ),
 ];
-/// Rows that stand for all, at least,
+/// Least number of simulated rows, which represent all others,
 const ROWS: u32 = 20;
-/// but not those of more owners than so many.
+/// and the greatest number of ranks that own them.
 const OWNERS: usize = 12;
-/// So many rows of another owner come before, in which ranks that begin together find their pace.
+/// Rows of another owner that are simulated before: ranks begin together and need some rows to reach their pace.
 const BEFORE: u32 = 8;
 
-/// How rows are broadcast.
+/// Algorithm that broadcasts the rows.
 enum Way {
-    /// As Tutti chooses, or as it is forced.
+    /// The choice of Tutti, or a forced one.
     Chosen(Choice),
-    /// As Open MPI does.
+    /// The algorithm of Open MPI.
     SplitBinary,
 }
 
-/// Prints the tables.
+/// Prints the tables of all requested clusters and placements.
 ///
 /// # Errors
 /// There are fewer cities than ranks, or no such algorithm.
@@ -150,7 +150,7 @@ fn placement(options: &Options, cluster: &Cluster) -> Result<String, String> {
     Ok(text)
 }
 
-/// What is compared.
+/// Returns the names and algorithms to compare.
 fn ways(options: &Options, shape: &Shape, environment: &Environment) -> Result<Vec<(String, Way)>, String> {
     let chosen = select(shape, environment, None);
     let name = format!("tutti: {} ({})", chosen.generator.name, chosen.params);
@@ -170,7 +170,7 @@ fn ways(options: &Options, shape: &Shape, environment: &Environment) -> Result<V
     Ok(ways)
 }
 
-/// What all rows take: some of them, as often as they go into all.
+/// Returns the predicted times of all rows, extrapolated from some of them.
 fn simulated(way: &Way, shape: &Shape, environment: &Environment, update_seconds: f64) -> Sample {
     let cities = (shape.count / 4) as u32;
     let owners = owners(cities, shape.ranks);
@@ -202,7 +202,7 @@ fn scaled(turns: &[Turn], skipped: usize, cities: u32) -> Sample {
     Sample { seconds: all * times, in_broadcasts: in_broadcasts * times }
 }
 
-/// The ranks whose rows are simulated, from the middle on.
+/// Returns the ranks whose rows are simulated, beginning in the middle.
 fn owners(cities: u32, ranks: u32) -> Vec<u32> {
     let owner = |place: u32| (ranks / 2 + place) % ranks;
     let mut owners = vec![owner(0)];
@@ -215,13 +215,13 @@ fn owners(cities: u32, ranks: u32) -> Vec<u32> {
     owners
 }
 
-/// How many rows `rank` has, as in asp.c.
+/// Returns the number of rows of `rank`, as in asp.c.
 fn rows_of(cities: u32, ranks: u32, rank: u32) -> u32 {
     let begin = |rank: u32| u64::from(cities) * u64::from(rank) / u64::from(ranks);
     (begin(rank + 1) - begin(rank)) as u32
 }
 
-/// What the paper's ranks took for one update: what was not in broadcasts.
+/// Returns the time in seconds of one update in the paper: the time outside broadcasts.
 fn papers_update_seconds() -> f64 {
     let (cities, [(_, in_broadcasts, seconds), ..]) = PAPER[0];
     (seconds - in_broadcasts) * f64::from(STREMI.ranks()) / f64::from(cities).powi(3)

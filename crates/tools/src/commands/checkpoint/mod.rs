@@ -21,7 +21,7 @@ pub struct Options {
     /// End the job once the checkpoint is whole.
     #[arg(long)]
     stop: bool,
-    /// Where it goes, if mpirun was started without --checkpoint-dir.
+    /// Directory for the checkpoint, if mpirun was started without --checkpoint-dir
     #[arg(long)]
     dir: Option<PathBuf>,
 }

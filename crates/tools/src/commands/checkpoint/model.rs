@@ -1,6 +1,6 @@
-//! How long the coordination of a checkpoint takes, beside the files: counted along the longest path, for
-//! Tutti's tree and for what Yu 2006 (sections 4.1 to 4.3) does, so that measured costs of a few hosts say
-//! what each takes at any size. Pure.
+//! Model of the time that the coordination of a checkpoint takes, without the files. It counts steps along
+//! the longest path, for Tutti's tree and for the ring of Yu 2006 (sections 4.1 to 4.3). With costs that were
+//! measured on a few hosts, it predicts both at any size. The module is pure.
 //!
 //! | phase here | in the paper | along the longest path of the paper |
 //! |---|---|---|
@@ -8,31 +8,31 @@
 //! | drain | pre-checkpoint coordination | a flag to each peer, reports through the ring |
 //! | thaw | post-checkpoint coordination | connections to all peers anew, their numbers through the ring |
 //!
-//! A tree of daemons takes an order down and a report up in each phase (`tutti_checkpoint::coordination`);
-//! stopped ranks keep their connections, so that a thaw makes none.
+//! A tree of daemons sends an order down and a report up in each phase (`tutti_checkpoint::coordination`).
+//! Stopped ranks keep their connections, so that a thaw creates none.
 
 use std::fmt;
 
 use tutti_checkpoint::coordination::Phase;
 use tutti_coll::start::{Job, Spread};
 
-/// Who coordinates, and how.
+/// Topology of the coordination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Daemons in a tree, so many children each.
+    /// A tree of daemons, with this number of children each.
     Tree(u32),
-    /// The console tells all daemons itself.
+    /// A star: the console sends orders to all daemons directly.
     Star,
     /// A ring of the processes, connections to all others, numbers by the bootstrap channel: the paper.
     Ring,
-    /// As [`Scheme::Ring`], with connections to twice the logarithm of the ranks: what the paper plans.
+    /// The ring with connections to twice the logarithm of the ranks, which the paper plans.
     AdaptiveRing,
 }
 
-/// What coordination is made of.
+/// Names of the steps of a coordination.
 pub const TERMS: [&str; 8] = ["hop", "child", "look", "stop", "round", "go", "flag", "connection"];
 
-/// What the terms are, for people.
+/// Description of each step of [`TERMS`], for users.
 pub const MEANINGS: [&str; 8] = [
     "a message from one daemon or process to the next",
     "a parent's work for a child in a phase, one after another",
@@ -44,7 +44,7 @@ pub const MEANINGS: [&str; 8] = [
     "making a connection (the paper's thaw, and a restart)",
 ];
 
-/// Seconds where no run tells.
+/// Cost of each step in seconds that is assumed without a measurement.
 pub const ASSUMED: [f64; 8] = [5e-5, 2e-5, 1e-4, 1e-3, 1e-4, 5e-5, 1e-5, 2e-4];
 
 /// Phases that are coordination alone; between drain and thaw, files are written.
@@ -54,7 +54,7 @@ pub const MODELLED: [Phase; 4] = [Phase::Prepare, Phase::Freeze, Phase::Drain, P
 const ROUNDS: f64 = 2.0;
 
 impl Scheme {
-    /// How often each of [`TERMS`] lies on the longest path of a phase.
+    /// Returns the number of times that each of [`TERMS`] occurs on the longest path of a phase.
     pub fn terms(self, phase: Phase, job: &Job) -> [f64; 8] {
         match self {
             Scheme::Tree(_) | Scheme::Star => self.of_daemons(phase, job),
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use tutti_checkpoint::coordination::{Consequence, Coordinator, Member, Next, Order, Report, Summary};
 
-    /// Who hears what, and when.
+    /// Message between daemons, with its sender and receiver.
     enum Letter {
         Down(u32, Order),
         Up(u32, u32, Report),

@@ -1,4 +1,4 @@
-//! Measured times held against the rules: pure functions from results to findings.
+//! Comparison of measured times with the rules: pure functions from results to findings.
 
 use super::rules::{Bytes, DOUBLE, FEWER, NONBLOCKING, OF_LINE, OF_MEMCPY, PERSISTENT, RULES, Rule};
 use crate::measure::cells::has_no_data;
@@ -13,11 +13,11 @@ pub const SUBJECT: &str = "tutti";
 /// One comparison that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Which rule, in words.
+    /// Description of the rule.
     pub what: String,
-    /// The time by what it may be: above 1 the rule is violated. By least and by median times.
+    /// Ratio of the least times to the limit: above 1 the rule is violated.
     pub least: f64,
-    /// By median times.
+    /// Ratio of the median times to the limit.
     pub median: f64,
 }
 
@@ -30,14 +30,14 @@ impl Finding {
 
 /// The times of the subject on some number of ranks.
 pub struct Times<'a> {
-    /// All measured times.
+    /// Times of all measured cells.
     pub results: &'a Results,
-    /// Number of ranks.
+    /// Number of ranks in the job.
     pub ranks: u32,
 }
 
 impl Times<'_> {
-    fn at(&self, op: &str, bytes: u64, measure: Measure) -> Option<f64> {
+    fn time_of(&self, op: &str, bytes: u64, measure: Measure) -> Option<f64> {
         let bytes = if has_no_data(op) { 0 } else { bytes };
         let cell = Cell { op: op.to_string(), mode: "plain".to_string(), ranks: self.ranks, bytes };
         self.results.time(&cell, SUBJECT, measure)
@@ -56,17 +56,18 @@ impl Times<'_> {
 
     fn composition(&self, rule: &Rule, bytes: u64) -> Option<Finding> {
         let ranks = self.ranks;
-        let named =
-            |part: &(&str, Bytes)| part.1.of(bytes, ranks).map(|bytes| format!("{} {}", part.0, size(bytes)));
+        let named = |part: &(&str, Bytes)| {
+            part.1.part_bytes(bytes, ranks).map(|bytes| format!("{} {}", part.0, size(bytes)))
+        };
         let parts: Option<Vec<_>> = rule.parts.iter().map(named).collect();
         let own = if has_no_data(rule.whole) { String::new() } else { format!(" {}", size(bytes)) };
         let what = format!("{}{own} <= {}, {ranks} ranks", rule.whole, parts?.join(" + "));
         self.finding(what, |measure| {
             let parts = match rule.parts {
-                [(op, part)] => self.at(op, part.of(bytes, ranks)?, measure),
-                _ => self.at(&rule.sequence(bytes, ranks)?, bytes, measure),
+                [(op, part)] => self.time_of(op, part.part_bytes(bytes, ranks)?, measure),
+                _ => self.time_of(&rule.sequence(bytes, ranks)?, bytes, measure),
             };
-            Some(self.at(rule.whole, bytes, measure)? / (rule.factor * parts?))
+            Some(self.time_of(rule.whole, bytes, measure)? / (rule.factor * parts?))
         })
     }
 
@@ -80,7 +81,7 @@ impl Times<'_> {
                 let ranks = self.ranks;
                 let what = format!("{name} {} <= {factor} x {op}, {ranks} ranks", size(bytes));
                 self.finding(what, |measure| {
-                    Some(self.at(&name, bytes, measure)? / (factor * self.at(op, bytes, measure)?))
+                    Some(self.time_of(&name, bytes, measure)? / (factor * self.time_of(op, bytes, measure)?))
                 })
             })
             .collect()
@@ -89,13 +90,13 @@ impl Times<'_> {
     /// Twice the bytes against the bytes, both ways.
     pub fn neighbours(&self, op: &str, bytes: u64) -> Vec<Finding> {
         let (small, large, ranks) = (size(bytes), size(2 * bytes), self.ranks);
-        let grows = self
-            .finding(format!("{op} {large} <= {DOUBLE} x {op} {small}, {ranks} ranks"), |measure| {
-                Some(self.at(op, 2 * bytes, measure)? / (DOUBLE * self.at(op, bytes, measure)?))
+        let grows =
+            self.finding(format!("{op} {large} <= {DOUBLE} x {op} {small}, {ranks} ranks"), |measure| {
+                Some(self.time_of(op, 2 * bytes, measure)? / (DOUBLE * self.time_of(op, bytes, measure)?))
             });
-        let falls = self
-            .finding(format!("{op} {small} <= {FEWER} x {op} {large}, {ranks} ranks"), |measure| {
-                Some(self.at(op, bytes, measure)? / (FEWER * self.at(op, 2 * bytes, measure)?))
+        let falls =
+            self.finding(format!("{op} {small} <= {FEWER} x {op} {large}, {ranks} ranks"), |measure| {
+                Some(self.time_of(op, bytes, measure)? / (FEWER * self.time_of(op, 2 * bytes, measure)?))
             });
         grows.into_iter().chain(falls).collect()
     }
@@ -106,10 +107,10 @@ impl Times<'_> {
         let most = FEWER * f64::from(many) / f64::from(few);
         let size = size(if has_no_data(op) { 0 } else { bytes });
         let grows = self.finding(format!("{op} {size} on {many} ranks <= {most:.2} x on {few}"), |measure| {
-            Some(more.at(op, bytes, measure)? / (most * self.at(op, bytes, measure)?))
+            Some(more.time_of(op, bytes, measure)? / (most * self.time_of(op, bytes, measure)?))
         });
         let falls = self.finding(format!("{op} {size} on {few} ranks <= {FEWER} x on {many}"), |measure| {
-            Some(self.at(op, bytes, measure)? / (FEWER * more.at(op, bytes, measure)?))
+            Some(self.time_of(op, bytes, measure)? / (FEWER * more.time_of(op, bytes, measure)?))
         });
         grows.into_iter().chain(falls).collect()
     }
@@ -120,14 +121,17 @@ impl Times<'_> {
         let copies = ["bcast", "allgather"].iter().filter_map(|op| {
             let what = format!("{op} {} <= copies without MPI / {OF_MEMCPY}, {ranks} ranks", size(bytes));
             self.finding(what, |measure| {
-                let copy = self.at(&format!("copy_{op}"), bytes, measure)?;
-                Some(OF_MEMCPY * self.at(op, bytes, measure)? / copy)
+                let copy = self.time_of(&format!("copy_{op}"), bytes, measure)?;
+                Some(OF_MEMCPY * self.time_of(op, bytes, measure)? / copy)
             })
         });
         let doublings = f64::from(ranks).log2().ceil();
         let what = format!("barrier <= {OF_LINE} x {doublings} x line, {ranks} ranks");
         let barrier = self.finding(what, |measure| {
-            Some(self.at("barrier", 0, measure)? / (OF_LINE * doublings * self.at("line", 0, measure)?))
+            Some(
+                self.time_of("barrier", 0, measure)?
+                    / (OF_LINE * doublings * self.time_of("line", 0, measure)?),
+            )
         });
         copies.chain(barrier).collect()
     }

@@ -1,10 +1,10 @@
-//! `tutti consistency`: no operation is slower than others that do its work, none falls off a cliff between
-//! neighbouring sizes or numbers of ranks, the forms of an operation are equally fast, and the machine itself
-//! is not far away.
+//! `tutti consistency`: checks that no operation is slower than others that do its work. No operation may
+//! become much slower between neighbouring sizes or numbers of ranks. The forms of an operation must be
+//! equally fast, and operations must be close to the speed of the machine itself.
 //!
-//! All is measured in one run in turn, with references that do the same without MPI in the same processes
-//! (`reference.h`). [`rules`] holds the rules, [`check`] applies them; only violations are printed, with
-//! their ratios.
+//! All cells are measured in turns in one run, together with references that do the same without MPI in the
+//! same processes (`reference.h`). [`rules`] contains the rules, [`check`] applies them. Only violations are
+//! printed, with their ratios.
 
 mod check;
 mod rules;
@@ -110,9 +110,9 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, results: &mu
     });
 }
 
-/// Cells on `ranks` ranks; those that all numbers of ranks have come first, so that they are measured at
-/// about the same time. Then, size by size, what is held against each other on these ranks: the machine
-/// changes its speed within seconds, so that operations which are measured far from each other in a round
+/// Returns the cells to measure on `ranks` ranks. Cells that all numbers of ranks share come first, so that
+/// they are measured at about the same time. Then follow, size by size, the cells that are compared with each
+/// other on these ranks. The machine changes its speed within seconds, so cells far apart in a round would
 /// differ by that.
 fn asks(options: &Options, ranks: u32) -> Vec<Ask> {
     let mut cells = Vec::new();
@@ -138,7 +138,7 @@ fn asks(options: &Options, ranks: u32) -> Vec<Ask> {
     cells.into_iter().map(|(op, bytes)| Ask { op, mode: "plain".to_string(), bytes }).collect()
 }
 
-/// These operations with these sizes, without one where they have no data.
+/// Returns all pairs of an operation and a size. An operation without data has size 0 only.
 fn some(ops: &[impl AsRef<str>], sizes: &[u64]) -> Vec<(String, u64)> {
     let of = |op: &str| if has_no_data(op) { vec![0] } else { sizes.to_vec() };
     ops.iter()

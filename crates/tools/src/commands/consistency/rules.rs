@@ -1,10 +1,9 @@
-//! What must hold between the times of operations (DESIGN.md section 6; Traeff, Gropp and Thakur's
-//! guidelines), as data.
+//! Rules for the times of operations, as data (DESIGN.md section 6; guidelines of Traeff, Gropp and Thakur).
 
-/// How long a part is: the whole's bytes as they are, or one rank's share of them, or all ranks' together.
+/// Size of a part, relative to the bytes of the whole operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bytes {
-    /// As many.
+    /// The same number of bytes.
     Same,
     /// By the number of ranks: a vector is cut into blocks.
     Share,
@@ -15,8 +14,8 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    /// The part's bytes where the whole has `bytes`; None if it cannot be cut so.
-    pub fn of(self, bytes: u64, ranks: u32) -> Option<u64> {
+    /// Returns the bytes of a part, if the whole has `bytes`, or `None` if the whole cannot be divided like that.
+    pub fn part_bytes(self, bytes: u64, ranks: u32) -> Option<u64> {
         let ranks = u64::from(ranks);
         match self {
             Bytes::Same => Some(bytes),
@@ -30,11 +29,11 @@ impl Bytes {
 /// The time of `whole` is at most `factor` times that of all parts together.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// The operation.
+    /// Operation whose time is limited.
     pub whole: &'static str,
     /// The operations that would do its work.
     pub parts: &'static [(&'static str, Bytes)],
-    /// How much more it may take.
+    /// Greatest allowed ratio of the times.
     pub factor: f64,
 }
 
@@ -43,7 +42,7 @@ impl Rule {
     /// some operations that are repeated, and cannot where another follows. None if there is one part, or one
     /// cannot be cut.
     pub fn sequence(&self, bytes: u64, ranks: u32) -> Option<String> {
-        let part = |(op, size): &(&str, Bytes)| Some(format!("{op}@{}", size.of(bytes, ranks)?));
+        let part = |(op, size): &(&str, Bytes)| Some(format!("{op}@{}", size.part_bytes(bytes, ranks)?));
         let parts: Option<Vec<_>> = self.parts.iter().map(part).collect();
         parts.filter(|parts| parts.len() > 1).map(|parts| parts.join("+"))
     }
@@ -106,11 +105,11 @@ mod tests {
 
     #[test]
     fn parts_have_bytes_that_make_up_the_whole() {
-        let of = |bytes: Bytes| [8, 64, 12].map(|whole| bytes.of(whole, 4));
+        let of = |bytes: Bytes| [8, 64, 12].map(|whole| bytes.part_bytes(whole, 4));
         assert_eq!(of(Same), [Some(8), Some(64), Some(12)]);
         assert_eq!(of(All), [Some(32), Some(256), Some(48)]);
         assert_eq!(of(Share), [None, Some(16), None]);
-        assert_eq!(Few.of(0, 4), Some(8));
+        assert_eq!(Few.part_bytes(0, 4), Some(8));
     }
 
     #[test]

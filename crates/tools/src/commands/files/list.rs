@@ -1,9 +1,9 @@
-//! What is measured of files: operations with their bytes, and how many bytes all ranks move.
+//! Measured operations on files, with their bytes and the number of bytes that all ranks move.
 
 use crate::measure::options::bytes;
 use crate::measure::session::Ask;
 
-/// Where files can lie.
+/// Kinds of storage for files.
 pub const PLACES: [&str; 3] = ["memory", "disk", "servers"];
 
 /// Kinds of access to files.
@@ -17,7 +17,7 @@ const PATTERNS: [(&str, &[u64]); 5] = [
     ("tile", &[32]),
     ("bt", &[0]),
 ];
-/// What is measured without an access of its own.
+/// Measured operations that are not an access.
 const OTHERS: [(&str, &[u64]); 2] = [("create", &[0]), ("overlap", &[64 << 20])];
 
 /// An operation, or the beginning of the names of some, with its bytes if they are given.

@@ -1,10 +1,10 @@
-//! `tutti bench io` and `tutti compare --ops io`: patterns of MPI-IO, by each rank alone and by all together,
-//! in memory, on a disk and on io-servers, side by side with the other libraries.
+//! `tutti bench io` and `tutti compare --ops io`: patterns of MPI-IO, independent and collective, in memory,
+//! on a disk and on io-servers. They are measured together with other libraries.
 //!
 //! Processors are kept awake as in `tutti compare`, and the jobs take turns cell by cell
-//! ([`crate::measure::crew`]). The peers are told to yield, as their users tell them where ranks share
-//! processors. Nobody else has io-servers: there Tutti is measured by both transports, the files that near
-//! servers lend and TCP.
+//! ([`crate::measure::crew`]). Other libraries are set to yield, which their users do where ranks share
+//! processors. Only Tutti has io-servers. There it is measured with both transports: files that local servers
+//! expose, and TCP.
 
 mod list;
 pub mod servers;
@@ -34,7 +34,7 @@ pub struct Options {
     /// independent, collective, nonblocking (and waited for), split.
     #[arg(long, value_delimiter = ',', default_value = "independent,collective", value_parser = list::MODES)]
     modes: Vec<String>,
-    /// Where files lie: memory, disk, servers.
+    /// Storage of the files: memory, disk, servers
     #[arg(long, value_delimiter = ',', default_value = "memory,disk", value_parser = list::PLACES)]
     places: Vec<String>,
     /// A directory on a disk.
@@ -68,7 +68,7 @@ pub struct Options {
     /// Libraries, of which the first is compared with the others.
     #[arg(long, value_delimiter = ',', default_value = "tutti")]
     libraries: Vec<String>,
-    /// Where `make peers` has put the other libraries.
+    /// Directory of the other libraries, as `make peers` installs them
     #[arg(long, default_value = "build/peers")]
     peers: PathBuf,
     /// Directory for programs and the table.
@@ -76,14 +76,14 @@ pub struct Options {
     out: PathBuf,
 }
 
-/// A cell that takes longer costs its job the life.
+/// Time limit of a cell; a job that exceeds it is killed.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// What the libraries of `tutti compare` are unless some are given.
+/// Libraries of `tutti compare --ops io` without the option --libraries.
 const COMPARED: [&str; 3] = ["tutti", "mpich-p2p", "openmpi-yield"];
 
 impl Options {
-    /// As `tutti compare --ops io` says.
-    pub fn of(compare: &options::Options) -> Options {
+    /// Returns the options that correspond to those of `tutti compare --ops io`.
+    pub fn from_compare(compare: &options::Options) -> Options {
         let libraries = match compare.libraries.is_empty() {
             true => COMPARED.map(String::from).to_vec(),
             false => compare.libraries.clone(),
@@ -192,7 +192,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Who takes part in a place, each with a file of its own.
+    /// Returns the libraries to measure on a storage, each with a file of its own.
     fn members(&self, place: &str, ranks: u32, scratch: &Path) -> Result<Vec<Library>, String> {
         let mut members = Vec::new();
         for library in &self.libraries {

@@ -1,4 +1,4 @@
-//! Jobs with io-servers, by both transports: the files that near servers lend, and TCP.
+//! Jobs with io-servers, for both transports: files that local servers expose, and TCP.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub fn on_servers(
 /// A directory that is gone afterwards.
 pub struct Scratch(pub PathBuf);
 
-/// What its name begins with, before the number of the process.
+/// Prefix of a directory's name; the process identifier follows.
 const NAME: &str = "tutti-bench-io-";
 
 impl Scratch {

@@ -6,12 +6,12 @@ use crate::measure::results::{Measure, Results};
 use crate::measure::sample::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Results by place.
+/// Results of each storage, by its name.
 pub type ByPlace = BTreeMap<String, Results>;
 
-/// What takes more than this times as long as on another library is marked.
+/// Ratio to another library's time above which a cell is marked.
 const LIMIT: f64 = 1.1;
-/// What all do together may be so much slower than what each does alone.
+/// Ratio of collective to independent speed below which a cell is listed.
 const TOGETHER: f64 = 0.9;
 
 /// The tables of all places; the first of the libraries is compared with the others.
@@ -66,7 +66,7 @@ fn shown(cell: &Cell, us: Option<f64>) -> String {
     }
 }
 
-/// How fast what all do together is beside what each does alone.
+/// Lists operations that are slower collectively than independently.
 fn together(name: &str, results: &Results) -> String {
     let mut slow = Vec::new();
     let mut all = 0;

@@ -1,7 +1,7 @@
-//! The headlines of S10 (Yu 2006, chapter 7): the same accesses to the same io-servers, of which nothing is
-//! exchanged but the transport. Where the paper has RDMA against TCP, here clients copy from and to what
-//! servers near them have lent, against TCP. Four servers and four clients on the processors of this machine,
-//! in memory; ranks never exchange data, each accesses its servers by itself.
+//! Headlines of S10 (Yu 2006, chapter 7): the same accesses to the same io-servers, by two transports. The
+//! paper compares RDMA with TCP. Here clients copy from and to memory that local servers expose, and the
+//! comparison is with TCP. Four servers and four clients run on this machine, with files in memory. Ranks
+//! never exchange data; each accesses its servers alone.
 
 use std::path::Path;
 
@@ -16,20 +16,20 @@ use crate::measure::session::Ask;
 
 /// Servers, and clients, as in the paper's figures.
 pub const SERVERS: u32 = 4;
-/// Where the parts of the files are.
+/// Directory of the files' parts.
 const MEMORY: &str = "/dev/shm";
 /// Ranks do not exchange data by one transport and access servers by the other.
 const HINTS: &str = "romio_cb_read disable\nromio_cb_write disable\n";
 
-/// One row.
+/// Headline about files, with its two measurements.
 pub struct Row {
-    /// What is claimed.
+    /// Claim of the paper.
     pub claim: &'static str,
     /// The operation of `files-bench`.
     pub op: &'static str,
     /// Bytes of each access, or of its pieces.
     pub bytes: u64,
-    /// How many times as fast it is in the paper.
+    /// Ratio of the speeds in the paper.
     pub paper: f64,
 }
 

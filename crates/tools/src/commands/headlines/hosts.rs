@@ -1,8 +1,7 @@
-//! The headlines of S8 and S9 (Yu 2006, chapters 5 and 6), measured on hosts that are made on this machine
-//! (`tutti testbed`), one rank on each: a payload that is multicast against the best way without, and the
-//! kernel's packet program (`tutti netd` on each host) against processes. Hosts share the processors of this
-//! machine, so what they do at the same time is done one after the other; what has to be seen of more hosts
-//! is simulated ([`super::list`]).
+//! Headlines of S8 and S9 (Yu 2006, chapters 5 and 6), measured on virtual hosts of this machine (`tutti
+//! testbed`) with one rank each. They compare multicast payloads with the best way without, and the kernel's
+//! packet program (`tutti netd` on each host) with processes. The hosts share processors, so concurrent work
+//! of several hosts is serialised. Effects of many hosts are simulated ([`super::list`]).
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -20,21 +19,21 @@ use crate::measure::session::Ask;
 /// A way: its name, and settings of its jobs.
 type Way = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// One row.
+/// Headline about several hosts, with its two measurements.
 pub struct Row {
     /// System of the papers.
     pub system: &'static str,
-    /// What is claimed.
+    /// Claim of the paper.
     pub claim: &'static str,
     /// The operation, for the table.
     pub operation: &'static str,
-    /// And for `tutti-bench`: behind a broadcast all meet, so that broadcasts of one root do not overlap.
+    /// Operation for `tutti-bench`. A barrier follows each broadcast, so that those of one root do not overlap.
     op: &'static str,
     /// Bytes of its vector.
     pub bytes: u64,
     hosts: u32,
     rate: &'static str,
-    /// How many times as fast it is in the paper.
+    /// Ratio of the speeds in the paper.
     pub paper: Option<f64>,
     ways: [Way; 2],
 }

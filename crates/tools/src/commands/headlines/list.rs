@@ -1,4 +1,5 @@
-//! The headlines as data: what the papers say, and which two ways of doing the same work show it here.
+//! Headlines as data: claims of the papers, and the two ways of doing the same work that demonstrate them
+//! here.
 
 use tutti_coll::generator::{Generator, Need, Node};
 use tutti_coll::shape::Collective;
@@ -10,15 +11,15 @@ use crate::simulate::cluster::{self, BOARDS, Cluster, SERVER, STREMI};
 pub struct Headline {
     /// System of the papers.
     pub system: &'static str,
-    /// What is claimed.
+    /// Claim of the paper.
     pub claim: &'static str,
-    /// The operation.
+    /// Collective operation of the claim.
     pub collective: Collective,
     /// Bytes of its vector or of one rank's block.
     pub bytes: u64,
     /// The paper's ratio, or the loss as a fraction.
     pub paper: Option<f64>,
-    /// How it is shown.
+    /// Method that demonstrates the claim.
     pub shown: Shown,
 }
 
@@ -36,7 +37,7 @@ impl Headline {
     }
 }
 
-/// How a headline is shown.
+/// Method that demonstrates a headline.
 pub enum Shown {
     /// Measured here: the time of the second by that of the first.
     Measured(Way, Way),
@@ -63,7 +64,7 @@ pub enum Shown {
 pub struct Way {
     /// Name for the table.
     pub name: &'static str,
-    /// Which algorithms.
+    /// Algorithms, of which the best counts.
     pub algorithms: Algorithms,
     /// Environment of a measured job.
     pub settings: &'static [(&'static str, &'static str)],
@@ -75,19 +76,20 @@ pub struct Way {
 /// Algorithms of a way.
 #[derive(Clone, Copy)]
 pub enum Algorithms {
-    /// What Tutti chooses by itself.
+    /// The choice of Tutti.
     Chosen,
     /// All that need just this of a node.
     Of(Node),
-    /// Those that know who is near whom.
+    /// All algorithms that use the distance of ranks.
     Hierarchical,
-    /// Those for several hosts, whose levels overlap.
+    /// All algorithms for several hosts whose levels overlap.
     Levels,
-    /// Those that do not, and need just this of a node.
+    /// All algorithms that ignore distance and need exactly this of a node.
     Flat(Node),
-    /// This one.
+    /// The algorithm with this name.
     Named(&'static str),
-    /// Those that do not, where every rank deals with the root or with all others directly.
+    /// All algorithms that ignore distance, in which each rank communicates directly with the root or all
+    /// others.
     Linear(Node),
 }
 
@@ -246,7 +248,7 @@ const OVERLAPPED: &str = "overlapped over one level at a time";
 const FOUND: &str = "best found while it runs, poisoned";
 const PER_HOST: &str = "ranks a host make no difference";
 
-/// All headlines.
+/// Headlines of all papers, in the order of the table.
 #[rustfmt::skip]
 pub static HEADLINES: [Headline; 54] = [
     measured("S1", C::Barrier, 0, None, (SHARED, MESSAGES), OVER_MESSAGES),

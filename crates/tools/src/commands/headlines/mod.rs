@@ -1,8 +1,10 @@
-//! `tutti headlines`: the papers' ratios between two ways of doing the same work, inside Tutti, in one run.
+//! `tutti headlines`: the papers' ratios between two ways of doing the same work, both inside Tutti, in one
+//! run.
 //!
-//! What two cores can show is measured: a job for each way and algorithm, which take turns cell by cell, and
-//! the best of each way counts. The rest is simulated on recorded machines; the table says which is which.
-//! [`list`] holds the rows, [`files`] those of io-servers, [`hosts`] those on several hosts of this machine.
+//! Effects that two cores can show are measured, with a job for each way and algorithm. The jobs take turns
+//! cell by cell, and the best of each way counts. All others are simulated on recorded machines; the table
+//! marks them. [`list`] contains the rows, [`files`] those of io-servers, [`hosts`] those on several hosts of
+//! this machine.
 
 mod files;
 mod hosts;
@@ -295,7 +297,7 @@ fn simulated_ratio(headline: &Headline, scene: &Scene, ways: [&Way; 2]) -> Resul
     })
 }
 
-/// How much longer the best takes on the second cluster, or the first, than on the other.
+/// Compares the best time of a way on two clusters, and checks that they differ by at most `most`.
 fn simulated_difference(
     headline: &Headline,
     clusters: [&Cluster; 2],
@@ -352,7 +354,7 @@ fn simulated_loss(
     })
 }
 
-/// How often the best is found in a running program.
+/// Returns the fraction of scenarios in which tuning finds the best algorithm.
 fn found(headline: &Headline, scenarios: usize) -> Result<Value, String> {
     let [own, brute_force] = tuning::found(headline.collective, scenarios)?;
     Ok(Value {

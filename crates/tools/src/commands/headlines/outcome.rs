@@ -1,15 +1,15 @@
-//! What came out of a row.
+//! Result of a row of the table.
 
 /// By how many ranks or on which machine, and the ratio or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// For the table.
+    /// Number of ranks, as text for the table.
     pub ranks: String,
-    /// What was found.
+    /// Ratio that was found, or the reason why there is none.
     pub value: Result<Value, String>,
 }
 
-/// What was found.
+/// Ratio that was found for a headline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     /// Ratio of least times; of a simulation both are the same.

@@ -1,4 +1,4 @@
-//! Headlines that two cores cannot show: the same schedules on the simulator, with one rank a core of a
+//! Headlines that two cores cannot show: simulation of the same schedules, with one rank on each core of a
 //! recorded machine.
 
 use super::list::{Algorithms, Way};
@@ -20,14 +20,14 @@ const BOUND: u64 = 200_000;
 /// A way's best algorithm, and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Best {
-    /// The predicted time.
+    /// Predicted time in seconds.
     pub seconds: f64,
     generator: &'static Generator,
     params: Params,
 }
 
 impl Best {
-    /// Algorithm and parameters.
+    /// Describes the algorithm and its parameters.
     pub fn how(&self) -> String {
         format!("{} ({})", self.generator.name, self.params)
     }
@@ -125,7 +125,7 @@ fn segmented(way: &Way, params: &Params) -> bool {
     way.pipelined.is_none_or(|wanted| (params.segment > 0) == wanted)
 }
 
-/// What part of the speed is lost where it takes `bad` instead of `good`.
+/// Returns the fraction of the speed that is lost by a time of `bad` instead of `good`.
 pub fn loss(good: f64, bad: f64) -> f64 {
     1.0 - good / bad
 }

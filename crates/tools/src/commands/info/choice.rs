@@ -1,4 +1,4 @@
-//! What the library would choose for a collective on this machine, and why.
+//! Choice of an algorithm for a collective on this machine, with the reasons.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::commands::sim::{Operation, refusals, rows};
 use crate::measure::machine;
 use crate::simulate::spread::Spread;
 
-/// What a job of `ranks` ranks on this machine chooses by, as its launcher would set it up.
+/// Returns the environment by which a job of `ranks` ranks on this machine selects algorithms.
 pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
     let machine = Machine::local();
     let cores = cpu::usable_processors() as u32;
@@ -53,8 +53,8 @@ pub fn environment_on(hosts: &[u32], machines: &Machines, config: &Config, model
     }
 }
 
-/// What an operation of all ranks of a job is chosen by: of the job on several hosts that this process
-/// belongs to, if it does, or else of one that is `spread` so.
+/// Returns the environment by which an operation of all ranks selects its algorithm. It is that of the job on
+/// several hosts that this process belongs to, or else that of a job with this `spread`.
 fn surroundings(
     operation: &mut Operation,
     spread: &Spread,

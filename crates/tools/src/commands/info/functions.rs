@@ -1,11 +1,11 @@
-//! Which MPI functions are implemented, from the table that the code generator keeps.
+//! Table of the implemented MPI functions, which the code generator writes.
 
 #[path = "../../../../abi/src/generated/functions.rs"]
 mod generated;
 
 pub use generated::FUNCTIONS;
 
-/// How many functions are implemented.
+/// Returns the number of implemented functions.
 pub fn implemented() -> usize {
     FUNCTIONS.iter().filter(|(_, implemented)| *implemented).count()
 }

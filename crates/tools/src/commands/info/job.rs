@@ -1,5 +1,4 @@
-//! The job that this process was started in, if it was: `mpirun ... tutti info` says what that job chooses
-//! by.
+//! The job that this process belongs to, if any: `mpirun ... tutti info` shows the selection of that job.
 
 use tutti_base::Machines;
 use tutti_coll::Model;
@@ -8,14 +7,14 @@ use tutti_sys::this_process;
 
 /// A rank that never calls MPI.
 pub struct OwnJob {
-    /// The job object.
+    /// Shared object of the job.
     pub job: Job,
-    /// Its rank.
+    /// Rank of this process in the job.
     pub rank: u32,
 }
 
 impl OwnJob {
-    /// The job that mpirun started this process in.
+    /// Returns the job in which mpirun started this process, or `None` without one.
     ///
     /// # Errors
     /// What the environment names is no job of this version.
@@ -38,7 +37,7 @@ impl OwnJob {
         (0..self.job.header().world_size).map(|rank| self.job.place(rank).host).collect()
     }
 
-    /// Which of its hosts are one machine; of one host, its processors.
+    /// Returns the machine of each host; for one host, its processors.
     pub fn machines(&self) -> Machines {
         let header = self.job.header();
         if self.has_other_hosts() {
@@ -48,7 +47,7 @@ impl OwnJob {
         }
     }
 
-    /// What machines cost, as its launcher knows it.
+    /// Returns the costs of the machines that the launcher has loaded.
     ///
     /// # Errors
     /// That is no model.
@@ -57,13 +56,13 @@ impl OwnJob {
     }
 }
 
-/// What `tutti info --machines` says, for [`read`].
+/// Formats the output of `tutti info --machines`, for [`read`].
 pub fn show(machines: &Machines) -> String {
     let of_host: Vec<String> = machines.of_host.iter().map(ToString::to_string).collect();
     format!("machines of hosts: {}; processors: {}\n", of_host.join(","), machines.processors)
 }
 
-/// What it has said of so many hosts.
+/// Parses the output of `tutti info --machines` for a job of `hosts` hosts.
 pub fn read(line: &str, hosts: usize) -> Option<Machines> {
     let (of_host, processors) = line.strip_prefix("machines of hosts: ")?.split_once("; processors: ")?;
     let of_host = of_host.split(',').map(|machine| machine.parse().ok()).collect::<Option<Vec<u32>>>()?;

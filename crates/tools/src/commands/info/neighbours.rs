@@ -1,4 +1,4 @@
-//! What the ranks of a host can do to each other's memory: tried by each of them, as ranks of MPI do.
+//! Access of the ranks of a host to each other's memory. Each rank tries it, as ranks of MPI do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use tutti_sys::process;
 use super::job::OwnJob;
 use super::machine;
 
-/// How long a rank waits for others: they may be something else than `tutti info`.
+/// Time that a rank waits for others, which may run other programs than `tutti info`.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What this rank finds, a line of it; nothing where it is alone on its host.
+/// Returns a line with the access that this rank has. The line is empty if the rank is alone on its host.
 pub fn describe(own: &OwnJob, config: &Config) -> String {
     let job = &own.job;
     let Some(local) = job.local_rank(own.rank).filter(|_| job.header().local_ranks > 1) else {

@@ -1,5 +1,6 @@
-//! `tutti trace`: what every rank did and when, as a picture (SVG) and for Perfetto (JSON): of a program that
-//! ran with TUTTI_TRACE (`mpirun --trace FILE`), or of a collective as the simulator runs it.
+//! `tutti trace`: the actions of all ranks over time, as a picture (SVG) and for Perfetto (JSON). The events
+//! come from a program that ran with TUTTI_TRACE (`mpirun --trace FILE`), or from the simulation of a
+//! collective.
 
 mod events;
 mod path;
@@ -24,10 +25,10 @@ pub struct Options {
     file: Option<PathBuf>,
     #[command(flatten)]
     setup: Setup,
-    /// Where the picture goes [default: FILE.svg or trace.svg].
+    /// File for the picture [default: FILE.svg or trace.svg]
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Where the events of a simulation go, for Perfetto [default: trace.json].
+    /// File for the events of a simulation, for Perfetto [default: trace.json]
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -35,7 +36,7 @@ pub struct Options {
 /// More work is not simulated for a picture.
 const MOST_STEPS: u64 = 2_000_000;
 
-/// Draws a trace.
+/// Reads or simulates a trace and draws it.
 ///
 /// # Errors
 /// A file cannot be read or written, or is no trace; or what is to be simulated is not possible.
@@ -117,7 +118,7 @@ fn json_of(trace: &Trace) -> String {
     trace::whole(&ranks, &(0..hosts).map(|host| format!("host {host}")).collect::<Vec<_>>())
 }
 
-/// Where bytes and time went.
+/// Summarises the bytes and the time of each level.
 fn summary(trace: &Trace, critical: &[usize]) -> String {
     let steps = || trace.events.iter().filter(|event| trace::group(event) >= 2);
     let (first, last) = span(&trace.events);
@@ -160,7 +161,7 @@ fn overlaps(trace: &Trace) -> Vec<(u32, f64)> {
     (0..hosts).filter_map(both).collect()
 }
 
-/// How long both last at the same time.
+/// Returns the time in which intervals of both lists overlap.
 fn common(one: &[(u64, u64)], other: &[(u64, u64)]) -> u64 {
     let (mut i, mut j, mut sum) = (0, 0, 0);
     while i < one.len() && j < other.len() {

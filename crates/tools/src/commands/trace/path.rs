@@ -1,13 +1,13 @@
-//! The critical path: the events, each the reason why the next one was not earlier, that lead to the end.
+//! Critical path of a trace: a chain of events up to the last one, each of which delayed the next.
 //!
-//! What an event waited for is what its rank did before, or the other side: the send of a message that was
-//! received, the setting of a flag that was awaited. The later of both is the reason.
+//! An event waits for the previous event of its rank, and possibly for the other side: the send of a received
+//! message, or the setting of an awaited flag. The later of both is its cause.
 
 use std::collections::HashMap;
 
 use tutti_base::trace::{Action, Event, group};
 
-/// What both sides of a message have in common: from, to, key, value.
+/// Key that both sides of a message share: sender, receiver, key, value.
 type Pair = (u32, u32, u64, u64);
 
 /// The places of the events on the critical path, from its beginning to its end.
@@ -40,7 +40,7 @@ pub fn critical(events: &[Event]) -> Vec<usize> {
     path
 }
 
-/// For receives and waits: what at the other side they waited for.
+/// Returns for receives and waits the event of the other side that ended them.
 fn causes(events: &[Event], steps: &[usize]) -> HashMap<usize, usize> {
     let mut sends: HashMap<Pair, Vec<usize>> = HashMap::new();
     let mut posts: HashMap<(u32, u64), Vec<usize>> = HashMap::new();

@@ -1,6 +1,6 @@
-//! The picture of a trace: time goes to the right, ranks are below each other by host. Of each host one strip
-//! shows when network and node are busy; of each rank there is a row a level. The critical path is framed,
-//! and joined where it goes from rank to rank.
+//! Picture of a trace. Time runs to the right; ranks are below each other, grouped by host. One strip for
+//! each host shows when network and node are busy. Each rank has a row for each level. The critical path is
+//! framed, and connected where it changes the rank.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ const MOST_LINES: u32 = 8;
 const STYLE: &str = "text{font:10px sans-serif;fill:#333}.h{font-weight:bold}.c{stroke:#000;stroke-width:1.2}\
                      .p{stroke:#000;stroke-width:1;fill:none;stroke-dasharray:3 2}.g{stroke:#ddd}";
 
-/// What is drawn how.
+/// Legend: the name and the style of each colour.
 const LEGEND: [(&str, &str); 7] = [
     ("sends to another host", "#d9480f"),
     ("receives from another host", "#f59f00"),
@@ -131,7 +131,7 @@ fn round_step(step: f64) -> f64 {
 struct Canvas<'a> {
     out: String,
     y: f64,
-    /// Where the events of the critical path are: middle line.
+    /// Vertical positions of the critical path's events: the middle of each.
     middles: HashMap<usize, f64>,
     x: &'a dyn Fn(u64) -> f64,
     critical: &'a [usize],
@@ -202,7 +202,7 @@ impl Canvas<'_> {
         );
     }
 
-    /// Where the critical path goes from one rank to another.
+    /// Draws the lines where the critical path changes the rank.
     fn path(&mut self, trace: &Trace) {
         for pair in self.critical.windows(2) {
             let (one, two) = (&trace.events[pair[0]], &trace.events[pair[1]]);

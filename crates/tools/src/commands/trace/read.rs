@@ -1,4 +1,4 @@
-//! Reads a trace that the library wrote.
+//! Reader of traces that the library has written.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub fn file(path: &Path) -> Result<Trace, String> {
     self::text(&text).map_err(|why| format!("{}: {why}", path.display()))
 }
 
-/// A trace.
+/// Parses the text of a trace.
 ///
 /// # Errors
 /// What is wrong with it.

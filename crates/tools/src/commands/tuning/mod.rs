@@ -1,8 +1,8 @@
-//! `tutti bench tune`: in how many of hundreds of scenarios the best algorithm is found while a program runs
-//! (S11; barigou-2016, chapter 3), and what finding it costs. What each way to do an operation takes beside
-//! computation is simulated ([`scenarios`]); ranks tune as in a job, with samples that vary as recorded ones
-//! do. With a poisoned model, which favours the worst, and with the model as it is; beside the searches of
-//! the literature, one at random, and none.
+//! `tutti bench tune`: the number of scenarios in which tuning finds the best algorithm while a program runs,
+//! and the costs (S11; barigou-2016, chapter 3). Times of algorithms beside computation are simulated
+//! ([`scenarios`]). Ranks tune as in a job, with samples that vary like recorded ones. Each scenario runs
+//! with the usual model, and with a poisoned one that favours the worst algorithm. Searches of the
+//! literature, a random choice, and no search are compared.
 
 mod picture;
 mod scenarios;
@@ -23,7 +23,7 @@ use scenarios::{Scenario, Truth};
 /// Options of `tutti bench tune`.
 #[derive(Args)]
 pub struct Options {
-    /// How many scenarios.
+    /// Number of scenarios to simulate
     #[arg(long, default_value_t = SCENARIOS, value_parser = clap::value_parser!(u32).range(1..))]
     scenarios: u32,
     /// From which seed.
@@ -43,9 +43,9 @@ pub struct Options {
     picture: Option<PathBuf>,
 }
 
-/// As many as the paper has.
+/// Number of scenarios in the paper.
 const SCENARIOS: u32 = 324;
-/// Of the scenarios, unless another is asked for.
+/// Default seed of the scenarios.
 const SEED: u64 = 2016;
 /// Operations of a loop; the paper's have 1000 to 10000.
 const ITERATIONS: u32 = 4000;
@@ -58,13 +58,13 @@ const NOISE_BYTES: u64 = 1 << 20;
 /// Loops that are short.
 const SHORT: [u32; 4] = [10, 100, 300, 1000];
 
-/// How something is chosen.
+/// Method of choosing an algorithm.
 #[derive(Clone, Copy)]
 struct Method {
     name: &'static str,
     /// Of the strategies; or nothing is tried.
     search: Option<&'static str>,
-    /// As in a job; or as in the paper: its filter, and no limit to what it costs.
+    /// True for the rules of a job, false for those of the paper: its filter, and no budget.
     is_own: bool,
 }
 
@@ -109,10 +109,10 @@ impl Method {
     }
 }
 
-/// What came of one method in one scenario.
+/// Result of one method in one scenario.
 struct Score {
     collective: Collective,
-    /// What was chosen, by the best.
+    /// Time of the chosen algorithm, relative to the best.
     to_best: f64,
     /// The whole loop, by one of the default.
     to_default: f64,
@@ -263,7 +263,7 @@ fn table(options: &Options, truths: &[(Collective, Truth)], noise: &Noise, is_po
     text + &if is_poisoned { String::new() } else { short(options, &plays) }
 }
 
-/// What short loops lose.
+/// Returns the loss of short loops by tuning, as text.
 fn short(options: &Options, plays: &[(Collective, Play)]) -> String {
     let mut text = String::new();
     for iterations in SHORT {

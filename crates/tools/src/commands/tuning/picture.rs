@@ -1,4 +1,4 @@
-//! A loop that learns, as a picture: what each operation takes, in the order in which they come.
+//! Picture of a loop that learns: the time of each operation, in the order of the loop.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use tutti_coll::tune::rehearse::{Outcome, Play};
 const SIZE: (f64, f64) = (660.0, 260.0);
 /// Room for text at the left and at the right, above and below.
 const MARGIN: (f64, f64) = (70.0, 30.0);
-/// What comes after the decision is so long, by what came before.
+/// Width of the part after the decision, relative to the part before.
 const AFTER: f64 = 0.25;
 
 /// Dots are operations; lines the default and the best, and when it was decided.

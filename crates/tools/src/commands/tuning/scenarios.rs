@@ -1,5 +1,5 @@
-//! Operations from a seed with what programs compute beside them, and what each way to do one takes then: the
-//! truth, by the simulator.
+//! Scenarios from a seed: operations of programs with the computation beside them. The simulator provides the
+//! true time of each algorithm.
 
 use tutti_coll::select::{self, Choice};
 use tutti_coll::simulate::{Beside, Bound, Load, Series, periods, predict};
@@ -20,13 +20,13 @@ pub struct Scenario {
     computing: f64,
 }
 
-/// What can be chosen, and what it takes.
+/// Algorithms of a scenario, with their true times.
 pub struct Truth {
-    /// What can be chosen; the first is what the model chooses.
+    /// Alternatives to choose from; the first is the choice of the model.
     pub alternatives: Vec<Alternative>,
     /// Seconds inside MPI of each rank, by alternative.
     pub inside: Vec<Vec<f64>>,
-    /// Seconds of computation.
+    /// Time in seconds that the program computes.
     pub computing: f64,
 }
 
@@ -51,7 +51,7 @@ const RANKS: [u32; 9] = [32, 64, 32, 128, 32, 64, 128, 32, 256];
 /// from the root.
 const FAN_OUTS: [(&str, u32); 7] =
     [("kary", 1), ("kary", 2), ("kary", 3), ("kary", 4), ("kary", 5), ("knomial", 2), ("kary", Params::FLAT)];
-/// Its segments, in bytes.
+/// Lengths of segments that scenarios try, in bytes.
 const SEGMENTS: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
 /// So many operations in a row show what each takes.
 const IN_A_ROW: u32 = 3;
@@ -82,7 +82,7 @@ fn one(place: usize, random: &mut Random) -> Scenario {
 }
 
 impl Scenario {
-    /// It in a line.
+    /// Describes the scenario in one line.
     pub fn line(&self) -> String {
         let Scenario { cluster, collective, bytes, ranks, looks, computing } = self;
         let (name, hosts) = (cluster.name, cluster.hosts);
@@ -90,7 +90,7 @@ impl Scenario {
         format!("i{collective} {bytes} bytes, {place}, {looks} looks, x{computing}")
     }
 
-    /// The operation.
+    /// Returns the operation of the scenario.
     pub fn collective(&self) -> Collective {
         self.collective
     }
@@ -101,7 +101,7 @@ impl Scenario {
         self.ranks <= 32 && self.bytes <= 64 << 10 && self.collective == Collective::Bcast
     }
 
-    /// What each way takes.
+    /// Simulates all alternatives and returns their times.
     ///
     /// # Errors
     /// The recorded machine cannot be read.

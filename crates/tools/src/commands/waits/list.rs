@@ -1,4 +1,4 @@
-//! The programs of `bench/waits.c`, in families: those of a family are measured by one job of each library.
+//! Programs of `bench/waits.c`, in families. One job of each library measures all programs of a family.
 
 use crate::measure::library::Library;
 use crate::measure::programs::Programs;
@@ -12,14 +12,13 @@ pub struct Family {
     pub names: &'static [&'static str],
     /// The least number of ranks that it takes.
     pub least_ranks: u32,
-    /// It needs threads (`waits-threads.c`).
+    /// Whether the family needs threads (`waits-threads.c`).
     pub in_threads: bool,
-    /// What it counts unless a number is given: objects, seconds. 0 where there is nothing to count.
+    /// Default number of things to count: objects or seconds. 0 if there is nothing to count.
     pub count: u32,
-    /// It means something beside eight busy shells of the same session, and is measured so unless loads are
-    /// given.
+    /// Whether the family is by default also measured together with eight busy shells of the same session.
     pub beside_shells: bool,
-    /// How it is done depends on what is known of the network.
+    /// Whether the implementation depends on knowledge about the network.
     pub by_network: bool,
 }
 
@@ -89,7 +88,7 @@ impl Family {
         if self.in_threads { "waits-threads" } else { "waits" }
     }
 
-    /// Those of its programs that are wanted, all if nothing is.
+    /// Returns the requests for all programs that `only` names, or for all programs if it is empty.
     pub fn asks(&self, only: &[Wanted], mode: &str) -> Vec<Ask> {
         let ask = |name: &str, count: u32| Ask {
             op: name.to_string(),

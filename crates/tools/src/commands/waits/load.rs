@@ -1,11 +1,11 @@
-//! What else computes on the machine while something is measured.
+//! Other load on the machine during a measurement.
 
 use std::process::{Child, Command, Stdio};
 
-/// Who else wants processors.
+/// Competitors for the processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Load {
-    /// Nobody.
+    /// None: only the job runs.
     Alone,
     /// One process that computes in a Unix session of its own, hence in another group of the scheduler
     /// (CONFIG_SCHED_AUTOGROUP): somebody else's.
@@ -15,7 +15,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Its name in tables.
+    /// Returns the name of the load in tables.
     pub fn name(self) -> &'static str {
         match self {
             Load::Alone => "alone",

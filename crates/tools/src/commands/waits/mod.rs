@@ -1,11 +1,10 @@
-//! `tutti bench waits`: how long a rank waits for what another one does at once, by small programs of all
-//! ways to wait, on one host and over several, alone and beside others that compute, side by side with the
-//! other libraries.
+//! `tutti bench waits`: the time that a rank waits for an event that another rank causes immediately. Small
+//! programs cover all ways to wait, on one host and over several, without and with other load. Other
+//! libraries are measured together with Tutti.
 //!
-//! What is measured is a mean ([`bench/waits.c`]): one hand-over in a hundred that comes late by a
-//! scheduler's slice is what users meet. Processors are not kept awake ([`crate::measure::awake`]): what
-//! waking them costs those that sleep is part of it. The peers are told to yield, as their users tell them
-//! where ranks share processors.
+//! The result is a mean ([`bench/waits.c`]): users notice if one hand-over in a hundred is late by a
+//! scheduler's slice. Processors are not kept awake ([`crate::measure::awake`]), as the time to wake them is
+//! part of the result. Other libraries are set to yield, which their users do where ranks share processors.
 
 mod list;
 mod load;
@@ -38,8 +37,8 @@ pub struct Options {
     /// Numbers of hosts, which are namespaces of this machine (root only).
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Vec<u32>,
-    /// What computes beside them: nothing, one process of another session, or eight shells of this one
-    /// (collectives only, unless it is given).
+    /// Other load: alone, busy (a process of another session) or shells (eight of this session; by default
+    /// collectives only)
     #[arg(long, value_delimiter = ',')]
     loads: Vec<Load>,
     /// Rounds over the programs of a family and all libraries; the median counts.
@@ -60,7 +59,7 @@ pub struct Options {
     /// Rate of the links, as tc takes it; unlimited if empty.
     #[arg(long, default_value = "1gbit")]
     rate: String,
-    /// Where `make peers` has put the other libraries.
+    /// Directory of the other libraries, as `make peers` installs them
     #[arg(long, default_value = "build/peers")]
     peers: PathBuf,
     /// Directory for programs and the table.

@@ -6,7 +6,7 @@ use crate::measure::results::{Measure, Results};
 use crate::measure::sample::Cell;
 use std::collections::BTreeMap;
 
-/// What takes more than this times as long as on another library is marked.
+/// Ratio to another library's time above which a cell is marked.
 pub const LIMIT: f64 = 1.2;
 
 /// Results by the number of hosts and by load.

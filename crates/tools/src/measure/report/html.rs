@@ -1,4 +1,5 @@
-//! The page: goals, tables of ratios as heat, plots, failures. One file, nothing loaded from elsewhere.
+//! Report as a page: goals, tables of ratios as heat maps, plots, failures. It is one file that loads no
+//! other.
 
 use super::input::Input;
 use super::svg::{self, Series, escape};
@@ -18,7 +19,7 @@ figure{margin:0}figcaption{font-weight:600;font-size:13px;margin:8px 0 0}.key sp
 .key i{display:inline-block;width:1em;height:.7em;margin-right:.4em}.met{color:#2e7d32}.missed{color:#c62828}\
 pre{background:#f5f5f5;padding:.8em;overflow:auto}";
 
-/// The whole page.
+/// Returns the text of the whole page.
 pub fn page(input: &Input) -> String {
     let title = if input.compares() { "Tutti and the others" } else { "Tutti" };
     let mut out = format!(

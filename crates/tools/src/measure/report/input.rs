@@ -1,23 +1,23 @@
-//! What a report is made from.
+//! Input of a report: libraries, options and results.
 
 use crate::measure::library::Library;
 use crate::measure::options::{Options, Shape};
 use crate::measure::results::{Goal, KILLED, Results, START, goals, goals_of_hosts};
 
-/// What a report is made from.
+/// Input of a report: libraries, options and results.
 pub struct Input<'a> {
-    /// What was asked for: gives the order of operations, ranks and modes.
+    /// Options of the measurement; they determine the order of operations, ranks and modes.
     pub options: &'a Options,
     /// The libraries; the first is compared with the others.
     pub libraries: &'a [Library],
-    /// The measured times.
+    /// Measured times of all libraries.
     pub results: &'a Results,
     /// The machine, a line each.
     pub machine: Vec<String>,
 }
 
 impl Input<'_> {
-    /// What was promised, and what came out.
+    /// Returns the goals and whether they were reached.
     pub fn goals(&self) -> Vec<Goal> {
         if self.options.hosts.is_none() {
             return goals(self.results, self.subject());
@@ -44,7 +44,7 @@ impl Input<'_> {
         &self.libraries[0].name
     }
 
-    /// Whether there is anything to compare with.
+    /// Returns true if the report compares several libraries.
     pub fn compares(&self) -> bool {
         self.libraries.len() > 1
     }

@@ -1,5 +1,4 @@
-//! What the tables of ratios come to: means by operation, the cells that are lost, the times not to be
-//! trusted.
+//! Summary of the tables: mean ratios by operation, cells with a slower Tutti, and unreliable times.
 
 use super::input::Input;
 use super::words::{short, size};
@@ -11,7 +10,7 @@ use std::fmt::Write;
 /// Rounds that differ by more than this factor are told.
 const SPREAD_LIMIT: f64 = 3.0;
 
-/// How many of them are listed.
+/// Number of unreliable cells to list.
 const SPREADS: usize = 10;
 
 /// A cell with the subject's ratios to the best other.

@@ -1,4 +1,4 @@
-//! Plots, drawn by hand: time over size, both logarithmic, a line a library; and bars.
+//! Plots in SVG: time over size on logarithmic axes, one line for each library; and bars.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ const BOTTOM: f64 = 34.0;
 pub struct Series<'a> {
     /// Name of the library.
     pub name: &'a str,
-    /// Its colour.
+    /// Colour of the line, as in CSS.
     pub colour: &'a str,
     /// Size in bytes and time in microseconds, both above 0.
     pub points: Vec<(f64, f64)>,
@@ -37,7 +37,7 @@ impl Axis {
         Axis { low: low - room, high: high + room, from, to }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    fn position_of(&self, value: f64) -> f64 {
         self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
@@ -58,7 +58,11 @@ pub fn lines(series: &[Series]) -> String {
     let mut out = open(WIDTH, HEIGHT);
     grid(&x, &y, points().map(|point| point.0 as u64), &mut out);
     for one in series.iter().filter(|one| !one.points.is_empty()) {
-        let path: Vec<_> = one.points.iter().map(|p| format!("{:.1},{:.1}", x.at(p.0), y.at(p.1))).collect();
+        let path: Vec<_> = one
+            .points
+            .iter()
+            .map(|p| format!("{:.1},{:.1}", x.position_of(p.0), y.position_of(p.1)))
+            .collect();
         let (name, colour) = (escape(one.name), one.colour);
         let _ = write!(
             out,
@@ -69,8 +73,8 @@ pub fn lines(series: &[Series]) -> String {
             let _ = write!(
                 out,
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{colour}\"><title>{name}, {} B: {}</title></circle>",
-                x.at(point.0),
-                y.at(point.1),
+                x.position_of(point.0),
+                y.position_of(point.1),
                 point.0,
                 super::words::time(point.1)
             );
@@ -81,7 +85,7 @@ pub fn lines(series: &[Series]) -> String {
 
 fn grid(x: &Axis, y: &Axis, sizes: impl Iterator<Item = u64>, out: &mut String) {
     for value in y.decades() {
-        let at = y.at(value);
+        let at = y.position_of(value);
         let _ = write!(
             out,
             "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\" class=\"g\"/>\
@@ -97,7 +101,7 @@ fn grid(x: &Axis, y: &Axis, sizes: impl Iterator<Item = u64>, out: &mut String) 
     sizes.dedup();
     let mut free = 0.0;
     for bytes in sizes {
-        let at = x.at(bytes as f64);
+        let at = x.position_of(bytes as f64);
         if at >= free {
             let _ = write!(
                 out,
@@ -152,7 +156,7 @@ fn open(width: f64, height: f64) -> String {
     )
 }
 
-/// Text inside XML.
+/// Escapes text for XML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -11,7 +11,7 @@ use std::fmt::Write;
 const NAME_WIDTH: usize = 21;
 const CELL_WIDTH: usize = 12;
 
-/// All tables.
+/// Returns all tables as text for the terminal.
 pub fn tables(input: &Input) -> String {
     let mut out = String::new();
     for line in &input.machine {
