@@ -147,7 +147,7 @@ static MPI_Aint value_of(void *found)
     return is_word ? *(MPI_Aint *)found : (MPI_Aint)found;
 }
 
-/* Functions that MPI predefines for keys: they do nothing, or copy. The caller calls them like a program's own. */
+/* Functions that MPI predefines for keys: they do nothing, or copy. They are called like a program's own. */
 static int copy_value(struct key *key, integer object, int keyval, void *in, void *out, int *flag)
 {
     integer number = keyval, truth = 0, error = 0;

@@ -298,7 +298,7 @@ impl<const N: usize> TextPlace<N> {
     }
 }
 
-/// Returns the number of ranks that a communicator's collectives exchange data with.
+/// Returns the number of ranks with which a communicator's collectives exchange data.
 pub fn peers(comm: crate::abi::MPI_Comm) -> c_int {
     let (mut inter, mut size, comm) = (0, 0, comm.standard());
     // SAFETY: places for the answers.
@@ -312,12 +312,12 @@ pub fn peers(comm: crate::abi::MPI_Comm) -> c_int {
     size
 }
 
-/// Returns the number of neighbours that a rank receives from.
+/// Returns the number of neighbours from which a rank receives.
 pub fn sources(comm: crate::abi::MPI_Comm) -> c_int {
     degrees(comm.standard()).0
 }
 
-/// Returns the number of neighbours that a rank sends to.
+/// Returns the number of neighbours to which a rank sends.
 pub fn destinations(comm: crate::abi::MPI_Comm) -> c_int {
     degrees(comm.standard()).1
 }

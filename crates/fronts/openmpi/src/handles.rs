@@ -146,14 +146,14 @@ addressed! {
 }
 
 impl<K: Addressed> Pointer<K> {
-    fn to(address: *const usize) -> Pointer<K> {
+    fn from_address(address: *const usize) -> Pointer<K> {
         Pointer { address, kind: PhantomData }
     }
 
     fn predefined(index: u8) -> Pointer<K> {
         // A handle that Open MPI does not have is never returned, or was made by nobody.
         let null = K::INDICES.of_standard[0];
-        Pointer::to(K::PREDEFINED[usize::from(if index == NONE { null } else { index })].object)
+        Pointer::from_address(K::PREDEFINED[usize::from(if index == NONE { null } else { index })].object)
     }
 }
 
@@ -176,7 +176,7 @@ impl<K: Addressed> Handle for Pointer<K> {
         if standard < FIRST_DYNAMIC {
             return Pointer::predefined(K::INDICES.of_standard[standard.wrapping_sub(K::NULL) % NUMBERS]);
         }
-        Pointer::to(standard as *const usize)
+        Pointer::from_address(standard as *const usize)
     }
 
     fn fortran(self) -> c_int {
