@@ -63,9 +63,9 @@ pub const INTERNAL_NAMES: &[&str] = &[
 /// A setting that could not be taken, for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The environment variable.
+    /// Name of the environment variable.
     pub name: String,
-    /// What is wrong with it.
+    /// Description of the error, without the name.
     pub reason: String,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// The same but for a change.
+    /// Returns the settings after `change`.
     #[must_use]
     pub fn but(mut self, change: impl FnOnce(&mut Config)) -> Config {
         change(&mut self);
@@ -116,9 +116,9 @@ impl Config {
         algorithms::algorithm_in(&self.collectives.algorithm, collective)
     }
 
-    /// Returns the path of the file with the costs of a kind of machine (`tutti_sys::machine_kind`): the one
-    /// that is set, or else one in the user's cache directory, which is found by `variable` (the XDG base
-    /// directories). None if there is no such directory.
+    /// Returns the path of the file with the costs of a kind of machine (`tutti_sys::machine_kind`). It is the
+    /// one that is set, or one in the user's cache directory. `variable` reads the environment variables that
+    /// name the directory (XDG base directories). Returns `None` if there is no such directory.
     pub fn model_path(
         &self,
         machine_kind: &str,
@@ -166,7 +166,7 @@ impl Config {
         )
     }
 
-    /// Reads settings from `(name, value)` pairs; names outside `TUTTI_` are passed over.
+    /// Reads settings from pairs of name and value. Other names than `TUTTI_...` are ignored.
     ///
     /// # Errors
     /// As [`Config::from_env`].

@@ -28,7 +28,7 @@ pub fn judge<T>(result: Result<T>, worst: u32) -> Result<T> {
 /// Agrees on the results of all members.
 ///
 /// # Errors
-/// The own one, or that of another member; what went wrong with a message.
+/// Returns the own error, or the class of another member's; fails if a message fails.
 pub fn agree<T>(
     held: &mut LaneGuard,
     process: &Process,

@@ -1,6 +1,6 @@
-//! What every driver does: pieces go to their places and nowhere else, reads end with the file, what is
-//! acknowledged is there. And random transfers through random views against a model, on each of the drivers
-//! and on a device that fails.
+//! Tests that all drivers pass. Pieces go to their places and nowhere else, reads end with the file, and
+//! acknowledged writes can be read. Random transfers through random views are compared with a model, on each
+//! driver and on a device that fails.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ fn transfer(driver: &Arc<dyn Driver>, view: &Arc<View>, stream: u64, buffer: Buf
     Transfer { driver: Arc::clone(driver), view: Arc::clone(view), stream, buffer, write }.run()
 }
 
-/// Where the bytes of a range of a view are.
+/// Returns the positions in the file of all bytes in a view's range.
 fn places(view: &View, stream: u64, bytes: u64) -> Vec<usize> {
     let mut runs = Vec::new();
     view.runs(stream..stream + bytes, &mut runs, usize::MAX);
@@ -192,7 +192,7 @@ fn random_transfers_on_a_file_system() {
 struct Servers {
     client: Arc<Client>,
     directory: std::path::PathBuf,
-    /// They end with these.
+    /// Input pipes of the servers: a server ends when its pipe is closed.
     _lifelines: Vec<std::io::PipeWriter>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a name leads: to a file of the system, a stream, or a file of io-servers, whose names begin with
+//! Drivers by file name: a file of the system, a stream, or a file of io-servers, whose names begin with
 //! `tutti:`.
 
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use tutti_storage::servers::mount;
 use tutti_storage::servers::sealed_socket::cover;
 use tutti_storage::{Amode, Driver, Posix, Stream};
 
-/// What the names of files of io-servers begin with.
+/// Prefix of the names of files on io-servers.
 const SERVERS: &[u8] = b"tutti:";
 
-/// The servers of this process, once it has used some.
+/// Connection to the io-servers, once the process has used a file on them.
 static CLIENT: Mutex<Option<Arc<Client>>> = Mutex::new(None);
 
-/// The servers: those that mpirun has started with the job, or those of the mount file.
+/// Returns the connection to the io-servers: those that mpirun has started, or those of the mount file.
 fn client(process: &Process) -> Result<Arc<Client>> {
     let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(client) = &*client {
@@ -53,7 +53,7 @@ fn text(name: &[u8]) -> Result<&str> {
     std::str::from_utf8(name).map_err(|_| Error::new(ErrorClass::BadFile, why))
 }
 
-/// Opens a file.
+/// Opens a file with the driver that its name selects.
 ///
 /// # Errors
 /// What the system or a server reports.
@@ -68,7 +68,7 @@ pub fn open(process: &Process, name: &[u8], amode: Amode, hints: &Hints) -> Resu
     Ok(Arc::new(Posix::open(name, amode)?))
 }
 
-/// Removes a file.
+/// Removes a file of the system or of io-servers.
 ///
 /// # Errors
 /// As [`open`].

@@ -1,4 +1,4 @@
-//! The file that keeps what this machine costs, and what programs have learned of it.
+//! File with the costs of this machine and the results that programs have learned on it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use tutti_coll::tune::learned;
 use tutti_sys::machine_kind::machine_kind;
 use tutti_sys::{files, process};
 
-/// Where the model of this machine is kept.
+/// Returns the default path of the model of this machine.
 pub fn default_path(config: &Config) -> Option<PathBuf> {
     config.model_path(&machine_kind(), |name| std::env::var(name).ok()).map(PathBuf::from)
 }
@@ -24,8 +24,8 @@ pub fn measured(model: &Model) -> String {
     format!("{MEASURED}{}, a {}\n{model}", process::host_name(), machine_kind())
 }
 
-/// Puts a model in place at once: who reads meanwhile reads the old one or the new one. What programs have
-/// learned since stays in the file.
+/// Replaces a model atomically: readers find the old file or the new one. Results that programs have learned
+/// meanwhile stay in the file.
 pub fn keep(path: &Path, text: &str) -> std::io::Result<()> {
     let old = files::read_text(path, MODEL_BYTES).unwrap_or_default();
     files::keep(path, learned::carry_over(&old, text).as_bytes())

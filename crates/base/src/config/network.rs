@@ -1,4 +1,4 @@
-//! What carries messages between hosts, and its connections.
+//! Settings of networks and connections between hosts.
 
 use std::net::IpAddr;
 
@@ -30,13 +30,13 @@ pub fn check_interface(text: &str) -> Result<(), String> {
 /// When ranks on different hosts connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
-    /// Never: everything goes by datagrams.
+    /// Never: all messages are datagrams.
     Never,
     /// Pairs that have exchanged enough.
     OnDemand,
-    /// As on demand, and the neighbours at +-2^j from the start.
+    /// Pairs that have exchanged enough, and from the start the neighbours at distances of powers of two.
     PartiallyStatic,
-    /// Everybody from the start.
+    /// All pairs, from the start.
     Static,
 }
 
@@ -57,7 +57,7 @@ impl Connections {
 /// they know the job's secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
-    /// Streams are encrypted. What cannot be, goes as it is: networks of libfabric, packets of eBPF programs.
+    /// Streams are encrypted. Networks of libfabric and packets of eBPF programs are not.
     Auto,
     /// None beyond the greeting.
     Greeting,
@@ -75,31 +75,31 @@ impl Protection {
         ("encrypt", Protection::Encrypt),
     ];
 
-    /// The word by which the setting names it.
+    /// Returns the value in the notation of the setting.
     pub fn name(self) -> &'static str {
         Protection::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
 
-    /// Returns true if what cannot even be authenticated must not be used.
+    /// Returns true if networks without authentication must not be used.
     pub fn is_demanded(self) -> bool {
         matches!(self, Protection::Authenticate | Protection::Encrypt)
     }
 
-    /// Returns true if what others can read, but not change, may be used.
+    /// Returns true if networks may be used on which others can read messages, but not change them.
     pub fn allows_readable(self) -> bool {
         self != Protection::Encrypt
     }
 }
 
-/// What carries messages between hosts, and its connections.
+/// Settings of networks and connections between hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The interface by which hosts reach each other: a name, an address or a network; empty: the one that
-    /// leads there.
+    /// Interface for connections to other hosts: a name, an address or a network. Empty: the interface of the
+    /// route to the peer.
     pub interface: String,
-    /// The ports that listeners and datagram sockets of the job are confined to; `None`: any.
+    /// Ports for listeners and datagram sockets of the job; `None`: any.
     pub port_range: Option<PortRange>,
-    /// What carries messages between hosts: `auto`, `sockets`, or a provider of libfabric.
+    /// Network for messages between hosts: `auto`, `sockets`, or a provider of libfabric.
     pub fabric: String,
     /// Protection of what hosts send to each other.
     pub protection: Protection,

@@ -1,4 +1,4 @@
-//! `tutti io-server`: a server for files (S10), and `tutti io`: what people do with its files.
+//! `tutti io-server`: a server for files (S10), and `tutti io`: commands for its files.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,20 +16,20 @@ use tutti_storage::servers::process::Process;
 use tutti_storage::servers::root::Root;
 use tutti_storage::servers::sealed_socket::cover;
 
-/// What the server is to do.
+/// Options of `tutti io-server`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The directory of its files.
+    /// Directory for the files of the server.
     #[arg(long)]
     root: PathBuf,
     /// scratch: a file a server, with its stripes; forward: all servers write into the same files, of a file
     /// system that they share.
     #[arg(long, default_value = "scratch", value_parser = ["scratch", "forward"])]
     mode: String,
-    /// Where the servers are entered for their users; the first server makes this file.
+    /// Mount file, which lists the servers for clients; the first server creates it
     #[arg(long)]
     mount: Option<PathBuf>,
-    /// How many servers there are to be.
+    /// Number of servers in the mount file
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
     /// Bytes of a stripe of files that are made.
@@ -50,7 +50,7 @@ pub struct Options {
     job: bool,
 }
 
-/// What people do with files of servers.
+/// Commands for files on io-servers.
 #[derive(clap::Subcommand)]
 pub enum Errand {
     /// List the files: bytes, servers, bytes of a stripe, name.
@@ -64,11 +64,11 @@ pub enum Errand {
         #[command(flatten)]
         of: Of,
     },
-    /// Tell what is wrong with the files.
+    /// Report files that are damaged.
     Check(Of),
 }
 
-/// Of which servers.
+/// Selection of the servers for a command.
 #[derive(clap::Args)]
 pub struct Of {
     /// The mount file (default: TUTTI_IO_MOUNT).
@@ -76,7 +76,7 @@ pub struct Of {
     mount: Option<PathBuf>,
 }
 
-/// Serves until it is killed.
+/// Serves requests until the process is killed, or with `--job` until its input ends.
 pub fn serve(options: &Options) -> Result<(), String> {
     let mode = Mode::parse(&options.mode).expect("the option takes these words");
     if options.job {
@@ -128,7 +128,7 @@ fn show(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }
 
-/// The key of the servers of a job: from the secret that mpirun writes, behind what it always writes first.
+/// Reads the key of a job's servers from standard input: mpirun writes its greeting, then the secret.
 fn job_key() -> Result<Key, String> {
     let mut said = [0; tutti_launch::agent::GREETING.len() + 32];
     let read = io::stdin().lock().read_exact(&mut said);
@@ -146,7 +146,7 @@ fn client(of: &Of) -> Result<Arc<Client>, String> {
     client.map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// Runs an errand.
+/// Runs a command for files on io-servers.
 pub fn run(errand: &Errand) -> Result<(), String> {
     let text = |error: tutti_base::Error| error.to_string();
     match errand {

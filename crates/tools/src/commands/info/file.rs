@@ -1,5 +1,5 @@
-//! `tutti info FILE`: on what a file lies, how it is divided, and how ranks access it there, each with why.
-//! What is told follows the rules that accesses follow (`tutti_storage::together`).
+//! `tutti info FILE`: file system, stripes and servers of a file, and the way in which ranks access it, each
+//! with the reason. The output follows the rules that accesses follow (`tutti_storage::together`).
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ use tutti_sys::file::FileSystem;
 
 use super::job::OwnJob;
 
-/// What is there, and what follows from it.
+/// Describes the storage of a file, and the resulting accesses.
 ///
 /// # Errors
 /// Where there is neither a file nor a directory to make it in; where servers cannot be asked.
@@ -39,7 +39,7 @@ pub fn describe(path: &Path, job: Option<&OwnJob>, config: &Config) -> Result<St
     Ok(format!("{}\n{lies}{}", path.display(), together(&hints, is_remote, ranks)))
 }
 
-/// The servers of the job, or of the mount file, as programs find them.
+/// Connects to the servers of the job, or to those of the mount file, like programs do.
 fn client(job: Option<&OwnJob>, config: &Config) -> Result<Arc<Client>, String> {
     let source = match (job, std::env::var(tutti_sys::job::ENV_IO)) {
         _ if !config.files.io_mount.is_empty() => Source::File(PathBuf::from(&config.files.io_mount)),
@@ -56,7 +56,7 @@ fn client(job: Option<&OwnJob>, config: &Config) -> Result<Arc<Client>, String> 
     Client::new(source, config.files.io_near, cover).map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// What a file of the system lies on, and whether accesses go over a network.
+/// Describes the file system of a file. The flag is true if accesses go over a network.
 fn of_system(path: &Path) -> Result<(String, bool), String> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -130,7 +130,7 @@ fn of_servers(described: &Described) -> String {
     text
 }
 
-/// How ranks access it together.
+/// Describes the collective accesses of ranks to the file.
 fn together(hints: &Hints, is_remote: bool, ranks: Option<u32>) -> String {
     let mut text = String::new();
     for (what, key, choice, write) in [

@@ -1,4 +1,4 @@
-//! `tutti info`: what is here and how it is set.
+//! `tutti info`: describes this machine, the installed library and its settings.
 
 pub mod choice;
 mod costs;
@@ -26,32 +26,33 @@ pub struct Options {
     /// Only the settings, as NAME=VALUE lines.
     #[arg(long, conflicts_with = "functions")]
     settings: bool,
-    /// Also the settings for those who work on Tutti.
+    /// Also show the settings for developers of Tutti.
     #[arg(long)]
     all_settings: bool,
     /// List the algorithms of all collectives by the names that TUTTI_ALGORITHM takes.
     #[arg(long, conflicts_with_all = ["functions", "settings"])]
     algorithms: bool,
-    /// Which hosts are one machine, of the job that this is run in (`mpirun ... tutti info --machines`).
+    /// Show the machine of each host of the job that runs this command (`mpirun ... tutti info --machines`)
     #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms"])]
     machines: bool,
-    /// What tuning has learned while programs ran (TUTTI_TUNE), as it is kept behind the model of this
-    /// machine.
+    /// Show results that tuning has learned while programs ran (TUTTI_TUNE); they are stored behind the
+    /// machine's model
     #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms", "machines"])]
     learned: bool,
-    /// Where a file (or what is to be made at this path) lies, and how MPI-IO accesses it there, with why:
-    /// file system, stripes, servers, aggregators. Run by mpirun, for that job and its io-servers.
+    /// Show the storage of a file and accesses of MPI-IO to it, with reasons: file system, stripes, servers,
+    /// aggregators. The file need not exist. Under mpirun: for that job and its io-servers
     #[arg(value_name = "FILE",
           conflicts_with_all = ["functions", "settings", "algorithms", "machines", "learned"])]
     file: Option<std::path::PathBuf>,
-    /// What would be chosen for a collective, and why; run by mpirun on several hosts, what that job chooses.
+    /// Show the algorithm that a collective would use, with reasons. mpirun on several hosts: the choice of
+    /// that job
     #[command(flatten)]
     operation: Option<crate::commands::sim::Operation>,
     #[command(flatten)]
     spread: Spread,
 }
 
-/// Prints what was asked for.
+/// Prints the information that the options select.
 ///
 /// # Errors
 /// A TUTTI_ variable of the environment is wrong.

@@ -58,10 +58,10 @@ pub fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: 
     failures.iter().for_each(|failure| eprintln!("{failure}"));
 }
 
-/// Measures again, in new jobs, the chosen and the best algorithm of rows that seem to lose much. The fastest
-/// of several equal algorithms is the one whose measurement was the luckiest, and where ranks share
-/// processors, a job keeps a good or a bad placement of its ranks from its beginning to its end. So only a
-/// second measurement that knows the pair beforehand tells what the choice loses.
+/// Measures again, in new jobs, the chosen and the best algorithm of rows that seem to lose much. Among equal
+/// algorithms, the fastest has had the luckiest measurement. Where ranks share processors, a job keeps a good
+/// or bad placement of its ranks until its end. So only a second measurement, of this pair alone, shows the
+/// loss by the choice.
 fn confirm(stopwatch: &mut Stopwatch, rows: &mut [Row]) {
     let seems_bad = |row: &&mut Row| row.loss().is_some_and(|loss| loss > BAD);
     let mut doubtful: Vec<&mut Row> = rows.iter_mut().filter(seems_bad).collect();

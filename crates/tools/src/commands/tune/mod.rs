@@ -1,17 +1,17 @@
-//! `tutti tune`: measures whole operations by every algorithm, beside what the model says of them, and keeps
-//! what the model misses.
+//! `tutti tune`: measures whole operations by every algorithm, compares the times with the predictions of the
+//! model, and stores corrections.
 //!
-//! The model's parameters are probed one by one; how they work together in an operation is only an assumption
-//! of the simulator. Here each cell (an operation, a size, a number of ranks) is measured by all algorithms
-//! that have a chance, in turn, over several rounds. Measured by predicted time is the algorithm's correction
-//! ([`tutti_coll::model::Correction`]), which selection multiplies its predictions by from then on. The table
-//! shows where the model alone chooses well, and what is lost where it does not.
+//! The parameters of the model are measured one by one. Their combination in an operation is an assumption of
+//! the simulator. Here each cell (an operation, a size, a number of ranks) is measured by all algorithms that
+//! may be the best, in turns, over several rounds. The correction of an algorithm is the ratio of measured to
+//! predicted time ([`tutti_coll::model::Correction`]). Selection multiplies its predictions by it. The table
+//! shows the cells in which the model alone chooses well, and the losses in others.
 //!
-//! On several hosts ([`Options::hosts`]) the segments of levels that overlap are measured too, in the few
-//! best lengths: what is kept then belongs to a length, and selection takes the one that was fastest.
+//! On several hosts ([`Options::hosts`]), segment lengths of levels that overlap are measured too: the few
+//! best ones. A correction then belongs to a length, and selection takes the fastest.
 //!
-//! A job forces one algorithm of every collective, so there are as many jobs as the collective with the most
-//! algorithms has.
+//! A job forces one algorithm of every collective. So there are as many jobs as the largest number of
+//! algorithms of a collective.
 
 mod measure;
 mod options;
@@ -93,7 +93,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Which of the hosts are one machine, as a job on them says.
+/// Returns the machine of each host, by running `tutti info --machines` as a job on all hosts.
 fn machines(tutti: &Library, place: &Place) -> Result<Machines, String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let outcome = run::run(tutti.command(place.ranks(), &program).args(["info", "--machines"]), LIMIT)?;
@@ -103,10 +103,10 @@ fn machines(tutti: &Library, place: &Place) -> Result<Machines, String> {
     })
 }
 
-/// A job that only says what it is takes no longer.
+/// Time limit of a job that only prints a description.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What there is to measure, with predictions.
+/// Returns the rows to measure, with predictions of all algorithms.
 fn plan(options: &Options, ranks: u32, environment: &Environment) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for collective in collectives(&options.ops) {
@@ -120,8 +120,7 @@ fn plan(options: &Options, ranks: u32, environment: &Environment) -> Result<Vec<
     Ok(rows)
 }
 
-/// By default all but those of which the model knows no sizes.
-/// Returns those that are asked for, or all that have one size.
+/// Returns the requested collectives, or by default all whose blocks have one size.
 fn collectives(wanted: &[Collective]) -> Vec<Collective> {
     use Collective as C;
     if !wanted.is_empty() {

@@ -19,7 +19,7 @@ pub struct Options {
     /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR].
     #[arg(long, default_value = "8,256,2K,8K,32K,128K,512K,4M", value_parser = parse_sizes)]
     pub sizes: Sizes,
-    /// Numbers of ranks.
+    /// Numbers of ranks, each measured in jobs of its own
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Vec<u32>,
     /// Instead: on these hosts, where libraries and programs must be found under the same names.
@@ -41,10 +41,10 @@ pub struct Options {
     /// Time for one cell by one algorithm, in milliseconds.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub ms: u32,
-    /// What is predicted to take so many times the least is not measured.
+    /// Ratio of the predicted time to the least one above which an algorithm is not measured
     #[arg(long, default_value_t = 6.0, value_parser = positive)]
     pub hopeless: f64,
-    /// Where the model is; by default where the launcher looks for it.
+    /// File of the model [default: the one that the launcher uses]
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Only print the table.

@@ -6,7 +6,7 @@ use tutti_coll::model::{Correction, size_class, variant};
 use crate::measure::cells::has_no_data;
 use crate::measure::session::Ask;
 
-/// A choice that takes more than so many times the best algorithm is a bad one.
+/// Ratio to the time of the best algorithm above which a choice is bad.
 pub const BAD: f64 = 1.15;
 
 /// An algorithm in a cell. Seconds.
@@ -29,13 +29,13 @@ pub struct Row {
     pub ranks: u32,
     pub hosts: u32,
     pub bytes: u64,
-    /// What the model alone takes: which algorithm, with which segments if that makes a difference.
+    /// Choice of the model alone: algorithm, and length of segments if it matters.
     pub chosen: String,
     pub tried: Vec<Tried>,
 }
 
 impl Tried {
-    /// As it is forced.
+    /// Returns the algorithm with its segment length, in the syntax of TUTTI_ALGORITHM.
     pub fn name(&self) -> String {
         variant(self.algorithm, self.segment)
     }
@@ -49,9 +49,9 @@ impl Row {
         some.iter().map(move |mode| Ask { op: op.clone(), mode: mode.clone(), bytes })
     }
 
-    /// Makes of the times of all rounds one an algorithm. A shared machine is slower in some rounds than in
-    /// others, so an algorithm's time counts by those of the others in the same round, the median of rounds,
-    /// and the fastest round says how long that is.
+    /// Computes one time for each algorithm from all rounds. A shared machine is slower in some rounds than
+    /// in others. So the time of an algorithm is first divided by the mean of all algorithms in the same
+    /// round. The median over the rounds, multiplied by the mean of the fastest round, is the result.
     pub fn settle(&mut self) {
         let rounds = self.tried.iter().map(|one| one.rounds.len()).max().unwrap_or(0);
         let always: Vec<&Tried> =

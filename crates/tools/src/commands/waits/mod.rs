@@ -37,8 +37,8 @@ pub struct Options {
     /// Numbers of hosts, which are namespaces of this machine (root only).
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Vec<u32>,
-    /// Other load: alone, busy (a process of another session) or shells (eight of this session; by default
-    /// collectives only)
+    /// Load on the processors: alone (none), busy (one process in another session) or shells (eight shells in
+    /// the same session; by default for collectives only)
     #[arg(long, value_delimiter = ',')]
     loads: Vec<Load>,
     /// Rounds over the programs of a family and all libraries; the median counts.
