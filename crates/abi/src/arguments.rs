@@ -59,25 +59,25 @@ fn show(parameter: Parameter, value: usize) -> String {
     }
 }
 
-/// The number or its name.
+/// Returns the number as text, or the name of the constant with this value.
 fn show_number(names: &[(c_int, &str)], value: usize) -> String {
     let number = value as c_int;
     let named = names.iter().find(|(known, _)| *known == number);
     named.map_or_else(|| number.to_string(), |(_, name)| (*name).to_string())
 }
 
-/// The address or the name of one that means something.
+/// Returns the address as text, or the name of an address with a special meaning.
 fn show_address(names: &[(usize, &str)], value: usize) -> String {
     let named = names.iter().find(|(known, _)| *known == value);
     named.map_or_else(|| format!("{value:#x}"), |(_, name)| (*name).to_string())
 }
 
-/// The name of a predefined handle.
+/// Returns the name of a predefined handle.
 fn show_handle(value: usize) -> Option<String> {
     HANDLE_NAMES.iter().find(|(number, _)| *number == value).map(|(_, name)| (*name).to_string())
 }
 
-/// The name that the program has given to a communicator.
+/// Returns the name that the program has given to a communicator.
 fn name_of_comm(value: usize) -> Option<String> {
     let held = lanes::enter();
     // SAFETY: used only below, under the lock.
@@ -86,7 +86,7 @@ fn name_of_comm(value: usize) -> Option<String> {
     (!name.as_bytes().is_empty()).then(|| String::from_utf8_lossy(name.as_bytes()).into_owned())
 }
 
-/// The string at an address in quotes; `None` where nothing can be read.
+/// Returns the string at an address in quotes, or `None` where nothing can be read.
 fn text_at(address: usize) -> Option<String> {
     let mut bytes = [0; MOST_TEXT_BYTES];
     // Reports what cannot be read, where a pointer would crash.

@@ -15,7 +15,7 @@ thread_local! {
     static SPOKEN: Cell<&'static Dialect> = const { Cell::new(&STANDARD) };
 }
 
-/// The dialect of the call under way on this thread.
+/// Returns the dialect of the call under way on this thread.
 pub fn spoken() -> &'static Dialect {
     SPOKEN.try_with(Cell::get).unwrap_or(&STANDARD)
 }

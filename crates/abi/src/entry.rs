@@ -97,7 +97,7 @@ fn leave_among_threads(held: &LaneGuard, counted: Lane) {
     phase::call_ends_in(counted);
 }
 
-/// At the end of a call: what other calls have left to be done when none is under way.
+/// Performs work at the end of a call that must wait until no other call is in progress.
 #[cold]
 fn tidy_up(held: &LaneGuard) {
     if held.lane().is_first() && phase::is_quiet() {
@@ -124,7 +124,7 @@ pub fn entry<const N: usize>(
     entry_in(Lane::FIRST, function, at, arguments, body)
 }
 
-/// The same in a lane, for functions that need nothing but messages (see [`lane`]).
+/// Runs a function like [`entry`], but in a lane, for functions that use messages only (see [`lane`]).
 #[inline(always)]
 pub fn entry_in<const N: usize>(
     lane: Lane,
@@ -166,7 +166,7 @@ pub fn bare<const N: usize>(
     }
 }
 
-/// A function that is still to come.
+/// Reports that a function is not implemented.
 #[cold]
 pub fn unsupported<const N: usize>(
     function: &'static Function,

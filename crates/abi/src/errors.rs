@@ -79,8 +79,8 @@ pub fn raise(function: &'static Function, at: At, error: &Error, arguments: &[us
     }
 }
 
-/// The file or the communicator that a request names by its context, and the session of a group, if the
-/// program still has it.
+/// Returns the file or the communicator that a request names by its context, and the session of a group, if
+/// the program still has it.
 fn known(at: At) -> At {
     if let At::Group(raw) = at {
         return session_of(raw).map_or(At::World, At::Session);
@@ -93,7 +93,7 @@ fn known(at: At) -> At {
     comm.map_or(At::World, |comm| At::Comm(Raw::from_bits(comm.handle())))
 }
 
-/// The open session from which a group comes (MPI-5 section 9.3).
+/// Returns the open session from which a group comes (MPI-5 section 9.3).
 fn session_of(raw: MPI_Group) -> Option<MPI_Session> {
     let _held = lanes::enter();
     // SAFETY: used only below, under the lock.
@@ -102,7 +102,7 @@ fn session_of(raw: MPI_Group) -> Option<MPI_Session> {
     sessions.into_iter().find(|(_, session)| session.origin == group.origin()).map(|(raw, _)| raw)
 }
 
-/// The handler that is responsible, and the handle that a user's function gets.
+/// Returns the error handler in charge, and the handle to pass to a user's function.
 fn handler_of(at: At) -> (ErrorHandler, usize) {
     let held = lanes::enter();
     if let At::Comm(raw) = at {

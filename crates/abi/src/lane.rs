@@ -24,13 +24,13 @@ use crate::types::{MPI_Comm, MPI_Request};
 const GUESSES: usize = 4096;
 static GUESSED: [AtomicU8; GUESSES] = [const { AtomicU8::new(0) }; GUESSES];
 
-/// The guess for a communicator.
+/// Returns the lane that a call on this communicator probably needs.
 #[inline(always)]
 pub fn of_comm(comm: MPI_Comm) -> Lane {
     if lanes::threads_allowed() { guess(comm.bits()) } else { Lane::FIRST }
 }
 
-/// The lane of a request.
+/// Returns the lane of a request.
 ///
 /// # Safety
 /// The pointer is null or that of a handle.
@@ -44,7 +44,7 @@ pub unsafe fn of_request(request: *const MPI_Request) -> Lane {
     }
 }
 
-/// The lane of all these requests if it is the same, otherwise the first.
+/// Returns the common lane of all requests, or the first lane if they differ.
 ///
 /// # Safety
 /// The pointer is null or that of so many handles.

@@ -20,28 +20,28 @@ static WORLD_RANK: AtomicI32 = AtomicI32::new(-1);
 #[repr(align(128))]
 struct Calls(AtomicUsize);
 
-/// Whether the functions of MPI may be called.
+/// Returns true if the functions of MPI may be called.
 #[inline(always)]
 pub fn is_running() -> bool {
     USABLE.load(Ordering::Relaxed) == RUNNING
 }
 
-/// Whether they cannot be called any more.
+/// Returns true if MPI functions can no longer be called.
 pub fn is_over() -> bool {
     USABLE.load(Ordering::Relaxed) == OVER
 }
 
-/// Whether MPI_Init was called (and perhaps MPI_Finalize too).
+/// Returns true if MPI_Init was called (and perhaps MPI_Finalize too).
 pub fn was_initialised() -> bool {
     PHASE.load(Ordering::Acquire) != BEFORE
 }
 
-/// Whether MPI_Finalize was called.
+/// Returns true if MPI_Finalize was called.
 pub fn was_finalised() -> bool {
     PHASE.load(Ordering::Acquire) == OVER
 }
 
-/// Whether the world model is up.
+/// Returns true if the world model is up.
 pub fn is_in_world() -> bool {
     PHASE.load(Ordering::Acquire) == RUNNING
 }
@@ -53,7 +53,7 @@ pub fn world_begins(rank: u32) {
     USABLE.store(RUNNING, Ordering::Release);
 }
 
-/// MPI_Finalize is done. `sessions` are still open or not.
+/// Notes that MPI_Finalize has completed. `sessions` is true if sessions are still open.
 pub fn world_ends(sessions: bool) {
     PHASE.store(OVER, Ordering::Release);
     if !sessions {
@@ -61,33 +61,34 @@ pub fn world_ends(sessions: bool) {
     }
 }
 
-/// A session was opened (`true`) or the last one closed while the world model is not up.
+/// Notes that a session was opened (`true`), or that the last one was closed outside the world model.
 pub fn sessions(open: bool) {
     USABLE.store(if open { RUNNING } else { OVER }, Ordering::Release);
 }
 
-/// The rank of this process in the world, once it is known.
+/// Returns the rank of this process in the world, once it is known.
 pub fn world_rank() -> Option<i32> {
     let rank = WORLD_RANK.load(Ordering::Relaxed);
     (rank >= 0).then_some(rank)
 }
 
-/// A call begins where one thread at a time is in the library. What it looks up from now on is not dropped
-/// before it ends.
+/// Notes the begin of a call while one thread at a time is in the library. Objects that the call looks up are
+/// not dropped before its end.
 #[inline(always)]
 pub fn call_begins() {
     let calls = &CALLS[0].0;
     calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// A call ends where one thread at a time is in the library.
+/// Notes the end of a call while one thread at a time is in the library.
 #[inline(always)]
 pub fn call_ends() {
     let calls = &CALLS[0].0;
     calls.store(calls.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
 }
 
-/// A call begins in a lane, which is held. What it looks up from now on is not dropped before it ends.
+/// Notes the begin of a call in a lane whose lock it holds. Objects that the call looks up are not dropped
+/// before its end.
 #[inline]
 pub fn call_begins_in(lane: Lane) {
     CALLS[lane.number() as usize].0.fetch_add(1, Ordering::SeqCst);
@@ -100,14 +101,14 @@ pub fn call_begins_in(lane: Lane) {
     }
 }
 
-/// A call ends that began in `lane`.
+/// Notes the end of a call that began in `lane`.
 #[inline]
 pub fn call_ends_in(lane: Lane) {
     CALLS[lane.number() as usize].0.fetch_sub(1, Ordering::Release);
 }
 
-/// Whether no call is under way that could have looked up what the holder of the first lane has removed
-/// before.
+/// Returns true if no call is under way that could have looked up what the holder of the first lane has
+/// removed before.
 pub fn is_quiet() -> bool {
     fence(Ordering::SeqCst);
     CALLS.iter().all(|calls| calls.0.load(Ordering::Acquire) == 0)

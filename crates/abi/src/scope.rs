@@ -117,7 +117,7 @@ fn null(name: &str) -> Error {
     Error::new(ErrorClass::Arg, format!("argument {name} is a null pointer"))
 }
 
-/// A length that the user gave.
+/// Parses the length of an array, which must not be negative.
 fn length(count: i64, name: &str) -> Result<usize> {
     usize::try_from(count)
         .map_err(|_| Error::new(ErrorClass::Arg, format!("array {name} has a negative length: {count}")))
@@ -125,7 +125,7 @@ fn length(count: i64, name: &str) -> Result<usize> {
 
 #[allow(clippy::missing_safety_doc, reason = "one promise for all: see the module's Safety section")]
 impl<'s> Scope<'s> {
-    /// The scope of a call that begins. Only for the entry wrapper.
+    /// Returns the scope of a new call. Only the entry wrapper calls this.
     pub(crate) fn new() -> Scope<'s> {
         Scope(PhantomData)
     }
@@ -142,19 +142,19 @@ impl<'s> Scope<'s> {
         In { raw, name, scope: PhantomData }
     }
 
-    /// A place for a handle.
+    /// Makes a view of an output argument for a handle.
     #[inline(always)]
     pub unsafe fn handle_out<K>(self, pointer: *mut Raw<K>, name: &'static str) -> HandleOut<'s, K> {
         HandleOut { place: Out { pointer, name, scope: PhantomData } }
     }
 
-    /// A place for a value.
+    /// Makes a view of an output argument for a value.
     #[inline(always)]
     pub unsafe fn out<T>(self, pointer: *mut T, name: &'static str) -> Out<'s, T> {
         Out { pointer, name, scope: PhantomData }
     }
 
-    /// A place for an integer of either width.
+    /// Makes a view of an output argument for an integer of either width.
     #[inline(always)]
     pub unsafe fn count_out<T: Integer>(self, pointer: *mut T, name: &'static str) -> CountOut<'s> {
         CountOut { pointer: pointer.cast(), wide: T::WIDE, name, scope: PhantomData }
@@ -166,13 +166,13 @@ impl<'s> Scope<'s> {
         Array { pointer, name, scope: PhantomData }
     }
 
-    /// An array to be written.
+    /// Makes a view of an array for output.
     #[inline(always)]
     pub unsafe fn array_out<T>(self, pointer: *mut T, name: &'static str) -> ArrayOut<'s, T> {
         ArrayOut { pointer, name, scope: PhantomData }
     }
 
-    /// An array of integers of either width.
+    /// Makes a view of an array of integers of either width.
     #[inline(always)]
     pub unsafe fn counts<T: Integer>(self, pointer: *const T, name: &'static str) -> CountArray<'s> {
         CountArray { pointer: pointer.cast(), wide: T::WIDE, name, scope: PhantomData }
@@ -184,7 +184,7 @@ impl<'s> Scope<'s> {
         Text { pointer, name, scope: PhantomData }
     }
 
-    /// A place for a string.
+    /// Makes a view of an output argument for a string.
     #[inline(always)]
     pub unsafe fn text_out(self, pointer: *mut c_char, name: &'static str) -> TextOut<'s> {
         TextOut { pointer, name, scope: PhantomData }
@@ -197,7 +197,7 @@ impl<'s> Scope<'s> {
         unsafe { StatusIn::new(pointer, name) }
     }
 
-    /// A place for a status, or MPI_STATUS_IGNORE.
+    /// Makes a view of an output argument for a status, which may be MPI_STATUS_IGNORE.
     #[inline(always)]
     pub unsafe fn status_out(self, pointer: *mut MPI_Status) -> StatusOut<'s> {
         // SAFETY: the caller vouches for the pointer.
@@ -228,19 +228,20 @@ impl Address {
         self.0 as usize
     }
 
-    /// The address so many bytes further on (or back); the user vouches for it where it is used.
+    /// Returns the address `bytes` bytes further (or before, if negative). The user guarantees that it is
+    /// valid where it is used.
     #[inline(always)]
     pub fn offset(self, bytes: isize) -> Address {
         Address(self.0.wrapping_offset(bytes))
     }
 
-    /// Whether it is null: `MPI_BOTTOM` where a buffer is meant.
+    /// Returns true if the address is null, which is `MPI_BOTTOM` for a buffer.
     #[inline(always)]
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// Whether it is `MPI_IN_PLACE`.
+    /// Returns true if the address is `MPI_IN_PLACE`.
     #[inline(always)]
     pub fn is_in_place(self) -> bool {
         self.bits() == MPI_IN_PLACE
@@ -289,18 +290,18 @@ impl<'s, K: Kind> In<'s, K> {
         self.raw
     }
 
-    /// Name of the argument.
+    /// Returns the name of the argument.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Whether it is the null handle of its kind.
+    /// Returns true if the handle is the null handle of its kind.
     #[inline(always)]
     pub fn is_null(self) -> bool {
         self.raw.bits() == K::NULL
     }
 
-    /// The error that says what is wrong with this handle.
+    /// Returns the error that describes an invalid handle.
     pub fn complaint(self) -> Error {
         handles::complaint(self.raw, self.name)
     }
@@ -317,7 +318,7 @@ impl<'s, K: Stored> In<'s, K> {
         unsafe { handles::resolve(self.raw, self.name) }
     }
 
-    /// The object, or `None` for the null handle.
+    /// Returns the object, or `None` for the null handle.
     ///
     /// # Errors
     /// As [`In::get`].
@@ -345,7 +346,7 @@ impl<'s, K: Kind> HandleOut<'s, K> {
         self.place.set(Raw::predefined(K::NULL))
     }
 
-    /// The handle that is there.
+    /// Returns the handle in the caller's variable.
     ///
     /// # Errors
     /// `Arg` for a null pointer.
@@ -377,7 +378,7 @@ impl HandleOut<'_, crate::handles::kind::Request> {
 }
 
 impl<K> HandleOut<'_, K> {
-    /// Whether the user passed a null pointer where the standard lets it be left out.
+    /// Returns true if the user passed a null pointer where the standard lets it be left out.
     pub fn is_absent(self) -> bool {
         self.place.pointer.is_null()
     }
@@ -422,7 +423,7 @@ impl<T: Copy> Out<'_, T> {
         Ok(())
     }
 
-    /// The value that is there.
+    /// Returns the value in the caller's variable.
     ///
     /// # Errors
     /// `Arg` for a null pointer.
@@ -442,7 +443,7 @@ impl<T: Copy> Out<'_, T> {
         if self.pointer.is_null() { Err(null(self.name)) } else { Ok(()) }
     }
 
-    /// Whether the user passed a null pointer where the standard lets it be left out.
+    /// Returns true if the user passed a null pointer where the standard lets it be left out.
     pub fn is_absent(self) -> bool {
         self.pointer.is_null()
     }
@@ -480,7 +481,7 @@ impl CountOut<'_> {
         Ok(())
     }
 
-    /// The value that is there (`position` of MPI_Pack).
+    /// Returns the value in the caller's variable (`position` of MPI_Pack).
     ///
     /// # Errors
     /// `Arg` for a null pointer.
@@ -499,14 +500,14 @@ impl CountOut<'_> {
         })
     }
 
-    /// Whether this is the large-count variant.
+    /// Returns true if this is the large-count variant.
     pub fn is_wide(self) -> bool {
         self.wide
     }
 }
 
 impl<'s, T> Array<'s, T> {
-    /// The array as a slice of `count` items. A null pointer is allowed where the count is zero.
+    /// Returns the array as a slice of `count` items. A null pointer is allowed where the count is zero.
     ///
     /// # Errors
     /// `Arg` for a null pointer or a negative count.
@@ -527,14 +528,14 @@ impl<'s, T> Array<'s, T> {
         self.pointer
     }
 
-    /// Name of the argument.
+    /// Returns the name of the argument.
     pub fn name(self) -> &'static str {
         self.name
     }
 }
 
 impl<'s, K: Kind> Array<'s, Raw<K>> {
-    /// The handles, each with the name of the argument.
+    /// Returns the handles, each with the name of the argument.
     ///
     /// # Errors
     /// As [`Array::slice`].
@@ -543,7 +544,7 @@ impl<'s, K: Kind> Array<'s, Raw<K>> {
         Ok(self.slice(count)?.iter().map(move |raw| In { raw: *raw, name, scope: PhantomData }))
     }
 
-    /// The handles as the numbers that they are, to be compared with those of another call.
+    /// Returns the handles as numbers, for comparison with those of another call.
     pub fn numbers(self) -> CountArray<'s> {
         const { assert!(size_of::<Raw<K>>() == size_of::<i64>()) };
         CountArray { pointer: self.pointer.cast(), wide: true, name: self.name, scope: PhantomData }
@@ -551,7 +552,7 @@ impl<'s, K: Kind> Array<'s, Raw<K>> {
 }
 
 impl<'s, T> ArrayOut<'s, T> {
-    /// The array as a slice of `count` items. A null pointer is allowed where the count is zero.
+    /// Returns the array as a slice of `count` items. A null pointer is allowed where the count is zero.
     ///
     /// # Errors
     /// `Arg` for a null pointer or a negative count.
@@ -574,12 +575,12 @@ impl<'s, T> ArrayOut<'s, T> {
 }
 
 impl<'s, K: Kind> ArrayOut<'s, Raw<K>> {
-    /// A handle of the array with the name of the argument.
+    /// Returns a handle of the array with the name of the argument.
     pub fn handle(self, raw: Raw<K>) -> In<'s, K> {
         In { raw, name: self.name, scope: PhantomData }
     }
 
-    /// The first `count` handles, as the call was given them.
+    /// Returns the first `count` handles, as the call was given them.
     ///
     /// # Errors
     /// As [`ArrayOut::slice`].
@@ -590,7 +591,7 @@ impl<'s, K: Kind> ArrayOut<'s, Raw<K>> {
 }
 
 impl<'s> CountArray<'s> {
-    /// The first `count` numbers. A null pointer is allowed where the count is zero.
+    /// Returns the first `count` numbers. A null pointer is allowed where the count is zero.
     ///
     /// # Errors
     /// `Arg` for a null pointer or a negative count.
@@ -610,7 +611,8 @@ impl<'s> CountArray<'s> {
         }))
     }
 
-    /// Whether the first numbers are these. Many are compared without a branch for each, several at a time.
+    /// Returns true if the array starts with `numbers`. Long arrays are compared in groups, without a branch
+    /// for each number.
     #[inline]
     pub fn starts_with(self, numbers: &[i64]) -> bool {
         if self.pointer.is_null() {
@@ -631,7 +633,7 @@ impl<'s> CountArray<'s> {
         }
     }
 
-    /// The first `count` numbers as a vector.
+    /// Returns the first `count` numbers as a vector.
     ///
     /// # Errors
     /// As [`CountArray::read`].
@@ -639,19 +641,19 @@ impl<'s> CountArray<'s> {
         Ok(self.read(count)?.collect())
     }
 
-    /// Whether this is the large-count variant.
+    /// Returns true if this is the large-count variant.
     pub fn is_wide(self) -> bool {
         self.wide
     }
 
-    /// Name of the argument.
+    /// Returns the name of the argument.
     pub fn name(self) -> &'static str {
         self.name
     }
 }
 
 impl<'s> Text<'s> {
-    /// The string without its zero.
+    /// Returns the string without its zero.
     ///
     /// # Errors
     /// `Arg` for a null pointer.
@@ -663,7 +665,7 @@ impl<'s> Text<'s> {
         Ok(unsafe { CStr::from_ptr(self.pointer) }.to_bytes())
     }
 
-    /// Name of the argument.
+    /// Returns the name of the argument.
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -691,7 +693,7 @@ impl TextOut<'_> {
         Ok(written)
     }
 
-    /// Whether the user passed a null pointer where the standard lets it be left out.
+    /// Returns true if the user passed a null pointer where the standard lets it be left out.
     pub fn is_absent(self) -> bool {
         self.pointer.is_null()
     }

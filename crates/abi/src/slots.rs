@@ -50,7 +50,7 @@ impl<T> Slots<T> {
         (place < self.places.len() && self.bits(place) == bits).then_some(place)
     }
 
-    /// The object behind a handle.
+    /// Returns the object behind a handle.
     pub fn get(&mut self, bits: usize) -> Option<&mut T> {
         let place = self.place(bits)?;
         self.places[place].1.as_mut()
@@ -75,20 +75,20 @@ impl<T> Slots<T> {
         self.places.iter_mut().filter_map(|(_, held)| held.as_mut())
     }
 
-    /// The handles in use.
+    /// Returns the handles in use.
     pub fn all(&self) -> Vec<usize> {
         let used = self.places.iter().enumerate().filter(|(_, (_, held))| held.is_some());
         used.map(|(place, _)| self.bits(place)).collect()
     }
 }
 
-/// An error of the tool interface.
+/// Returns an error of the tool interface.
 #[cold]
 pub fn refuse(code: c_int, why: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::with_code(code, why)
 }
 
-/// A handle as the program holds it.
+/// Returns a handle as the program holds it.
 pub fn pointer(bits: usize) -> *mut Opaque {
     bits as *mut Opaque
 }

@@ -46,7 +46,7 @@ impl MPI_Status {
     /// Any source, any tag, no bytes, not cancelled (MPI-5 section 3.7.3).
     pub const EMPTY: MPI_Status = MPI_Status { source: -1, tag: -2, error: 0, internal: [0; 5] };
 
-    /// Bytes, as kept in the library's own words.
+    /// Returns the number of bytes, which the private fields contain.
     pub fn bytes(&self) -> u64 {
         u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
     }
@@ -57,7 +57,7 @@ impl MPI_Status {
         self.internal[1] = (bytes >> 32) as c_int;
     }
 
-    /// Whether the operation was cancelled.
+    /// Returns true if the operation was cancelled.
     pub fn cancelled(&self) -> bool {
         self.internal[2] != 0
     }
@@ -119,7 +119,7 @@ impl<'s> StatusOut<'s> {
         self.pointer
     }
 
-    /// Whether nobody wants the status.
+    /// Returns true if the user declines the status.
     #[inline(always)]
     pub fn is_ignored(self) -> bool {
         self.pointer.is_null()

@@ -15,17 +15,17 @@ pub struct Raw<K> {
 }
 
 impl<K> Raw<K> {
-    /// A predefined handle: a number of the ABI below 0x1000.
+    /// Returns a predefined handle: a number of the ABI below 0x1000.
     pub const fn predefined(number: usize) -> Raw<K> {
         Raw { bits: number, kind: PhantomData }
     }
 
-    /// From the bits that [`Raw::bits`] gave.
+    /// Returns the handle whose bits [`Raw::bits`] has returned.
     pub const fn from_bits(bits: usize) -> Raw<K> {
         Raw { bits, kind: PhantomData }
     }
 
-    /// The handle as a number: what callbacks of core carry.
+    /// Returns the handle as a number: what callbacks of core carry.
     pub const fn bits(self) -> usize {
         self.bits
     }

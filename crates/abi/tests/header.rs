@@ -15,14 +15,14 @@ fn table(name: &str) -> Vec<Vec<String>> {
     text.lines().skip(1).map(|line| line.split('\t').map(str::to_string).collect()).collect()
 }
 
-/// A folder of this test's own.
+/// Returns a folder of this test's own.
 fn scratch(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// The library that cargo built for this test: beside the test's own executable.
+/// Returns the library that cargo built for this test: beside the test's own executable.
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().and_then(Path::parent).unwrap().to_path_buf();

@@ -30,7 +30,8 @@ impl BankSizes {
     /// Most address room for all banks of a node.
     pub const MOST_AREA_BYTES: u64 = 1 << 44;
 
-    /// The sizes that settings ask for, on a node with `ranks` of them; `None` is by their number.
+    /// Returns the sizes that settings request, on a node with `ranks` ranks. `None` stands for a default
+    /// that depends on their number.
     pub fn new(
         area_bytes: Option<u64>,
         large_bytes: Option<u64>,

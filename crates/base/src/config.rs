@@ -111,7 +111,8 @@ impl Config {
         Config::from_pairs(pairs.into_iter().chain(written))
     }
 
-    /// The algorithm (with parameters, if they follow) that [`Config::algorithm`] names for a collective.
+    /// Returns the algorithm (with parameters, if they follow) that [`Config::algorithm`] names for a
+    /// collective.
     pub fn algorithm_of(&self, collective: &str) -> Option<&str> {
         algorithms::algorithm_in(&self.collectives.algorithm, collective)
     }
@@ -140,8 +141,8 @@ impl Config {
         (RINGS_OF_LANES / pairs).min(self.waiting.thread_lanes).clamp(1, MAX_LANES.into()) as u32
     }
 
-    /// Bytes of the shared ring between two processes on a node with `ranks` of them, for a launcher that
-    /// creates the job object.
+    /// Returns the bytes of the shared ring between two processes on a node with `ranks` of them, for a
+    /// launcher that creates the job object.
     ///
     /// A ring is best somewhat larger than a processor's own cache (2 MiB moves 3 to 6 times what 64 KiB
     /// does, see the transport's benchmark). Where many ranks talk to one, their rings together are larger

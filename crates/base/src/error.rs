@@ -145,12 +145,12 @@ impl ErrorClass {
         (ErrorClass::Abi, "MPI_ERR_ABI", "not possible with this ABI"),
     ];
 
-    /// The class with this number.
+    /// Returns the class with this number.
     pub fn from_code(code: i32) -> Option<ErrorClass> {
         Self::ALL.iter().map(|entry| entry.0).find(|class| *class as i32 == code)
     }
 
-    /// The standard's name, for example `MPI_ERR_TRUNCATE`.
+    /// Returns the standard's name, for example `MPI_ERR_TRUNCATE`.
     pub fn name(self) -> &'static str {
         self.entry().1
     }
@@ -185,20 +185,20 @@ pub struct Reason {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of `class` with a sentence for the user.
+    /// Returns an error of `class` with a sentence for the user.
     #[cold]
     pub fn new(class: ErrorClass, message: impl Into<Cow<'static, str>>) -> Error {
         Error(Box::new(Reason { class, message: message.into(), code: None }))
     }
 
-    /// An error whose code the user's own callback chose.
+    /// Returns an error whose code the user's own callback chose.
     #[cold]
     pub fn with_code(code: i32, message: impl Into<Cow<'static, str>>) -> Error {
         let class = ErrorClass::from_code(code).unwrap_or(ErrorClass::Other);
         Error(Box::new(Reason { class, message: message.into(), code: Some(code) }))
     }
 
-    /// The number that the MPI function returns.
+    /// Returns the error code that the MPI function returns.
     pub fn code(&self) -> i32 {
         self.code.unwrap_or(self.class as i32)
     }

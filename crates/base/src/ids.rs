@@ -54,19 +54,19 @@ impl ContextId {
     /// Contexts are numbered `0..LIMIT`; the rest of the 32 bits names the plane.
     pub const LIMIT: u32 = 1 << (32 - PLANE_BITS);
 
-    /// The number that travels in a message header for `plane` of this context.
+    /// Returns the number that travels in a message header for `plane` of this context.
     pub fn plane(self, plane: Plane) -> u32 {
         debug_assert!(self.0 < Self::LIMIT);
         self.0 << PLANE_BITS | plane as u32
     }
 
-    /// Whether the number of a message header is of that plane.
+    /// Returns true if the number of a message header is of that plane.
     #[inline]
     pub fn is_of(number: u32, plane: Plane) -> bool {
         number & ((1 << PLANE_BITS) - 1) == plane as u32
     }
 
-    /// The context behind the number of a message header.
+    /// Returns the context that the number of a message header contains.
     pub fn of_plane(number: u32) -> ContextId {
         ContextId(number >> PLANE_BITS)
     }

@@ -31,7 +31,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// All `ranks` on one host.
+    /// Returns the placement of all `ranks` on one host.
     ///
     /// # Panics
     /// Without a rank: a job has one.
@@ -45,9 +45,9 @@ impl Placement {
         Placement::from_runs(hosts.into_iter().map(|host| Run { host, ranks: 1 }))
     }
 
-    /// From runs in the order of ranks; neighbours on one host are joined. `None` without ranks, with more
-    /// than `u32` counts, or where a host number below another has no rank: hosts without ranks are no part
-    /// of a job.
+    /// Builds a placement from runs in the order of ranks, and joins neighbours on the same host. Returns
+    /// `None` without ranks, or with more ranks than `u32` counts. Each host number below the greatest must
+    /// have a rank, as hosts without ranks are not part of a job.
     pub fn from_runs(runs: impl IntoIterator<Item = Run>) -> Option<Placement> {
         let mut joined: Vec<Run> = Vec::new();
         let (mut ranks, mut last) = (0u32, 0u32);
@@ -66,7 +66,7 @@ impl Placement {
         (ranks > 0 && seen.iter().all(|seen| *seen)).then_some(Placement { runs: joined, hosts, ranks })
     }
 
-    /// The runs, in the order of ranks, no two neighbours on the same host.
+    /// Returns the runs, in the order of ranks, no two neighbours on the same host.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
@@ -76,7 +76,7 @@ impl Placement {
         self.hosts
     }
 
-    /// Number of ranks in the job.
+    /// Returns the number of ranks in the job.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
@@ -119,12 +119,12 @@ impl Placement {
         Some(Place { host: run.host, local: before + rank - (first - run.ranks) })
     }
 
-    /// The host of `rank`. `None` if there is no such rank.
+    /// Returns the host of `rank`, or `None` if there is no such rank.
     pub fn host_of(&self, rank: u32) -> Option<u32> {
         self.place(rank).map(|place| place.host)
     }
 
-    /// The local rank of `rank`. `None` if there is no such rank.
+    /// Returns the local rank of `rank`, or `None` if there is no such rank.
     pub fn local_of(&self, rank: u32) -> Option<u32> {
         self.place(rank).map(|place| place.local)
     }

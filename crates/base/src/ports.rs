@@ -11,7 +11,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// `None` if there is no such range.
+    /// Creates a range of ports, or returns `None` if it is empty or contains port 0.
     pub fn new(low: u16, high: u16) -> Option<PortRange> {
         (low > 0 && low <= high).then_some(PortRange { low, high })
     }

@@ -63,7 +63,7 @@ impl Action {
         Action::NAMES[self as usize].0
     }
 
-    /// The action that is written so.
+    /// Returns the action with this name in the text of a trace.
     pub fn parse(name: &str) -> Option<Action> {
         Action::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
     }
@@ -89,7 +89,7 @@ impl Level {
         ["own", "node", "network"][self as usize]
     }
 
-    /// The level that is written so.
+    /// Returns the level with this name in the text of a trace.
     pub fn parse(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|level| level.name() == name)
     }
@@ -152,8 +152,8 @@ pub fn group(event: &Event) -> u32 {
 
 const GROUPS: [&str; 5] = ["calls", "operations", "own", "node", "network"];
 
-/// The events of one rank, which is on `host`, as lines of a trace, each followed by a comma. Times are
-/// written as `time - origin_ns`.
+/// Writes the events of one rank, which is on `host`, as lines of a trace, each followed by a comma. Times
+/// are written as `time - origin_ns`.
 pub fn write_rank(events: &mut [Event], host: u32, origin_ns: i128, out: &mut String) {
     events.sort_by_key(|event| (event.start_ns, event.end_ns));
     let rank = events.first().map_or(0, |event| event.rank);
@@ -193,7 +193,7 @@ fn write_event(event: &Event, (host, track): (u32, u32), origin_ns: i128, out: &
     );
 }
 
-/// A whole trace of what [`write_rank`] wrote for all ranks; hosts are given by name.
+/// Returns a complete trace from the results of [`write_rank`] for all ranks. `hosts` are names.
 pub fn whole(ranks: &[String], hosts: &[String]) -> String {
     let mut out = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n".to_string();
     ranks.iter().for_each(|rank| out += rank);
@@ -220,8 +220,8 @@ pub struct Exchange {
     pub got_ns: u64,
 }
 
-/// By how much another clock is ahead of the own one (Mills, NTP). The fastest exchange counts: it leaves
-/// least room for one way to have been slower than the other.
+/// Returns the difference of another clock to the own one in nanoseconds (Mills, NTP). The fastest exchange
+/// counts, as its two directions differ least.
 pub fn clock_offset_ns(exchanges: &[Exchange]) -> i64 {
     let ways = |one: &Exchange| {
         let there = i128::from(one.reached_ns) - i128::from(one.sent_ns);

@@ -71,14 +71,16 @@ const ADDED: c_int = if MPI_ERR_LASTCODE > standard::MPI_ERR_LASTCODE { MPI_ERR_
 /// status they come back as they were.
 const MEANINGLESS: c_int = 1 << 28;
 
-/// The error class of the front's ABI, if a code in the standard's is one that only the former has (failed processes, for one).
+/// Returns the class in the front's ABI of a code that other_error_in has marked: a class that the standard
+/// lacks, for example of failed processes.
 pub fn own_class(code: c_int) -> Option<c_int> {
     const LAST: c_int = 127;
     let class = code & !MEANINGLESS;
     (code != class && class <= LAST && class < MPI_ERR_LASTCODE).then_some(class)
 }
 
-/// An error code that is no class of the front's ABI: what the program has added (MPI_Add_error_code), or nothing.
+/// Translates a program's error code without an equal class in the standard. Codes that the program has added
+/// keep their number; others are marked as meaningless.
 pub fn other_error_in(code: c_int) -> c_int {
     match code & !ADDED {
         added if added > standard::MPI_ERR_LASTCODE => added,
@@ -88,7 +90,7 @@ pub fn other_error_in(code: c_int) -> c_int {
     }
 }
 
-/// An error code for which the front's ABI has no class.
+/// Translates an error code for which the front's ABI has no class.
 pub fn other_error_out(code: c_int) -> c_int {
     match code {
         code if code < 0 => code,

@@ -16,7 +16,7 @@ const SONAME: &CStr = c"libmpi_abi.so.1";
 
 static LIBRARY: AtomicPtr<Interface> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The functions of the library.
+/// Returns the functions of the library.
 #[inline(always)]
 pub fn library() -> &'static Interface {
     // SAFETY: set before anybody may call (`load` ends the process otherwise), never changed, and a static of the library.
@@ -62,7 +62,7 @@ extern "C" fn load() {
     LIBRARY.store(found.cast(), Ordering::Relaxed);
 }
 
-/// The library that the process has.
+/// Opens the library that the process has loaded.
 fn open() -> Option<*mut c_void> {
     // SAFETY: a name and flags.
     let handle = unsafe { libc::dlopen(SONAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -79,7 +79,7 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned()
 }
 
-/// Without a library there is nothing that a function could return.
+/// Ends the process with a message: without a library, no function could return a result.
 fn give_up(why: &str) -> ! {
     eprintln!(
         "tutti: the library for programs of {NAME} cannot work: {why}; install Tutti anew (make install), or look at LD_LIBRARY_PATH"

@@ -17,7 +17,7 @@ use crate::shared::library::library;
 use crate::shared::places::{HandlePlace, Handles};
 use crate::shared::standard::{self, MPI_Aint};
 
-/// Lower bound and extent.
+/// Returns error code, lower bound and extent.
 unsafe fn extent_of(datatype: MPI_Datatype) -> (c_int, MPI_Aint, MPI_Aint) {
     let (mut lower, mut extent) = (0, 0);
     // SAFETY: places for the answers.
@@ -53,7 +53,8 @@ pub unsafe fn type_ub(datatype: MPI_Datatype, displacement: *mut MPI_Aint) -> c_
     }
 }
 
-/// MPI_Type_struct: entries of type MPI_LB and MPI_UB are no data; they say where the type begins and ends (MPI-2 section 4.1.6).
+/// Creates a structure (MPI_Type_struct). Entries of type MPI_LB and MPI_UB are no data; they are its bounds
+/// (MPI-2 section 4.1.6).
 pub unsafe fn type_struct(
     count: c_int,
     lengths: *const c_int,
@@ -102,12 +103,12 @@ pub unsafe fn type_struct(
     }
 }
 
-/// MPI_Session_set_info, which was in a draft: hints may be ignored.
+/// Does nothing, as hints may be ignored (MPI_Session_set_info, a function of a draft).
 pub unsafe fn session_set_info(_session: MPI_Session, _info: MPI_Info) -> c_int {
     0
 }
 
-/// MPIX_Query_cuda_support: no memory of devices is understood.
+/// Returns 0, as memory of devices is not supported (MPIX_Query_cuda_support).
 pub unsafe fn query_cuda_support() -> c_int {
     0
 }

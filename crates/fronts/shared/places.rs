@@ -270,7 +270,7 @@ pub struct TextPlace<const N: usize> {
 }
 
 impl<const N: usize> TextPlace<N> {
-    /// With room for so many letters and the zero among them.
+    /// Creates a variable for a text. `room` is the size of the program's buffer, with the terminating zero.
     pub unsafe fn new(program: *mut c_char, room: usize) -> TextPlace<N> {
         TextPlace { program, room, text: [0; N] }
     }
@@ -280,7 +280,7 @@ impl<const N: usize> TextPlace<N> {
         if self.program.is_null() { null_mut() } else { self.text.as_mut_ptr() }
     }
 
-    /// After the call; `length` is where the program finds how long the text is, or null.
+    /// Copies the text to the program's buffer. `length` is null, or the program's variable for its length.
     pub unsafe fn finish(self, length: *mut c_int) {
         let written = self.text.iter().position(|letter| *letter == 0).unwrap_or(N);
         if self.program.is_null() || written == 0 && length.is_null() {

@@ -18,7 +18,8 @@ use crate::shared::library::library;
 use crate::shared::places::*;
 use crate::shared::standard::{self, MPI_Aint, MPI_Count};
 
-/// MPI_Abi_get_version: the program does not speak the standard ABI, which this says by -1 (MPI-5 section 20.2).
+/// Returns version -1, as the program does not use the standard ABI (MPI_Abi_get_version; MPI-5 section
+/// 20.2).
 pub unsafe fn abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
     // SAFETY: the module's Safety section.
     unsafe {
@@ -68,12 +69,12 @@ pub unsafe fn abi_set_fortran_booleans(size: c_int, one: *mut c_void, none: *mut
     answer(unsafe { (library().MPI_Abi_set_fortran_booleans)(size, one, none) })
 }
 
-/// MPI_Pcontrol: for tools, which wrap it.
+/// Does nothing; tools wrap the function (MPI_Pcontrol).
 pub unsafe fn pcontrol(_level: c_int) -> c_int {
     0
 }
 
-/// MPI_Get_version: that of the ABI, whose constants and functions the program knows.
+/// Returns the version of MPI for which the front's ABI was defined (MPI_Get_version).
 pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
     // SAFETY: the module's Safety section.
     unsafe {
@@ -266,7 +267,7 @@ pub unsafe fn type_get_contents_c(
     }
 }
 
-/// Some integers of the program, each translated.
+/// Translates an array of integers of the program.
 unsafe fn integers_in(integers: *const c_int, length: c_int, translate: fn(c_int) -> c_int) -> Vec<c_int> {
     let length = if integers.is_null() { 0 } else { usize::try_from(length).unwrap_or(0) };
     // SAFETY: the module's Safety section.
@@ -351,7 +352,7 @@ pub unsafe fn group_translate_ranks(
     }
 }
 
-/// The error codes of spawned processes.
+/// Translates the error codes of spawned processes in the program's array.
 unsafe fn codes_out(codes: *mut c_int, length: c_int) {
     if !codes.is_null() {
         // SAFETY: the module's Safety section.

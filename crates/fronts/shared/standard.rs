@@ -32,13 +32,13 @@ impl Status {
         u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
     }
 
-    /// With its bytes and whether it was cancelled.
+    /// Creates a status with these fields.
     pub fn new(source: c_int, tag: c_int, error: c_int, bytes: u64, cancelled: bool) -> Status {
         let internal = [bytes as c_int, (bytes >> 32) as c_int, c_int::from(cancelled), 0, 0];
         Status { source, tag, error, internal }
     }
 
-    /// Whether the operation was cancelled.
+    /// Returns true if the operation was cancelled.
     pub fn cancelled(&self) -> bool {
         self.internal[2] != 0
     }

@@ -104,7 +104,7 @@ impl Prepared {
         }
     }
 
-    /// Once the bytes are moved: converts what was read, and counts bytes of memory.
+    /// Converts data that were read, after the transfer, and returns the number of bytes in memory.
     pub fn conclude(&self, moved: Moved) -> Moved {
         let way = if self.write { &TRAFFIC.file_writes } else { &TRAFFIC.file_reads };
         way.add(moved.bytes);
@@ -237,7 +237,8 @@ impl File {
         prepared.conclude(moved)
     }
 
-    /// An access while the program waits: the bytes of memory that were read or written, also where something went wrong.
+    /// Performs a blocking access. Returns the number of bytes in memory that were read or written, also
+    /// after an error.
     pub fn access(
         self: &Arc<Self>,
         held: &mut LaneGuard,
@@ -284,7 +285,7 @@ impl File {
         Ok(moved)
     }
 
-    /// An access behind a request.
+    /// Starts an access behind a request.
     ///
     /// # Errors
     /// What is wrong with the arguments, unless all members take part: then the request tells it, at all of them.
@@ -298,7 +299,7 @@ impl File {
         self.start_or_wait(held, process, access, memory, false)
     }
 
-    /// The same; whether the program waits for it at once.
+    /// Starts an access. The flag tells whether the program waits for it at once.
     fn start_or_wait(
         self: &Arc<Self>,
         held: &mut LaneGuard,
@@ -364,7 +365,7 @@ impl File {
         }
     }
 
-    /// A split access begins (MPI_File_read_all_begin and its like).
+    /// Begins a split access (MPI_File_read_all_begin and similar functions).
     ///
     /// # Errors
     /// `Other` where another one has begun and not ended.

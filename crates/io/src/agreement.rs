@@ -82,7 +82,7 @@ pub fn agree_same<T, const N: usize>(
     result
 }
 
-/// A number for a text, equal for equal texts and hardly ever for others (FNV-1a).
+/// Returns a number for a text, equal for equal texts and hardly ever for others (FNV-1a).
 pub fn number_of(text: &[u8]) -> i64 {
     let mixed = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
         (number ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

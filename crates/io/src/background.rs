@@ -80,7 +80,7 @@ pub(crate) fn launch(
     request
 }
 
-/// A request for work that a thread does for the library itself.
+/// Returns a request for work that a thread performs for the library itself.
 pub(crate) fn watch(
     held: &LaneGuard,
     process: &'static Process,
@@ -111,7 +111,7 @@ pub(crate) fn watch(
 }
 
 impl Running {
-    /// One step on; itself where it has to wait.
+    /// Performs the next step of the access, if it need not wait. Returns true if it made a step.
     fn step(&mut self, held: &LaneGuard, process: &Process) -> bool {
         // One that is gone is over.
         let is_over = |request| completion::is_complete(held, process, request).unwrap_or(true);
@@ -161,7 +161,7 @@ impl Running {
         true
     }
 
-    /// All members know what each wants: they exchange it, or access the file each by itself where that is
+    /// Starts the exchange, when all members know each other's part, or an independent access if that is
     /// cheaper.
     fn exchange(
         &self,

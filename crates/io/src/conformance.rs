@@ -93,7 +93,7 @@ fn all_drivers_conform() {
     conforms(&*temporary.open());
 }
 
-/// A view of pieces of some lengths with a gap behind each, again and again.
+/// Returns a view of pieces with these lengths and a gap behind each, repeated.
 fn pieces_view(pieces: &[(i64, i64)], displacement: i64) -> View {
     let byte = Datatype::predefined(0x247).unwrap();
     let mut end = 0;
@@ -159,7 +159,8 @@ fn follows_the_model(driver: &Arc<dyn Driver>, steps: Vec<Step>) -> Result<(), T
     Ok(())
 }
 
-/// Random steps on new files, each made by `fresh` from a number. `PROPTEST_CASES` has more than 256 files.
+/// Performs random steps on new files. `fresh` creates each from a number. `PROPTEST_CASES` sets their
+/// number, instead of 256.
 fn random_transfers(mut fresh: impl FnMut(u64) -> Arc<dyn Driver>) {
     let mut number = 0;
     let mut next = || {

@@ -87,7 +87,7 @@ pub enum Whence {
 /// The files that are open, by the context of their communicators: whose error handler a request has.
 static OPEN: FirstLaneCell<BTreeMap<u32, usize>> = FirstLaneCell::new(BTreeMap::new());
 
-/// The number by which the program knows the file that has this context.
+/// Returns the program's handle of the file whose communicator has this context.
 pub fn handle_of_context(held: &LaneGuard, context: u32) -> Option<usize> {
     OPEN.borrow(held).get(&context).copied()
 }
@@ -110,7 +110,7 @@ fn with_name(what: &str, name: &[u8], mut error: Error) -> Error {
     error
 }
 
-/// An operation that streams do not have.
+/// Returns the error for an operation that streams do not support.
 #[cold]
 pub(crate) fn sequential(what: &str) -> Error {
     let why = format!("{what} is not for files that were opened with MPI_MODE_SEQUENTIAL");
@@ -118,7 +118,7 @@ pub(crate) fn sequential(what: &str) -> Error {
 }
 
 impl File {
-    /// MPI_File_open: collective over `comm`.
+    /// Opens a file; collective over `comm` (MPI_File_open).
     ///
     /// # Errors
     /// `Comm` for an intercommunicator, `Amode`, `NotSame`, and what the system reports: the same class at all members.
@@ -193,7 +193,7 @@ impl File {
         Ok(file)
     }
 
-    /// MPI_MODE_APPEND: all pointers begin at the end.
+    /// Moves all file pointers to the end, for MPI_MODE_APPEND.
     fn go_to_end(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         let end = self.driver.bytes()? as i64;
         self.state.borrow_mut(held).position = end;
@@ -224,7 +224,7 @@ impl File {
         result
     }
 
-    /// The number by which the program knows it.
+    /// Returns the program's handle of the file.
     pub fn handle(&self) -> usize {
         self.handle.load(Ordering::Relaxed)
     }
@@ -235,7 +235,7 @@ impl File {
         OPEN.borrow_mut(held).insert(self.comm.context().0, handle);
     }
 
-    /// Whether it has not been closed.
+    /// Returns true if the file has not been closed.
     pub fn is_open(&self, held: &LaneGuard) -> bool {
         OPEN.borrow(held).contains_key(&self.comm.context().0)
     }
@@ -403,7 +403,8 @@ impl File {
         Ok(())
     }
 
-    /// The views of all members; the longest description has so many bytes.
+    /// Exchanges the views of all members. `seen` is the own description, `longest` the length of the longest
+    /// one.
     fn gather_views(
         &self,
         held: &mut LaneGuard,
@@ -443,7 +444,7 @@ impl File {
         Ok(byte.and_then(|byte| i64::try_from(byte).ok()).unwrap_or(i64::MAX))
     }
 
-    /// Whether accesses are atomic.
+    /// Returns true if accesses are atomic.
     pub fn is_atomic(&self, held: &LaneGuard) -> bool {
         self.state.borrow(held).atomic
     }
@@ -581,7 +582,7 @@ impl File {
     }
 }
 
-/// All members open a file; where it is to be made, the first one does so before.
+/// Opens a file at all members. If it is to be created, the first member does so before the others open it.
 fn open_all(
     held: &mut LaneGuard,
     process: &'static Process,

@@ -63,7 +63,7 @@ impl Items {
         &self.datatype
     }
 
-    /// The first of them, not more than there are.
+    /// Returns the first `count` items, or all if there are fewer.
     pub fn first(&self, count: u64) -> Items {
         Items { count: count.min(self.count), ..self.clone() }
     }

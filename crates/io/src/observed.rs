@@ -7,7 +7,7 @@ use tutti_core::trace;
 use tutti_storage::Moved;
 use tutti_sys::clock;
 
-/// Does `work`, and counts how long it took. In a schedule its steps are in the trace already.
+/// Runs `work` and counts its time. It is for accesses in a schedule, whose steps are in the trace already.
 pub fn counted(work: impl FnOnce() -> Moved) -> Moved {
     let start_ns = clock::now_ns();
     let moved = work();
@@ -15,8 +15,8 @@ pub fn counted(work: impl FnOnce() -> Moved) -> Moved {
     moved
 }
 
-/// The same of an access that is not part of a schedule: a trace gets it as a step of its own. `far`: it goes
-/// over a network.
+/// Observes an access that is not part of a schedule, and adds it to the trace as a step. `far` is true if it
+/// goes over a network.
 pub fn traced(write: bool, far: bool, work: impl FnOnce() -> Moved) -> Moved {
     let start_ns = trace::since();
     let moved = counted(work);

@@ -53,7 +53,7 @@ impl fmt::Debug for UserRepresentation {
 
 static REGISTERED: Mutex<Vec<Arc<UserRepresentation>>> = Mutex::new(Vec::new());
 
-/// MPI_Register_datarep. A representation stays until the process ends.
+/// Registers a representation until the process ends (MPI_Register_datarep).
 ///
 /// # Errors
 /// `Arg` for a name that is empty or too long, `DupDatarep` for one that is known.
@@ -105,7 +105,7 @@ impl Representation {
         }
     }
 
-    /// Whether bytes of memory are bytes of the file, in this direction.
+    /// Returns true if accesses in this direction need no conversion.
     pub fn is_plain(&self, write: bool) -> bool {
         match self {
             Representation::Native | Representation::Internal => true,
@@ -114,12 +114,12 @@ impl Representation {
         }
     }
 
-    /// Whether it calls functions of the program.
+    /// Returns true if the representation calls functions of the program.
     pub fn calls_user(&self) -> bool {
         matches!(self, Representation::User(_))
     }
 
-    /// A datatype as it is in the file.
+    /// Returns the layout of a datatype in the file.
     ///
     /// # Errors
     /// What the program's function for lengths returned.

@@ -78,8 +78,8 @@ impl Transfer {
         Moved::all(done)
     }
 
-    /// By telling which part of the view is meant: the driver knows the view. Memory whose runs are long goes
-    /// as it is, that of short ones is packed.
+    /// Transfers a range of the view that the driver itself knows. Memory with long runs is passed directly,
+    /// memory with short runs is packed.
     fn by_view(&self, driver: &dyn Views) -> Moved {
         let tiles = self.view.tiles();
         let coarse = self.buffer.is_coarse();
@@ -137,7 +137,7 @@ impl Transfer {
         Moved::all(done)
     }
 
-    /// One run of the file.
+    /// Transfers one run of the file.
     fn long(&self, offset: u64, position: u64, bytes: u64) -> Moved {
         let coarse = self.buffer.is_coarse();
         let mut done = 0;
@@ -167,12 +167,12 @@ impl Transfer {
         Moved::all(done)
     }
 
-    /// One run of the file and memory with short runs.
+    /// Transfers one run of the file from or to memory with short runs.
     fn staged(&self, offset: u64, position: u64, bytes: u64) -> Moved {
         self.short(&[Segment { offset: offset as i64, bytes }], position, bytes)
     }
 
-    /// Short runs of the file, of so many bytes in all.
+    /// Transfers short runs of the file, with `bytes` bytes in all.
     fn short(&self, runs: &[Segment], position: u64, bytes: u64) -> Moved {
         self.packed(position, bytes, &mut |memory| match memory {
             Packed::Out(bytes) => self.driver.scatter(runs, bytes),
@@ -180,7 +180,7 @@ impl Transfer {
         })
     }
 
-    /// Memory as one run: itself, or packed.
+    /// Calls `work` with the memory as one run: the memory itself, or a packed copy.
     fn packed(&self, position: u64, bytes: u64, work: &mut dyn FnMut(Packed<'_>) -> Moved) -> Moved {
         let range = position as usize..(position + bytes) as usize;
         if self.write {

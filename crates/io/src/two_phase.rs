@@ -192,7 +192,7 @@ impl Division {
         range.end - range.start
     }
 
-    /// Running sums of the bytes of a member in all windows.
+    /// Returns running sums of the bytes of a member in all windows.
     pub fn own(&self, rank: u32) -> Vec<u64> {
         let windows = u64::from(self.rounds) * self.aggregators.len() as u64;
         sums((0..windows).map(|window| self.length(rank, window)))
@@ -208,7 +208,7 @@ impl Division {
         sums(windows.flat_map(|window| (0..ranks).map(move |other| self.length(other, window))))
     }
 
-    /// The part of a member; `slots` are its [`Division::slots`].
+    /// Returns the schedule of a member. `slots` is the result of its [`Division::slots`].
     pub fn schedule(&self, rank: u32, slots: &[u64], write: bool) -> Schedule {
         let ranks = self.streams.len();
         let round = |ends: &[u64]| ends[ranks] - ends[0];

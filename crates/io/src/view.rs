@@ -53,8 +53,8 @@ fn check_order(datatype: &Datatype, succession: Succession, name: &str, writes: 
     Err(wrong(ErrorClass::Io, format!("argument {name} {why}")))
 }
 
-/// A layout that can be repeated, and if it cannot be repeated as it is, how many stream bytes there are
-/// then.
+/// Returns a layout that can be repeated. If the given layout cannot, the second result is the number of
+/// stream bytes.
 ///
 /// Bounds that a part was given explicitly are those of the whole (MPI-5 section 5.1.7), so that a type of
 /// chunks, as HDF5 makes it of regular pieces, ends before its data do. Programs that access one item of it
@@ -77,7 +77,8 @@ fn repeatable(layout: Datatype, writes: bool) -> Result<(Datatype, Succession, O
 }
 
 impl View {
-    /// The view of MPI_File_set_view. `writes`: the file may be written, so that nothing may overlap.
+    /// Creates the view of MPI_File_set_view. `writes` is true if the file may be written, so that nothing
+    /// may overlap.
     ///
     /// # Errors
     /// `Arg`, `Type` and `Io` for what the standard excludes, naming the argument.
@@ -127,35 +128,35 @@ impl View {
         })
     }
 
-    /// All of a file as bytes: the view of a file that was just opened.
+    /// Returns the view of a newly opened file: all of its bytes.
     pub fn of_bytes() -> View {
         const BYTE: u32 = 0x247;
         let byte = Datatype::predefined(BYTE).expect("the number of MPI_BYTE");
         View::new(0, byte, byte, Representation::Native, true).expect("the standard's initial view")
     }
 
-    /// Bytes of an etype in the file.
+    /// Returns the bytes of an etype in the file.
     pub fn etype_bytes(&self) -> u64 {
         self.etype_bytes
     }
 
-    /// The file type as it is in the file.
+    /// Returns the layout of the file type in the file's representation.
     pub fn layout(&self) -> &Datatype {
         &self.layout
     }
 
-    /// The view as others get to know it.
+    /// Returns the description of the view that other members receive.
     pub fn tiles(&self) -> Arc<Tiles> {
         let tiles = || Arc::new(Tiles::new(self.displacement, Tiling::of(&self.layout)));
         Arc::clone(self.tiles.get_or_init(tiles))
     }
 
-    /// Whether stream bytes and bytes of the file follow one another in the same order, none twice.
+    /// Returns true if stream bytes and bytes of the file have the same order, without repetition.
     pub fn is_disjoint(&self) -> bool {
         self.succession == Succession::Disjoint
     }
 
-    /// The stream byte where the etype with this number begins.
+    /// Returns the stream byte where the etype with this number begins.
     ///
     /// # Errors
     /// `Arg` for one beyond what a file can have, and for a second item of a file type that ends before its
@@ -193,7 +194,7 @@ impl View {
         run.first().and_then(|run| u64::try_from(run.offset).ok())
     }
 
-    /// Stream bytes that lie in the first `bytes` of the file.
+    /// Returns the number of stream bytes in the first `bytes` bytes of the file.
     pub fn stream_below(&self, bytes: u64) -> u64 {
         let limit = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_sub(self.displacement);
         self.layout.bytes_below(limit)

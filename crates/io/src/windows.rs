@@ -84,7 +84,7 @@ impl Windows for FileWindows {
     }
 }
 
-/// All of a window in the order of the file.
+/// Returns the pieces of all members in a window, in the order of the file.
 fn pieces(division: &Division, window: u64) -> Vec<Piece> {
     let (mut pieces, mut runs, mut position) = (Vec::new(), Vec::new(), 0);
     for rank in 0..division.streams.len() as u32 {
@@ -102,7 +102,7 @@ fn pieces(division: &Division, window: u64) -> Vec<Piece> {
     pieces
 }
 
-/// The ranges that pieces cover together.
+/// Returns the ranges that pieces cover together.
 fn extents(pieces: &[Piece]) -> Vec<Segment> {
     let mut extents: Vec<Segment> = Vec::new();
     for piece in pieces {
@@ -129,8 +129,8 @@ fn placed(pieces: &[Piece], extents: &[Segment], mut each: impl FnMut(usize, Pie
     }
 }
 
-/// Whether pieces go from memory and to it as they are. Others, and those of members that have the same
-/// place, are put in order first.
+/// Returns true if pieces are transferred directly from and to memory. Short pieces, and those that overlap,
+/// are copied into order first.
 fn are_direct(pieces: &[Piece], extents: &[Segment]) -> bool {
     let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
     let is_disjoint = |pair: &[Piece]| pair[0].offset + pair[0].bytes <= pair[1].offset;
@@ -139,7 +139,7 @@ fn are_direct(pieces: &[Piece], extents: &[Segment]) -> bool {
         && pieces.windows(2).all(is_disjoint)
 }
 
-/// The pieces of each extent.
+/// Returns the pieces of each extent.
 fn by_extent<'a>(pieces: &'a [Piece], extents: &'a [Segment]) -> impl Iterator<Item = (u64, &'a [Piece])> {
     let mut rest = pieces;
     extents.iter().map(move |extent| {

@@ -79,7 +79,7 @@ pub fn start(process: &'static Process, work: Work) -> Result<Arc<Job>> {
     Ok(job)
 }
 
-/// The work of a thread.
+/// Runs a worker thread: executes jobs in their order, and rings the doorbell of the process after each.
 fn advance_unattended(process: &'static Process) {
     loop {
         let job = next();
@@ -91,7 +91,7 @@ fn advance_unattended(process: &'static Process) {
     }
 }
 
-/// Waits for a job.
+/// Waits for the next job in the queue and removes it.
 fn next() -> Arc<Job> {
     let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
     loop {

@@ -55,7 +55,7 @@ impl Affine {
         self.plus(factor, value)
     }
 
-    /// The factor of `name`.
+    /// Returns the factor of the variable `name`; 0 if it does not occur.
     pub fn factor(&self, name: &str) -> i64 {
         self.terms.get(name).copied().unwrap_or(0)
     }

@@ -86,7 +86,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Whether it is an array or a pointer.
+    /// Returns true if the value is an array or a pointer.
     pub fn is_address(self) -> bool {
         matches!(self, Shape::Pointer | Shape::Array)
     }
@@ -145,7 +145,7 @@ impl Node {
         }
     }
 
-    /// The variable that this name or declaration is about.
+    /// Returns the variable that this name or declaration denotes.
     pub fn variable(&self) -> Variable {
         match (self.kind, &self.declaration) {
             (Kind::Variable, _) => (self.is_main.then_some(self.name_at), self.name.clone()),
@@ -247,7 +247,7 @@ impl Clang {
         &self.version
     }
 
-    /// The declarations of the main file `path`, compiled with `arguments`.
+    /// Returns the declarations of the main file `path`, compiled with `arguments`.
     pub fn parse(&self, path: &str, arguments: &[String]) -> Result<Vec<Node>, Refusal> {
         let c_text = |text: &str| {
             CString::new(text).map_err(|_| Refusal::general(format!("{text:?} holds a zero byte")))
@@ -296,7 +296,7 @@ impl Clang {
         }
     }
 
-    /// The function called `name`. It must have the type `F`.
+    /// Returns the function called `name`. It must have the type `F`.
     ///
     /// # Safety
     /// `F` is the type of a function pointer that fits clang-c/Index.h.
@@ -307,7 +307,7 @@ impl Clang {
         *symbol.unwrap_or_else(|_| panic!("libclang has no {name}"))
     }
 
-    /// The first error of the compiler.
+    /// Returns the first error of the compiler.
     fn complaints(&self, unit: *mut c_void) -> Result<(), Refusal> {
         // SAFETY: `unit` is alive; each diagnostic is disposed of after its last use.
         unsafe {
@@ -381,7 +381,8 @@ impl Clang {
         unsafe { self.get::<unsafe extern "C" fn(Cursor) -> Location>("clang_getCursorLocation")(cursor) }
     }
 
-    /// Place and byte of a location, where macros are used, and whether that is in the main file.
+    /// Returns position and byte offset of a location after macro expansion, and whether it is in the main
+    /// file.
     fn expansion(&self, location: Location) -> (Place, usize, bool) {
         type Find = unsafe extern "C" fn(Location, *mut *mut c_void, *mut c_uint, *mut c_uint, *mut c_uint);
         type Equal = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
@@ -508,7 +509,7 @@ impl Clang {
     }
 }
 
-/// CXCursorKind.
+/// Translates a CXCursorKind of libclang.
 fn kind_of(number: c_int) -> Kind {
     match number {
         2 | 3 | 5 | 20 => Kind::Type,
@@ -536,7 +537,7 @@ fn kind_of(number: c_int) -> Kind {
     }
 }
 
-/// CXTypeKind.
+/// Translates a CXTypeKind of libclang.
 fn shape_of(number: c_int) -> Shape {
     match number {
         13..=20 | 106 => Shape::Signed,

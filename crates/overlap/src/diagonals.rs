@@ -13,8 +13,8 @@ use crate::region::Statement;
 /// Diagonals steeper than that have too few rows.
 const STEEPEST: i64 = 4;
 
-/// The factor of the diagonals of a nest that is a chain, if there is one. All statements of such a nest are
-/// in the same loops.
+/// Returns the factor of the diagonals, if the nest is a chain for which one exists. All statements of such a
+/// nest are in the same loops.
 pub fn factor(model: &Model, nest: usize) -> Option<i64> {
     let own: Vec<&Statement> = model.region.statements.iter().filter(|one| one.nest == nest).collect();
     let depth = own.first()?.loops.len();

@@ -66,8 +66,8 @@ struct Rows<'m> {
 }
 
 impl Rows<'_> {
-    /// Flow from one side of `from` (the left one, if `is_up`), in the last tile or step of a row, to the
-    /// other side of `to` in step t1.
+    /// Returns the flow from one side of `from` (the left one, if `is_up`), in the last tile or step of a
+    /// row, to the other side of `to` in step t1.
     fn flow(&self, by_tiles: bool, is_up: bool, [from, to, t0, t1]: [&str; 4]) -> Map {
         let extra = [from, to, t0, t1];
         let [near, far] = if is_up { ["<", ">="] } else { [">=", "<"] };

@@ -2,9 +2,9 @@
 
 use crate::clang::Shape;
 
-/// The least and the greatest value of the type called `canonical`, without typedefs; of `shape` is told
-/// whether `char` and enumerations have a sign. Values of 64 bits without sign are taken to be at most those
-/// with a sign: no loop runs longer. None if this is no type of at most 64 bits.
+/// Returns the range of the type called `canonical`, a name without typedefs. `shape` determines whether
+/// `char` and enumerations have a sign. Unsigned values of 64 bits are limited to signed ones, as no loop runs
+/// longer. Returns `None` for other types than those of whole numbers.
 pub fn range(canonical: &str, shape: Shape) -> Option<(i64, i64)> {
     let is_qualifier = |word: &&str| !["const", "volatile"].contains(word);
     let words: Vec<&str> = canonical.split_whitespace().filter(is_qualifier).collect();
@@ -24,7 +24,7 @@ pub fn range(canonical: &str, shape: Shape) -> Option<(i64, i64)> {
     }
 }
 
-/// Whether `range` is that of a type of 64 bits.
+/// Returns true if `range` is that of a type of 64 bits.
 pub fn is_wide(range: (i64, i64)) -> bool {
     range.1 == i64::MAX
 }

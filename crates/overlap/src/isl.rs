@@ -100,7 +100,7 @@ impl Isl {
         Err(Refusal::general("libisl was not found; install it (Debian, Ubuntu: apt-get install libisl23)"))
     }
 
-    /// The reason of the first error since the last call of [`Isl::begin`].
+    /// Returns the reason of the first error since the last call of [`Isl::begin`].
     pub fn failure(&self) -> Option<String> {
         self.0.failure.borrow().clone()
     }
@@ -131,12 +131,12 @@ impl Isl {
         self.0.failure.borrow_mut().get_or_insert(reason);
     }
 
-    /// The set that `text` says.
+    /// Parses a set in isl's notation.
     pub fn set(&self, text: &str) -> Set {
         Set(self.read("isl_union_set", text))
     }
 
-    /// The relation that `text` says.
+    /// Parses a relation in isl's notation.
     pub fn map(&self, text: &str) -> Map {
         Map(self.read("isl_union_map", text))
     }
@@ -196,8 +196,8 @@ impl Isl {
         }
     }
 
-    /// An expression in C that holds where the parameters are in `set`, if they are in `context`; none if
-    /// they never are.
+    /// Returns an expression in C that holds where the parameters are in `set`, if they are in `context`, or
+    /// `None` if they never are.
     pub fn condition(&self, set: &str, context: &str) -> Option<String> {
         let (set, context) = (self.parameters(set), self.parameters(context));
         let both = set.two("isl_set_intersect", &context, ONE_SET);
@@ -208,9 +208,8 @@ impl Isl {
         }
     }
 
-    /// The condition in C under which `set`, of points of one space, has a point, if the parameters are in
-    /// `context`, and the least and the greatest of each coordinate as expressions in C. None if there is no
-    /// point.
+    /// Returns the condition under which `set` has a point, if the parameters are in `context`, and the
+    /// bounds of each coordinate. All are expressions in C. Returns `None` if there is no point.
     pub fn extent(&self, set: &Set, dimensions: usize, context: &str) -> Option<(String, Vec<[String; 2]>)> {
         if set.is_empty() {
             return None;
@@ -239,7 +238,7 @@ impl Isl {
         Some((self.expression("isl_ast_build_expr_from_set", &given, &context), ends))
     }
 
-    /// A set of parameters.
+    /// Returns a set of parameters.
     fn parameters(&self, text: &str) -> Object {
         self.read(ONE_SET, text)
     }
@@ -275,7 +274,7 @@ impl Isl {
         self.own(prefix, pointer)
     }
 
-    /// The function called `name`.
+    /// Returns the function called `name`.
     ///
     /// # Safety
     /// `F` is the type of a function pointer that fits isl's headers (0.23 to 0.27).
@@ -292,7 +291,7 @@ impl Isl {
         Object { isl: self.clone(), pointer, prefix }
     }
 
-    /// A text that isl has allocated; empty if there is none.
+    /// Returns a text that isl has allocated; empty if there is none.
     ///
     /// # Safety
     /// `text` is null, or ends with a zero byte and is nobody else's.
@@ -394,23 +393,23 @@ impl Set {
         Set(self.0.two("isl_union_set_apply", &map.0, SET))
     }
 
-    /// With fewer, larger parts.
+    /// Simplifies to fewer, larger parts with the same content.
     pub fn coalesce(&self) -> Set {
         Set(self.0.one("isl_union_set_coalesce", SET))
     }
 
-    /// Whether nothing is in it, whatever the parameters are.
+    /// Returns true if the set is empty for all parameters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each member related to itself.
+    /// Returns the relation of each member to itself.
     pub fn identity(&self) -> Map {
         Map(self.0.one("isl_union_set_identity", MAP))
     }
 
-    /// The least and the greatest number of a set of single numbers, over all parameters; none where there is
-    /// no bound, and for the empty set.
+    /// Returns the least and the greatest number of a set of single numbers, over all parameters; none where
+    /// there is no bound, and for the empty set.
     pub fn range(&self) -> (Option<i64>, Option<i64>) {
         const PARAMETERS: c_uint = 1;
         if self.is_empty() {
@@ -493,12 +492,12 @@ impl Map {
         Set(self.0.one("isl_union_map_range", SET))
     }
 
-    /// The differences of the ends of pairs (`{ [x] -> [y] }` becomes `{ [y - x] }`).
+    /// Returns the differences of the ends of pairs (`{ [x] -> [y] }` becomes `{ [y - x] }`).
     pub fn deltas(&self) -> Set {
         Set(self.0.one("isl_union_map_deltas", SET))
     }
 
-    /// Of the pairs that begin at one place, those with the greatest end.
+    /// Returns for each first element the pair with the greatest second element.
     pub fn lexmax(&self) -> Map {
         Map(self.0.one("isl_union_map_lexmax", MAP))
     }
@@ -508,12 +507,12 @@ impl Map {
         Map(self.0.two("isl_union_map_lex_lt_union_map", &self.0, MAP))
     }
 
-    /// With fewer, larger parts.
+    /// Simplifies to fewer, larger parts with the same content.
     pub fn coalesce(&self) -> Map {
         Map(self.0.one("isl_union_map_coalesce", MAP))
     }
 
-    /// Whether there are no pairs, whatever the parameters are.
+    /// Returns true if the relation is empty for all parameters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

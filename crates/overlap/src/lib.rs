@@ -54,7 +54,7 @@ use std::process::Command;
 
 use refusal::Refusal;
 
-/// The program that the one in the file `path` becomes, compiled with `flags` (`-I`, `-D`).
+/// Translates the program in the file `path`, which is parsed with `flags` (`-I`, `-D`).
 ///
 /// # Errors
 /// What cannot be translated, with its place.

@@ -32,7 +32,7 @@ pub struct Model<'r> {
 }
 
 impl<'r> Model<'r> {
-    /// The model of `region`.
+    /// Returns the model of `region`.
     pub fn new(isl: Isl, region: &'r Region) -> Model<'r> {
         let depth = region.statements.iter().map(|s| s.position.len()).max().unwrap_or(0);
         let lines = |line: &dyn Fn(usize, &Statement) -> Vec<String>| {
@@ -73,8 +73,8 @@ impl<'r> Model<'r> {
         Model { region, isl, domain, schedule, writes, reads, flow, memory: memory.coalesce(), position }
     }
 
-    /// The instances for which `condition` holds, given the time, the coordinate and the nest; `extra` are
-    /// further parameters in it.
+    /// Returns the instances that satisfy `condition`, an expression of time, coordinate and nest. `extra`
+    /// are further parameters in it.
     pub fn instances(&self, extra: &[&str], condition: &dyn Fn(&str, &str, usize) -> String) -> Set {
         let region = self.region;
         let all: Vec<String> = (region.statements.iter().enumerate())
@@ -116,13 +116,13 @@ impl<'r> Model<'r> {
         if moved.is_empty() { None } else { Some(moved.deltas().range()) }
     }
 
-    /// The instance that writes each cell last.
+    /// Returns the relation of each cell to the instance that writes it last.
     pub fn last_writers(&self) -> Map {
         self.writes.reverse().then(&self.schedule).lexmax().then(&self.schedule.reverse())
     }
 
-    /// The condition in C, with names of isl, under which a number of the region does not fit its type; none
-    /// if all do, whatever the sizes are.
+    /// Returns the condition in C, with names of isl, under which a number of the region does not fit its
+    /// type, or `None` if all do, whatever the sizes are.
     pub fn misfit(&self) -> Option<String> {
         let bad: Vec<String> = self.region.fits.iter().map(misfit).collect();
         if bad.is_empty() {
@@ -132,9 +132,9 @@ impl<'r> Model<'r> {
         self.isl.condition(&set, &self.sizes())
     }
 
-    /// The elements of each array that the region reads or writes, statement by statement: the array, the
-    /// condition under which there are any, and the first and the last subscript of each dimension. In C,
-    /// with names of isl.
+    /// Returns the elements of each array that the region accesses, statement by statement. The parts are the
+    /// array, the condition under which there are any, and the bounds of each subscript. Expressions are in
+    /// C, with names of isl.
     pub fn touched(&self) -> Vec<(&'r str, String, Vec<[String; 2]>)> {
         let (region, sizes) = (self.region, self.sizes());
         let mut found: Vec<(&str, String, Vec<[String; 2]>)> = Vec::new();
@@ -169,7 +169,7 @@ impl<'r> Model<'r> {
         format!("{} -> {{ : {} }}", parameters(region, &[]), all.join(" and "))
     }
 
-    /// A set of parameters, as text for [`Isl::loops`].
+    /// Returns a set of parameters, as text for [`Isl::loops`].
     pub fn context(&self, extra: &[&str], conditions: &[String]) -> String {
         format!("{} -> {{ : {} }}", parameters(self.region, extra), conditions.join(" and "))
     }
@@ -193,13 +193,13 @@ impl<'r> Model<'r> {
     }
 }
 
-/// The least number from `from` on for which `holds`, if there is one below 64 more.
+/// Returns the least number for which `holds` is true, among 64 numbers beginning with `from`.
 pub fn least(from: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     (from..from + 64).find(|number| holds(*number))
 }
 
-/// The first and past-the-last coordinates of nests that are loops, over all iterations of the loops around;
-/// of the others, their place and the one after it.
+/// Returns the range of coordinates of each nest: the first one, and the one after the last. For a loop it
+/// covers all iterations of the outer loops.
 pub fn extents(region: &Region) -> Vec<(Affine, Affine)> {
     let one = Affine::constant(1);
     let extent = |(at, coordinate): (usize, &Coordinate)| match coordinate {
@@ -212,7 +212,7 @@ pub fn extents(region: &Region) -> Vec<(Affine, Affine)> {
     region.nests.iter().map(|nest| &nest.coordinate).enumerate().map(extent).collect()
 }
 
-/// The loops around the loop `own` of the nest `at`, from outside, that over time first.
+/// Returns the loops around the loop `own` of the nest `at`, beginning with the loop over time.
 fn loops_around<'r>(region: &'r Region, at: usize, own: &Loop) -> Vec<&'r Loop> {
     let all = region.statements.iter().filter(|one| one.nest == at).map(|one| &one.loops);
     let inside = all.into_iter().find(|loops| loops.iter().any(|one| one.header == own.header));
@@ -220,7 +220,8 @@ fn loops_around<'r>(region: &'r Region, at: usize, own: &Loop) -> Vec<&'r Loop> 
     std::iter::once(&region.time).chain(before).collect()
 }
 
-/// The least or, if `is_greatest`, the greatest value of `end` in all iterations of the loops `around`.
+/// Returns the least or, if `is_greatest`, the greatest value of `end` in all iterations of the loops
+/// `around`.
 fn extreme(end: &Affine, around: &[&Loop], is_greatest: bool) -> Affine {
     around.iter().rev().fold(end.clone(), |end, one| {
         let last = one.high.clone().plus(-1, &Affine::constant(1));
@@ -229,7 +230,7 @@ fn extreme(end: &Affine, around: &[&Loop], is_greatest: bool) -> Affine {
     })
 }
 
-/// In isl's language: that a number does not fit its type.
+/// Returns the condition that a number does not fit its type, in isl's language.
 fn misfit(fit: &Fit) -> String {
     let names: Vec<&str> = fit.loops.iter().map(|one| one.variable.as_str()).collect();
     let mut all: Vec<String> =

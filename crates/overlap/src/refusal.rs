@@ -31,7 +31,7 @@ impl Refusal {
         Refusal { place: Some(place), message: format!("`{short}` {wrong}; {remedy}") }
     }
 
-    /// One that is not about a place.
+    /// Returns a refusal that concerns no position.
     pub fn general(message: impl Into<String>) -> Refusal {
         Refusal { place: None, message: message.into() }
     }

@@ -93,7 +93,7 @@ pub fn plan(model: &Model, names: &StepNames) -> Result<Steps, String> {
     Ok(Steps { messages, margins, ready, least, owned })
 }
 
-/// Whether the instances of a nest in one step may be done in any order along the coordinate.
+/// Returns true if the instances of a nest in one step may be done in any order along the coordinate.
 pub fn is_parallel(model: &Model, nest: usize) -> bool {
     let end = model.isl.map(&format!("{{ P{nest}[t, c] -> [t, c] }}"));
     let place = model.position.then(&end);
@@ -118,7 +118,7 @@ fn message(model: &Model, names: &StepNames, nest: usize, is_up: bool) -> Option
     Some(Message { from: nest, is_up, before, cells: pairs.domain().apply(&model.writes).coalesce() })
 }
 
-/// The nest with a reader that comes first after `nest`, around the loop over time.
+/// Returns the nest with a reader that comes first after `nest`, around the loop over time.
 fn first_reader(model: &Model, pairs: &Map, nest: usize) -> usize {
     let count = model.region.nests.len();
     let reads = |reader: usize| {

@@ -70,7 +70,7 @@ pub fn plan(model: &Model, names: &TileNames) -> Result<Tiles, String> {
     Ok(Tiles { slope, shifts, up, down, least, fed, done, owned })
 }
 
-/// The least slope, with shifts, that lets no dependence point left.
+/// Returns the least slope, with shifts, that lets no dependence point left.
 fn slant(model: &Model) -> Result<(i64, Vec<i64>), String> {
     const MOST: i64 = 8;
     let count = model.region.nests.len();
@@ -129,7 +129,8 @@ impl Sides<'_> {
         })
     }
 
-    /// Flow from the left of `border` in the tile [t0, t1) to the right of `beyond`, in it or after it.
+    /// Returns the flow from the left of `border` in the tile [t0, t1) to the right of `beyond`, in this tile
+    /// or later.
     fn flow_up(&self, border: &str, beyond: &str, t0: &str, t1: &str) -> Map {
         let extra = [border, beyond, t0, t1];
         let readers = self.block(&extra, t0, t1, &format!(">= {beyond}")).union(&self.next(
@@ -159,7 +160,7 @@ impl Sides<'_> {
         self.flow_down(border, border, t0, t1).domain().apply(&self.model.writes).coalesce()
     }
 
-    /// A set of nothing but conditions on parameters, to be intersected with by way of instances.
+    /// Returns all instances, restricted by conditions on parameters only.
     fn given(&self, extra: &[&str], conditions: &str) -> Set {
         self.model.instances(extra, &|_, _, _| conditions.to_string())
     }

@@ -217,7 +217,7 @@ impl Fuzz {
         }
     }
 
-    /// An assignment to the element at the loop variables, as it is accepted.
+    /// Returns an assignment to the element at the loop variables, as it is accepted.
     fn assignment(&mut self) -> String {
         let (name, dimensions) = self.arrays[self.draw.below(self.arrays.len())].clone();
         let counters = self.counters.get(1..).filter(|inner| !inner.is_empty()).unwrap_or(&self.counters);

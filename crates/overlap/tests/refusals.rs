@@ -31,7 +31,7 @@ fn options(scheme: Scheme) -> Options {
     Options { scheme, overlap: true, measure: false }
 }
 
-/// The refusal of a region, with lines counted from its first.
+/// Returns the refusal of a region, with lines counted from its first.
 fn refusal(folder: &Path, name: &str, code: &str) -> String {
     let path = folder.join(format!("{name}.c"));
     let path = path.to_str().expect("a path in UTF-8");

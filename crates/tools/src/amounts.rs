@@ -22,7 +22,7 @@ pub fn costs<const N: usize>(
     text
 }
 
-/// With a unit that suits it.
+/// Formats a value with a suitable unit.
 pub fn seconds(value: f64) -> String {
     let (value, unit) = match value {
         value if value >= 1.0 => (value, "s"),
@@ -34,7 +34,7 @@ pub fn seconds(value: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// With a unit that suits it.
+/// Formats a value with a suitable unit.
 pub fn bytes(value: f64) -> String {
     let (value, unit) = match value {
         value if value >= 1e9 => (value / 1e9, "GB"),
@@ -45,7 +45,7 @@ pub fn bytes(value: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// Three digits.
+/// Formats a value with three digits.
 fn digits(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),

@@ -8,7 +8,7 @@ struct Line<T: Args> {
     options: T,
 }
 
-/// The options of a command that is followed by these words; `MACHINES/` is the folder of recorded machines.
+/// Parses the options of a command from `words`. `MACHINES/` stands for the folder of recorded machines.
 pub fn options<T: Args>(words: &str) -> Result<T, Error> {
     let machines = format!("{}/../../fixtures/machines/", env!("CARGO_MANIFEST_DIR"));
     let words = words.replace("MACHINES/", &machines);

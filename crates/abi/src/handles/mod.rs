@@ -81,7 +81,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         (!slots.is_null()).then(|| unsafe { &*slots.add(within) })
     }
 
-    /// A free slot, in a chunk that exists.
+    /// Reserves a free slot, and allocates its chunk if necessary.
     fn claim(&self) -> Option<(u32, &Slot<T>)> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let index = free.indices.pop().unwrap_or(free.next);
@@ -121,7 +121,7 @@ fn index_and_generation(bits: usize) -> (u32, u32) {
     (bits as u32, (bits >> 32) as u32 & (GENERATIONS - 1))
 }
 
-/// The object behind a handle.
+/// Returns the object behind a handle.
 ///
 /// # Errors
 /// The class of the kind, with a sentence that names `argument` and what is wrong with it.
@@ -225,7 +225,7 @@ pub fn revive<K: Stored>(raw: Raw<K>, object: K::Object) -> std::result::Result<
     Ok(())
 }
 
-/// The generation after this one: never 0.
+/// Returns the generation after this one: never 0.
 fn following(generation: u32) -> u32 {
     ((generation + 1) % GENERATIONS).max(1)
 }
@@ -257,7 +257,7 @@ pub unsafe fn remove<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s K
     Ok(object)
 }
 
-/// All objects of a kind that are alive and not predefined, with their handles.
+/// Returns all objects of a kind that are alive and not predefined, with their handles.
 ///
 /// # Safety
 /// As [`resolve`].
@@ -273,7 +273,7 @@ pub unsafe fn all<'s, K: Stored>() -> Vec<(Raw<K>, &'s K::Object)> {
     (0..next).filter_map(object).collect()
 }
 
-/// Whether [`drop_retired`] has anything to do.
+/// Returns true if [`drop_retired`] has anything to do.
 #[inline]
 pub fn any_retired() -> bool {
     ANY_RETIRED.load(Ordering::Relaxed)
@@ -287,7 +287,7 @@ pub fn drop_retired() {
     drop(retired);
 }
 
-/// The number of a handle in an `int` (MPI_Comm_toint and its like).
+/// Returns the number of a handle in an `int` (MPI_Comm_toint and its like).
 pub fn to_int<K: Kind>(raw: Raw<K>) -> i32 {
     if raw.bits() < FIRST_INT {
         return raw.bits() as i32;
@@ -295,7 +295,7 @@ pub fn to_int<K: Kind>(raw: Raw<K>) -> i32 {
     (FIRST_INT as u32 + raw.bits() as u32) as i32
 }
 
-/// The handle with this number; the null handle if there is none now.
+/// Returns the handle with this number, or the null handle if no object has it.
 pub fn from_int<K: Stored>(number: i32) -> Raw<K> {
     let number = number as u32 as usize;
     if number < FIRST_INT {

@@ -7,13 +7,13 @@ use crate::types::{MPI_Request, Raw};
 
 const ID_BITS: u32 = 56;
 
-/// The handle of a request.
+/// Returns the handle of a request.
 #[inline]
 pub fn handle_of(id: RequestId) -> MPI_Request {
     Raw::from_bits((u64::from(Request::CODE) << ID_BITS | id.to_bits()) as usize)
 }
 
-/// The request behind a handle, if it is one.
+/// Returns the request behind a handle, if it is one.
 #[inline]
 pub fn id_in(handle: MPI_Request) -> Option<RequestId> {
     let bits = handle.bits() as u64;

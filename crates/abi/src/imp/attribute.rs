@@ -255,7 +255,7 @@ pub fn delete_type(call: &mut Call, datatype: In<Datatype>, keyval: c_int) -> Re
 /// (MPI-5 section 9.1.2).
 static PREDEFINED: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
 
-/// The address of the value of a predefined attribute of communicators.
+/// Returns the address of the value of a predefined attribute of communicators.
 fn predefined(held: &LaneGuard, process: &Process, keyval: c_int) -> Option<usize> {
     let value = match keyval {
         MPI_TAG_UB => Tag::UPPER_BOUND,

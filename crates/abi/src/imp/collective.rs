@@ -25,7 +25,7 @@ use crate::types::MPI_Datatype;
 
 mod overlap;
 
-/// The intracommunicator of a collective that intercommunicators do not have.
+/// Returns the communicator of an operation that is not defined for intercommunicators.
 fn intra<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
     let found = comm.get()?;
     if found.inter().is_none() {
@@ -76,7 +76,7 @@ fn where_so<'s>(so: bool, side: impl FnOnce() -> Result<Side<'s>>) -> Result<Sid
     if so { side() } else { Ok(Side::Absent) }
 }
 
-/// A buffer of one kind of items.
+/// Parses a buffer of items of one datatype.
 fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Array<'s>> {
     items_at((address, handle.name()), address, count_of(items, handle)?, datatype(handle)?)
 }
@@ -114,7 +114,8 @@ fn wrong_buffer(datatype: &str, what: &str) -> Error {
     Error::new(ErrorClass::Buffer, reason)
 }
 
-/// The buffer whose datatype has this name; `None` where there are two, as reductions have.
+/// Returns the name of the buffer that belongs to a datatype argument, or `None` if the call has two buffers
+/// for it, like reductions.
 #[cold]
 fn name_of_buffer(datatype: &str) -> Option<String> {
     (datatype != "datatype")
@@ -135,7 +136,7 @@ fn block_or_in_place<'s>(
     if allowed && address.is_in_place() { Ok(Side::InPlace) } else { block(address, items, handle) }
 }
 
-/// An array of items for each of so many ranks, with counts and displacements in extents.
+/// Parses an array of items for each rank, with counts and displacements in extents.
 pub(super) fn entries<'s>(
     address: Address,
     counts: CountArray,
@@ -154,7 +155,7 @@ pub(super) fn entries<'s>(
     Ok(Side::Entries(all))
 }
 
-/// An array of items of its own datatype for each of so many ranks, with displacements in bytes.
+/// Parses an array of items of its own datatype for each rank, with displacements in bytes.
 pub(super) fn typed_entries<'s>(
     address: Address,
     counts: CountArray,
@@ -175,13 +176,13 @@ pub(super) fn typed_entries<'s>(
     Ok(Side::Entries(all))
 }
 
-/// Whether a reduction may use an operator with a type.
+/// Checks that an operator supports a datatype.
 pub(super) fn check_operator(op: &tutti_data::Op, datatype: &tutti_data::Datatype) -> Result<()> {
     op.check_reduction(datatype)?;
     if process()?.config.diagnosis.check_types { op.check_strictly(datatype) } else { Ok(()) }
 }
 
-/// An operator for a datatype.
+/// Parses an operator, and checks that it supports the datatype.
 fn operator(op: In<Op>, handle: In<Datatype>) -> Result<(Reducer, bool)> {
     let (named, op, datatype) = (handle.raw().bits(), op.get()?, datatype(handle)?);
     check_operator(op, datatype)?;
@@ -238,7 +239,7 @@ pub(super) fn perform(
     request.set(handle_of(id))
 }
 
-/// The words of a call.
+/// Returns the key of a call, by which a repeated call is recognised.
 #[inline(always)]
 fn words<const N: usize>(
     collective: Collective,
@@ -306,7 +307,7 @@ fn replay_call_with<const N: usize>(
     }
 }
 
-/// Whether `known` are these lists, one behind the other.
+/// Returns true if `known` is the concatenation of the lists.
 #[inline]
 fn is_list_of(known: &[i64], lists: &[CountArray], ranks: u32) -> bool {
     let ranks = ranks as usize;
@@ -699,8 +700,7 @@ pub fn reduce(
     perform(call, comm, &whole.said(said), form)
 }
 
-/// The reductions that every rank gets a result of, as long as what it gives: MPI_Allreduce, MPI_Scan,
-/// MPI_Exscan.
+/// Runs a reduction whose result on every rank is as long as its input: MPI_Allreduce, MPI_Scan, MPI_Exscan.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's functions have, and which")]
 pub fn reduce_everywhere(
     call: &mut Call,

@@ -158,7 +158,7 @@ pub fn create(call: &mut Call, comm: In<Comm>, group: In<Group>, newcomm: Handle
     give(newcomm, new)
 }
 
-/// A communicator and a group of processes in it: both of one session, or of none.
+/// Returns a communicator and a group of processes in it: both of one session, or of none.
 fn with_group<'s>(comm: In<'s, Comm>, group: In<'s, Group>) -> Result<(&'s Communicator, &'s Members)> {
     let (comm, group) = (comm.get()?, group.get()?);
     comm.group().check_origin(group, ErrorClass::Group, "comm and group")?;
@@ -248,7 +248,7 @@ pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     comm.remove().map(drop)
 }
 
-/// MPI_Comm_disconnect: all that is under way on the communicator is over when it returns.
+/// Frees a communicator after all its operations have completed (MPI_Comm_disconnect).
 pub fn disconnect(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     call.at = At::Comm(comm.input()?.raw());
     let (process, object) = (process()?, removable(comm)?);
@@ -290,7 +290,8 @@ pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: 
     resultlen.set(written as c_int)
 }
 
-/// MPI_Comm_set_info: sets the hints that `info` names; other hints stay as they are (MPI-5 section 7.4.4).
+/// Sets the hints that `info` contains; other hints stay as they are (MPI_Comm_set_info; MPI-5 section
+/// 7.4.4).
 pub fn set_info(call: &mut Call, comm: In<Comm>, info: In<Info>) -> Result<()> {
     let comm = comm.get()?;
     let entries = info.get()?.borrow(&call.held).clone();

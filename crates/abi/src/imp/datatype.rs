@@ -26,7 +26,7 @@ pub fn predefined(number: usize) -> Option<Arc<TypeObject>> {
     TypeObject::predefined(u32::try_from(number).ok()?).cloned()
 }
 
-/// A handle for `data`: always the same one for a predefined datatype, a new one for any other.
+/// Returns a handle for `data`: always the same one for a predefined datatype, a new one for any other.
 pub fn handle_of(held: &LaneGuard, data: &Data) -> Result<MPI_Datatype> {
     if let Some(code) = data.code() {
         return Ok(MPI_Datatype::predefined(code as usize));
@@ -262,7 +262,7 @@ pub fn commit(_call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Type_free. Messages that use the datatype are completed as before.
+/// Frees a datatype; pending messages that use it complete normally (MPI_Type_free).
 pub fn free(call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     let input = datatype.input()?;
     let object = input.get()?;
@@ -340,7 +340,7 @@ fn made_with_large_counts() -> Error {
     Error::new(ErrorClass::Type, reason)
 }
 
-/// The contents of a datatype that has some.
+/// Returns the constructor arguments of a datatype that is not predefined.
 fn contents(datatype: In<Datatype>) -> Result<Contents> {
     let data = datatype.get()?.data();
     if data.combiner() == Combiner::Named {

@@ -21,7 +21,7 @@ use crate::imp::memory::process;
 use crate::scope::{Array, ArrayOut, HandleOut, In, Text, TextOut};
 use crate::types::{MPI_Comm, MPI_Info};
 
-/// The communicator of a call and its root.
+/// Returns the communicator of a call and its root.
 fn rooted<'s>(comm: In<'s, Comm>, root: c_int) -> Result<(&'s Arc<Communicator>, Rank)> {
     let comm = comm.get()?;
     if comm.inter().is_some() {
@@ -38,7 +38,8 @@ fn entries(call: &Call, info: In<Info>) -> Result<Entries> {
     Ok(info.optional()?.map(|info| info.borrow(&call.held).clone()).unwrap_or_default())
 }
 
-/// The strings of a list that ends with a null pointer; a null pointer is an empty list (MPI_ARGV_NULL).
+/// Returns the strings of a list that ends with a null pointer; a null pointer is an empty list
+/// (MPI_ARGV_NULL).
 ///
 /// # Safety
 /// The caller's promise.
@@ -212,7 +213,8 @@ pub fn connect(
     give(newcomm, Some(new))
 }
 
-/// MPI_Comm_join: MPI_COMM_NULL where the other process is on another host.
+/// Connects two processes through a socket (MPI_Comm_join). Returns MPI_COMM_NULL if the other process is on
+/// another host.
 pub fn join(call: &mut Call, fd: c_int, intercomm: HandleOut<Comm>) -> Result<()> {
     intercomm.check()?;
     let new = ports::join(&mut call.held, process()?, fd)?;

@@ -35,7 +35,7 @@ pub fn init(call: &mut Call, _argc: *mut c_int, _argv: *mut *mut *mut c_char) ->
     start(call, ThreadLevel::Single)
 }
 
-/// MPI_Init_thread. Every level is given as asked for.
+/// Initialises the world model at the required thread level, which is always provided (MPI_Init_thread).
 pub fn init_thread(
     call: &mut Call,
     _argc: *mut c_int,
@@ -208,7 +208,8 @@ pub fn finalized(flag: Out<c_int>) -> Result<()> {
     flag.set_flag(phase::was_finalised())
 }
 
-/// MPI_Query_thread: the level of the world model while that is up, else the highest of the open sessions.
+/// Returns the thread level of the world model, or without it the highest of the open sessions
+/// (MPI_Query_thread).
 pub fn query_thread(provided: Out<c_int>) -> Result<()> {
     process()?;
     let world = WORLD.get().filter(|_| !phase::was_finalised());
@@ -223,7 +224,7 @@ pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
     flag.set_flag(main_thread == std::thread::current().id())
 }
 
-/// MPI_Abort: ends the whole job, whatever the communicator.
+/// Ends the whole job, whatever the communicator (MPI_Abort).
 pub fn abort(call: &mut Call, _comm: In<Comm>, errorcode: c_int) -> Result<()> {
     errors::abort(call.function, errorcode)
 }

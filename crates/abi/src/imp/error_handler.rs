@@ -22,7 +22,7 @@ use crate::handles;
 use crate::handles::kind::{Comm, Errhandler, File};
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
-/// The predefined error handlers.
+/// Returns the predefined error handler with this number.
 pub fn predefined(number: usize) -> Option<ErrorHandler> {
     let all = [
         (MPI_ERRORS_ARE_FATAL, ErrorHandler::Fatal),
@@ -135,8 +135,7 @@ pub unsafe fn create_session(
     unsafe { create(HandlerKind::Session, function.map_or(0, |function| function as usize), errhandler) }
 }
 
-/// MPI_Errhandler_free. The predefined ones may be freed too: their handle becomes null, nothing else
-/// happens.
+/// Frees an error handler (MPI_Errhandler_free). For predefined ones, only the handle becomes null.
 pub fn free(_call: &mut Call, errhandler: HandleOut<Errhandler>) -> Result<()> {
     if predefined(errhandler.input()?.raw().bits()).is_some() {
         return errhandler.set_null();
@@ -220,7 +219,8 @@ pub fn call_comm(call: &mut Call, comm: In<Comm>, errorcode: c_int) -> Result<()
     call_handler(call, &handler, comm.raw().bits(), errorcode)
 }
 
-/// The handler of a file, or the default one, for which the handle MPI_FILE_NULL stands (MPI-5 section 14.7).
+/// Returns the handler of a file, or the default one, for which the handle MPI_FILE_NULL stands (MPI-5
+/// section 14.7).
 fn of_file<'s>(file: In<'s, File>) -> Result<&'s FirstLaneCell<ErrorHandler>> {
     Ok(file.optional()?.map_or(&OF_FILES, |file| &file.error_handler))
 }

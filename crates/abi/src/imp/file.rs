@@ -76,7 +76,7 @@ pub enum Who {
     All,
 }
 
-/// The user's side of an access.
+/// Parses the user's memory of an access.
 fn memory(buf: Address, items: i64, handle: In<Datatype>) -> Result<Memory> {
     let items = count(items, "count")?;
     let datatype = committed(handle)?;
@@ -360,7 +360,8 @@ unsafe impl Send for Extra {}
 unsafe impl Sync for Extra {}
 
 impl Extra {
-    /// The address. A method, so that closures keep the whole, which may go to other threads.
+    /// Returns the address. It is a method so that closures capture the whole value, which may move between
+    /// threads.
     fn pointer(self) -> *mut c_void {
         self.0
     }

@@ -39,12 +39,12 @@ fn both<'s>(
     Ok((one, other))
 }
 
-/// A rank as the C interface returns it.
+/// Returns a rank as the C interface returns it.
 fn rank_or_undefined(rank: Option<Rank>) -> c_int {
     rank.map_or(MPI_UNDEFINED, |rank| rank.0 as c_int)
 }
 
-/// The constant for how two groups or communicators relate.
+/// Returns the constant for how two groups or communicators relate.
 fn comparison(comparison: Comparison) -> c_int {
     match comparison {
         Comparison::Identical => MPI_IDENT,
@@ -174,7 +174,7 @@ pub fn range_excl(
     give(newgroup, group.get()?.range_excl(ranges.slice(n.into())?)?)
 }
 
-/// MPI_Group_free. `MPI_GROUP_EMPTY` may be freed too: its handle becomes null, nothing else happens.
+/// Frees a group (MPI_Group_free). For `MPI_GROUP_EMPTY`, only the handle becomes null.
 pub fn free(_call: &mut Call, group: HandleOut<Group>) -> Result<()> {
     if group.input()?.raw() == MPI_GROUP_EMPTY {
         return group.set_null();

@@ -14,7 +14,7 @@ use crate::generated::constants::{MPI_INFO_ENV, MPI_MAX_INFO_KEY};
 use crate::handles::kind::Info;
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
-/// The predefined info objects.
+/// Returns the predefined info object with this number.
 pub fn predefined(number: usize) -> Option<FirstLaneCell<Entries>> {
     (number == MPI_INFO_ENV.bits()).then(|| FirstLaneCell::new(Entries::of_start(&start())))
 }
@@ -36,7 +36,7 @@ fn start() -> StartDescription {
     }
 }
 
-/// A thread level in the standard's spelling.
+/// Returns a thread level in the standard's spelling.
 pub fn name_of(level: ThreadLevel) -> &'static str {
     match level {
         ThreadLevel::Single => "MPI_THREAD_SINGLE",
@@ -46,7 +46,7 @@ pub fn name_of(level: ThreadLevel) -> &'static str {
     }
 }
 
-/// An info object that may be changed.
+/// Returns an info object of the program; predefined ones must not be changed.
 fn writable<'s>(info: In<'s, Info>) -> Result<&'s FirstLaneCell<Entries>> {
     if info.raw() == MPI_INFO_ENV {
         return Err(Error::new(ErrorClass::Info, "argument info is MPI_INFO_ENV, which cannot be changed"));

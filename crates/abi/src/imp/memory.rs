@@ -34,7 +34,7 @@ impl Message<'_> {
     }
 }
 
-/// The process. The entry wrapper has made sure that there is one.
+/// Returns the process. The entry wrapper has made sure that there is one.
 ///
 /// # Errors
 /// `Other` between the end of MPI_Finalize and that of the last session.
@@ -48,7 +48,7 @@ fn no_process() -> Error {
     Error::new(ErrorClass::Other, "MPI is not initialised")
 }
 
-/// A datatype that messages may use.
+/// Returns a datatype that messages may use.
 ///
 /// # Errors
 /// `Type` for a handle that is none, or one that is not committed.
@@ -68,7 +68,7 @@ fn not_committed(name: &str) -> Error {
     Error::new(ErrorClass::Type, reason)
 }
 
-/// The datatype of so many items. MPI_DATATYPE_NULL may stand for that of none, as in MPICH.
+/// Returns the datatype of `items` items. For none it may be MPI_DATATYPE_NULL, as in MPICH.
 ///
 /// # Errors
 /// As [`datatype`].
@@ -97,7 +97,7 @@ fn negative(count: i64, name: &str) -> Error {
     Error::new(ErrorClass::Count, format!("argument {name} is {count}; it must not be negative"))
 }
 
-/// The count of items of a datatype, which is named like that: `sendcount` beside `sendtype`.
+/// Parses the count of items of a datatype. Its name follows from the datatype's: `sendcount` for `sendtype`.
 ///
 /// # Errors
 /// `Count` when it is negative.
@@ -119,7 +119,7 @@ pub fn argument_beside(datatype: &str, what: &str) -> String {
     format!("{}{what}{}", whose.unwrap_or_default(), &datatype[one.len()..])
 }
 
-/// A buffer of a message.
+/// Parses the buffer of a message.
 ///
 /// # Errors
 /// `Count`, `Type` or `Buffer`, naming the argument.
@@ -129,8 +129,8 @@ pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>)
     message_of(address, items, datatype_of(items, handle)?)
 }
 
-/// A buffer of a message, if it is one run of memory, with its datatype: what needs no [`Buffer`]. `None`:
-/// see [`message`].
+/// Returns the contiguous buffer of a message with its datatype, which needs no [`Buffer`]. `None` for other
+/// buffers: see [`message`].
 ///
 /// # Errors
 /// As [`message`].
@@ -145,7 +145,7 @@ pub fn run<'s>(
     Ok(run_of(address, items, datatype)?.map(|run| (run, datatype)))
 }
 
-/// The same where count and datatype are checked.
+/// Returns the contiguous buffer of a message whose count and datatype are checked.
 ///
 /// # Errors
 /// As [`message_of`].
@@ -156,14 +156,14 @@ pub fn run_of(address: Address, count: u64, datatype: &Datatype) -> Result<Optio
     Ok(unsafe { ByteRun::user(address.pointer(), count, datatype) })
 }
 
-/// Another run of the same items, at an address that was checked.
+/// Returns a contiguous buffer with the length of `other`, at an address that was checked.
 #[inline(always)]
 pub fn run_like(address: Address, other: ByteRun) -> ByteRun {
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
     unsafe { ByteRun::at(address.pointer(), other.bytes()) }
 }
 
-/// A buffer of a message whose count and datatype are checked.
+/// Returns a buffer of a message whose count and datatype are checked.
 ///
 /// # Errors
 /// `Buffer` for a null pointer or MPI_IN_PLACE.

@@ -14,7 +14,7 @@ use crate::imp::collective::{block, entries, operation, perform, typed_entries};
 use crate::scope::{Address, Array, CountArray, In};
 use crate::types::{MPI_Aint, MPI_Datatype};
 
-/// A communicator with a topology, and how many blocks the caller receives and sends.
+/// Returns a communicator with a topology, and the numbers of blocks that the caller receives and sends.
 fn arranged<'s>(comm: In<'s, Comm>) -> Result<(&'s Arc<Communicator>, u32, u32)> {
     let comm = comm.get()?;
     if comm.topology().is_none() {
@@ -25,7 +25,7 @@ fn arranged<'s>(comm: In<'s, Comm>) -> Result<(&'s Arc<Communicator>, u32, u32)>
     Ok((comm, sources as u32, destinations as u32))
 }
 
-/// A block for each of `neighbours`; none if there are none, whatever the arguments say.
+/// Returns a block for each of `neighbours`. Without neighbours, the other arguments are ignored.
 fn blocks<'s>(neighbours: u32, address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
     if neighbours == 0 { Ok(Side::Absent) } else { block(address, items, handle) }
 }

@@ -17,14 +17,14 @@ use crate::handles::request::handle_of;
 use crate::imp::memory::{self, Message, process};
 use crate::scope::{Address, HandleOut, In};
 
-/// The target's side of an operation.
+/// Parses the target's side of an operation.
 #[inline(always)]
 fn target<'s>(rank: c_int, displacement: i64, count: i64, datatype: In<'s, Datatype>) -> Result<Target<'s>> {
     let count = memory::count_of(count, datatype)?;
     Ok(Target { rank, displacement, count, datatype: memory::datatype(datatype)? })
 }
 
-/// Both sides of an operation. Mostly they have one datatype, which then is looked up once.
+/// Parses both sides of an operation. If both have the same datatype, it is looked up once.
 #[inline(always)]
 fn both<'s>(
     (address, count, datatype): (Address, i64, In<'s, Datatype>),
@@ -40,8 +40,8 @@ fn both<'s>(
     Ok((message, target))
 }
 
-/// Both sides of an operation that are the same items, where the origin's are one run of memory; `None`: see
-/// [`both`].
+/// Parses both sides of an operation with the same items, if the origin's are contiguous. Otherwise returns
+/// `None`, and [`both`] parses them.
 #[inline(always)]
 fn run_and_target<'s>(
     (address, count, datatype): (Address, i64, In<'s, Datatype>),
@@ -57,14 +57,14 @@ fn run_and_target<'s>(
     Ok(run.map(|(run, datatype)| (run, Target { rank, displacement, count: count as u64, datatype })))
 }
 
-/// The origin's side of an operation, or its result. Unlike a message it needs a datatype even for no items,
-/// as in MPICH.
+/// Parses the origin's side of an operation, or its result. Unlike a message, it needs a datatype even for no
+/// items, as in MPICH.
 #[inline(always)]
 fn side<'s>(address: Address, count: i64, handle: In<'s, Datatype>) -> Result<Message<'s>> {
     memory::message_of(address, memory::count_of(count, handle)?, memory::datatype(handle)?)
 }
 
-/// One item at the target.
+/// Returns the target's side of an operation on one item.
 #[inline(always)]
 fn one<'s>(rank: c_int, displacement: i64, datatype: &'s Data) -> Target<'s> {
     Target { rank, displacement, count: 1, datatype }
@@ -108,8 +108,8 @@ pub fn put(
     put_any(call, origin, target, window)
 }
 
-/// MPI_Put of whatever it is. Not compiled into its caller, so that what it keeps in memory stays in
-/// registers there; the same holds for the others like it.
+/// Starts a put of any datatypes. It is not inlined, so that its caller can keep values in registers. The
+/// same holds for similar functions here.
 #[inline(never)]
 fn put_any(
     call: &mut Call,
@@ -151,7 +151,7 @@ pub fn rput(
     request.set(handle_of(RequestId::DONE_UNCANCELLABLE))
 }
 
-/// MPI_Get and, with a request, MPI_Rget.
+/// Starts a get (MPI_Get), also with a request (MPI_Rget).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 fn start_get(
@@ -224,7 +224,7 @@ pub fn rget(
     request.set(handle_of(id))
 }
 
-/// An accumulate of any form.
+/// Starts an accumulate of any form.
 #[inline(always)]
 fn start_update(
     call: &mut Call,
@@ -238,7 +238,7 @@ fn start_update(
     window.update(&mut call.held, process()?, update, target, by_request)
 }
 
-/// The origin's items, unless the operator does not look at them.
+/// Returns the origin's items, unless the operator does not look at them.
 #[inline(always)]
 fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> Result<Option<Buffer>> {
     if op.raw() == MPI_NO_OP {
@@ -247,7 +247,7 @@ fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> 
     side(address, count, datatype).map(|message| Some(message.buffer))
 }
 
-/// An accumulate without a result of whatever it is.
+/// Starts an accumulate of any datatypes, without a result.
 #[inline(never)]
 fn accumulate_any(
     call: &mut Call,
@@ -397,7 +397,7 @@ pub fn fetch_and_op(
     fetch_and_op_any(call, (origin_addr, result_addr, datatype), (target_rank, target_disp), op, window)
 }
 
-/// MPI_Fetch_and_op of whatever it is.
+/// Combines one element of any type (MPI_Fetch_and_op).
 #[inline(never)]
 fn fetch_and_op_any(
     call: &mut Call,

@@ -42,7 +42,7 @@ impl Mode {
     }
 }
 
-/// MPI_Send, MPI_Bsend, MPI_Ssend, MPI_Rsend.
+/// Sends a message in one of four modes (MPI_Send, MPI_Bsend, MPI_Ssend, MPI_Rsend).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 #[inline(always)]
 pub fn send(

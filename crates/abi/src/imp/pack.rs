@@ -15,7 +15,7 @@ struct Items<'s> {
     data: &'s Data,
 }
 
-/// The items of a user's buffer; `name` and `count_name` are those of the arguments.
+/// Returns the items of a user's buffer; `name` and `count_name` are those of the arguments.
 fn items<'s>(
     (buffer, name): (Address, &str),
     (count, count_name): (i64, &str),
@@ -26,7 +26,7 @@ fn items<'s>(
     Ok(Items { base: buffer.pointer(), count, data })
 }
 
-/// The bytes of a buffer of `size` that begin at `position`: where, and how many.
+/// Returns address and number of the bytes from `position` to the end of a buffer of `size` bytes.
 fn rest(buffer: Address, size: i64, position: i64, name: &str) -> Result<(*mut u8, usize)> {
     let room = usize::try_from(size).ok().zip(usize::try_from(position).ok());
     let Some((size, position)) = room.filter(|(size, position)| position <= size) else {

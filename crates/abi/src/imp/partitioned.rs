@@ -14,7 +14,7 @@ use crate::imp::memory::{self, Message, process};
 use crate::imp::request::{id_of, some_id};
 use crate::scope::{Address, Array, HandleOut, In, Out};
 
-/// The memory of all partitions, and how many there are.
+/// Returns the memory of all partitions, and how many there are.
 fn parts<'s>(
     buf: Address,
     partitions: c_int,
@@ -82,14 +82,14 @@ pub fn recv_init(
     request.set(handle_of(partitioned::receive_init(&call.held, process, comm, message, source, tag)?))
 }
 
-/// The request of a call; its communicator's error handler gets what is wrong with the call.
+/// Returns the request of a call. The error handler of its communicator receives errors of the call.
 fn request_of(call: &mut Call, request: In<Request>) -> Result<RequestId> {
     let id = some_id(request)?;
     call.at = At::Context(completion::context_of(&call.held, process()?, id)?);
     Ok(id)
 }
 
-/// A partition's number.
+/// Parses the number of a partition, which must not be negative.
 fn number(partition: c_int, name: &str) -> Result<usize> {
     usize::try_from(partition).map_err(|_| {
         Error::new(ErrorClass::Arg, format!("argument {name} is {partition}; it must not be negative"))

@@ -24,7 +24,7 @@ use crate::scope::{Address, Array, ArrayOut, HandleOut, In, Out};
 use crate::status::{Report, StatusOut, Statuses};
 use crate::types::{MPI_Request, MPI_Status};
 
-/// The request behind a handle; `None` for MPI_REQUEST_NULL.
+/// Returns the request behind a handle; `None` for MPI_REQUEST_NULL.
 #[inline]
 pub(super) fn id_of(handle: In<Request>) -> Result<Option<RequestId>> {
     if handle.is_null() {
@@ -33,12 +33,12 @@ pub(super) fn id_of(handle: In<Request>) -> Result<Option<RequestId>> {
     id_in(handle.raw()).map(Some).ok_or_else(|| handle.complaint())
 }
 
-/// The request behind a handle that must not be null.
+/// Returns the request behind a handle that must not be null.
 pub(super) fn some_id(handle: In<Request>) -> Result<RequestId> {
     id_of(handle)?.ok_or_else(|| handle.complaint())
 }
 
-/// A status of core as the abi returns it.
+/// Converts a status of core to the form that the abi returns.
 #[inline]
 pub fn report(status: Status) -> Report {
     Report { source: status.source, tag: status.tag, bytes: status.bytes, cancelled: status.cancelled }
@@ -158,7 +158,7 @@ fn one_finished(
     finished.result.map(drop)
 }
 
-/// Whether a request is over, after one look at what has arrived.
+/// Tests whether a request is complete, after one pass over arrived messages.
 #[inline]
 fn is_over(call: &mut Call, id: RequestId) -> Result<bool> {
     let process = process()?;
@@ -171,7 +171,7 @@ fn is_over(call: &mut Call, id: RequestId) -> Result<bool> {
     completion::is_complete(&call.held, process, id)
 }
 
-/// The requests of an array that are neither null nor inactive, with their places.
+/// Returns the requests of an array that are neither null nor inactive, with their places.
 fn active(call: &Call, requests: ArrayOut<MPI_Request>, count: i64) -> Result<Vec<(usize, RequestId)>> {
     let process = process()?;
     let mut found = Vec::new();
@@ -451,7 +451,7 @@ fn finish_place(
     }
 }
 
-/// `MPI_ERR_IN_STATUS` with a code in each status, if any request failed.
+/// Stores an error code in each status and returns `MPI_ERR_IN_STATUS`, if any request has failed.
 fn in_status(failed: Failed, statuses: Statuses, count: usize) -> Result<()> {
     let Some((_, first)) = failed.first() else { return Ok(()) };
     let reason = format!("{} of {count} requests failed, the first because {}", failed.len(), first.message);

@@ -49,7 +49,8 @@ pub fn init(
 
 /// Info key for the thread level.
 const THREAD_LEVEL: &str = "thread_level";
-/// The thread level that a program asks for by the info key of MPI-5 section 11.3.1. Every level is provided.
+/// Returns the thread level that a program requests by the info key of MPI-5 section 11.3.1. Every level is
+/// provided.
 fn level_of(info: &Entries) -> ThreadLevel {
     match info.text(THREAD_LEVEL) {
         Some("MPI_THREAD_MULTIPLE") => ThreadLevel::Multiple,
@@ -60,8 +61,8 @@ fn level_of(info: &Entries) -> ThreadLevel {
     }
 }
 
-/// An error handler given for a new object; the null handle stands for the default. It gets the errors of
-/// this call too.
+/// Returns the error handler for a new object; the null handle stands for the default. The handler also
+/// receives errors of this call.
 fn handler_for(call: &mut Call, errhandler: In<Errhandler>, kind: HandlerKind) -> Result<ErrorHandler> {
     let handler = errhandler.optional()?.cloned().unwrap_or(ErrorHandler::Fatal);
     handler.check_kind(kind)?;
@@ -202,7 +203,7 @@ pub fn intercomm_create_from_groups(
     comm::give(newintercomm, Some(new))
 }
 
-/// A leader: its rank in the group and in the world.
+/// Returns the rank of a leader in the group and in the world.
 fn leader_of(group: &Members, rank: c_int, argument: &str) -> Result<(Rank, WorldRank)> {
     let leader = u32::try_from(rank).ok().filter(|rank| *rank < group.size()).map(Rank);
     let found = leader.and_then(|leader| Some((leader, group.get(leader)?)));

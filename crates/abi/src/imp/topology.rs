@@ -329,7 +329,7 @@ pub fn dist_graph_neighbors(
     Ok(())
 }
 
-/// The weights of `all` edges, unless the argument is MPI_UNWEIGHTED.
+/// Returns the weights of `all` edges, unless the argument is MPI_UNWEIGHTED.
 fn given_weights<'s>(weights: Array<'s, c_int>, all: i64) -> Result<Option<&'s [c_int]>> {
     if is_unweighted(weights.pointer()) {
         return Ok(None);
@@ -358,7 +358,7 @@ fn graph_of(nnodes: c_int, indx: Array<c_int>, edges: Array<c_int>) -> Result<Gr
     Graph::new(index, edges.slice(index.last().copied().unwrap_or(0).into())?)
 }
 
-/// The number of dimensions, if `maxdims` has room for them.
+/// Returns the number of dimensions, if `maxdims` has room for them.
 fn room_for(grid: &Cartesian, maxdims: c_int) -> Result<i64> {
     let dims = grid.dims().len() as i64;
     if i64::from(maxdims) >= dims {
@@ -368,7 +368,7 @@ fn room_for(grid: &Cartesian, maxdims: c_int) -> Result<i64> {
     Err(Error::new(ErrorClass::Arg, reason))
 }
 
-/// A rank argument of a communicator.
+/// Parses a rank of a communicator.
 fn member(comm: &Arc<Communicator>, rank: c_int) -> Result<u32> {
     u32::try_from(rank).ok().filter(|rank| *rank < comm.size()).ok_or_else(|| {
         let reason = format!("argument rank is {rank}; it must be 0 to {}", comm.size() - 1);

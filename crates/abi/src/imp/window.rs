@@ -25,7 +25,7 @@ use crate::imp::error_handler::{call_handler, return_handle};
 use crate::imp::memory::{process, refuse_device};
 use crate::scope::{Address, CountOut, HandleOut, In, Out, Text, TextOut};
 
-/// A size of memory.
+/// Parses a size of memory in bytes, which must not be negative.
 fn size_of(size: i64) -> Result<u64> {
     u64::try_from(size).map_err(|_| {
         Error::new(ErrorClass::Size, format!("argument size is {size}; it must not be negative"))
@@ -177,7 +177,7 @@ pub fn get_name(call: &mut Call, win: In<Win>, win_name: TextOut, resultlen: Out
     resultlen.set(written as c_int)
 }
 
-/// MPI_Win_set_info: sets the hints that `info` names, and leaves the others as they are.
+/// Sets the hints that `info` contains, and leaves the others as they are (MPI_Win_set_info).
 pub fn set_info(call: &mut Call, win: In<Win>, info: In<Info>) -> Result<()> {
     let window = win.get()?;
     let entries = info.get()?.borrow(&call.held).clone();
@@ -271,7 +271,7 @@ pub fn start(call: &mut Call, group: In<Group>, assert: c_int, win: In<Win>) -> 
     win.start(&mut call.held, process()?, group, assert)
 }
 
-/// A window and a group of processes in it: both of one session, or of none.
+/// Returns a window and a group of processes in it: both of one session, or of none.
 fn with_group<'s>(win: In<'s, Win>, group: In<'s, Group>) -> Result<(&'s Window, &'s Members)> {
     let (win, group) = (win.get()?, group.get()?);
     win.group().check_origin(group, ErrorClass::Group, "win and group")?;

@@ -103,7 +103,7 @@ pub fn algorithm_in<'a>(list: &'a str, collective: &str) -> Option<&'a str> {
     entries.find(|(name, _)| name.trim() == collective).map(|(_, algorithm)| algorithm.trim())
 }
 
-/// Collective and algorithm of each line.
+/// Returns collective and algorithm of each line.
 fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLE.lines().filter_map(|line| line.split_once('\t'))
 }

@@ -16,7 +16,7 @@ impl Tune {
     pub(super) const NAMES: [(&str, Tune); 3] =
         [("off", Tune::Off), ("known", Tune::Known), ("on", Tune::On)];
 
-    /// The one of this name.
+    /// Returns the value with this name in the notation of the setting.
     pub fn of_name(name: &str) -> Option<Tune> {
         Tune::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
     }
@@ -26,7 +26,7 @@ impl Tune {
         Tune::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
     }
 
-    /// Whether anything but the model chooses.
+    /// Returns true if results of tuning may replace the choice of the model.
     pub fn is_on(self) -> bool {
         self != Tune::Off
     }

@@ -72,7 +72,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The value in `config`, as it would be written in the environment.
+    /// Returns the value in `config`, as it would be written in the environment.
     pub fn show(&self, config: &Config) -> String {
         (self.show)(config)
     }

@@ -67,7 +67,7 @@ pub(super) fn flag(text: &str) -> std::result::Result<bool, String> {
     }
 }
 
-/// The value of this name; else which names there are.
+/// Returns the value with this name, or a list of all names as the error.
 pub(super) fn one_of<T: Copy>(names: &[(&str, T)], text: &str) -> std::result::Result<T, String> {
     let found = names.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {

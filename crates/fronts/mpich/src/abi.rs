@@ -54,7 +54,7 @@ impl<K> Copy for Number<K> {}
 /// A kind whose handles are numbers.
 pub trait Numbered: Kind {
     const PREDEFINED: &'static Predefined;
-    /// The library's function that gives the handle with a number, and the reverse.
+    /// Calls the library's function that returns the handle with this number.
     fn from_int(number: c_int) -> usize;
     fn to_int(handle: usize) -> c_int;
 }
@@ -209,13 +209,13 @@ pub struct MPI_Status {
 }
 
 impl MPI_Status {
-    /// Whether it stands for no status: MPI_STATUS_IGNORE, or null.
+    /// Returns true if the pointer is MPI_STATUS_IGNORE or null.
     #[inline(always)]
     pub fn is_ignored(status: *const MPI_Status) -> bool {
         status as usize <= 1
     }
 
-    /// In the standard ABI.
+    /// Converts the status to the standard ABI.
     pub fn standard(&self) -> Status {
         let high = (self.count_hi_and_cancelled as u32) >> 1;
         let bytes = u64::from(self.count_lo as u32) | u64::from(high) << 32;
@@ -253,7 +253,7 @@ impl MPI_Status {
     pub const WORDS: usize = 5;
 }
 
-/// A buffer: the constants that may stand for one.
+/// Translates the constants that a buffer argument may be; other addresses stay.
 #[inline(always)]
 pub fn buffer_in(buffer: *mut c_void) -> *mut c_void {
     match buffer as isize {
@@ -263,7 +263,7 @@ pub fn buffer_in(buffer: *mut c_void) -> *mut c_void {
     }
 }
 
-/// A buffer that the library has given back (MPI_Buffer_detach).
+/// Translates a buffer that MPI_Buffer_detach has returned.
 ///
 /// # Safety
 /// `place` is null or where the library has written an address.
@@ -276,7 +276,7 @@ pub unsafe fn buffer_out(place: *mut *mut c_void) {
     }
 }
 
-/// Whether it is MPI_IN_PLACE.
+/// Returns true if the buffer is MPI_IN_PLACE.
 pub fn is_in_place(buffer: *const c_void) -> bool {
     buffer as isize == MPI_IN_PLACE
 }
@@ -324,12 +324,12 @@ pub fn weights_in(weights: *mut c_int) -> *mut c_int {
     }
 }
 
-/// A performance variable's handle, or all of a session.
+/// Translates a handle of a performance variable, or the constant for all of a session.
 pub fn pvar_handle_in(handle: usize) -> usize {
     if handle == (&raw const ALL_HANDLES) as usize { standard::MPI_T_PVAR_ALL_HANDLES } else { handle }
 }
 
-/// MPI_DUP_FN and its like.
+/// Copies the value of an attribute (MPI_DUP_FN and its variants).
 ///
 /// # Safety
 /// As a copy function of the standard.

@@ -40,26 +40,26 @@ pub struct MPI_Status {
 }
 
 impl MPI_Status {
-    /// Whether it stands for no status: MPI_STATUS_IGNORE is null.
+    /// Returns true if the pointer is MPI_STATUS_IGNORE, which is null.
     #[inline(always)]
     pub fn is_ignored(status: *const MPI_Status) -> bool {
         status.is_null()
     }
 
-    /// In the standard ABI.
+    /// Converts the status to the standard ABI.
     pub fn standard(&self) -> Status {
         let (source, tag, error) = (rank_in(self.source), tag_in(self.tag), error_in(self.error));
         Status::new(source, tag, error, self.bytes as u64, self.cancelled != 0)
     }
 
-    /// From one of the standard ABI.
+    /// Converts a status of the standard ABI.
     pub fn of(status: &Status) -> MPI_Status {
         let mut own = MPI_Status { source: 0, tag: 0, error: 0, cancelled: 0, bytes: 0 };
         own.take(status);
         own
     }
 
-    /// Back into one of the standard ABI, all but its error.
+    /// Converts the status to the standard ABI, and leaves the error in `status` unchanged.
     pub fn tell(&self, status: &mut Status) {
         *status = Status { error: status.error, ..self.standard() };
     }
@@ -80,19 +80,19 @@ impl MPI_Status {
     pub const WORDS: usize = 6;
 }
 
-/// A buffer: MPI_BOTTOM and MPI_IN_PLACE are those of the standard.
+/// Returns the buffer unchanged: MPI_BOTTOM and MPI_IN_PLACE are those of the standard.
 #[inline(always)]
 pub fn buffer_in(buffer: *mut c_void) -> *mut c_void {
     buffer
 }
 
-/// A buffer that the library has given back (MPI_Buffer_detach).
+/// Does nothing for a buffer that MPI_Buffer_detach has returned: the constants are those of the standard.
 ///
 /// # Safety
 /// None: it is the program's own.
 pub unsafe fn buffer_out(_place: *mut *mut c_void) {}
 
-/// Whether it is MPI_IN_PLACE.
+/// Returns true if the buffer is MPI_IN_PLACE.
 pub fn is_in_place(buffer: *const c_void) -> bool {
     buffer as isize == MPI_IN_PLACE
 }
@@ -106,7 +106,7 @@ pub fn weights_in(weights: *mut c_int) -> *mut c_int {
     }
 }
 
-/// A performance variable's handle, or all of a session.
+/// Translates a handle of a performance variable, or the constant for all of a session.
 pub fn pvar_handle_in(handle: usize) -> usize {
     if handle == usize::MAX { standard::MPI_T_PVAR_ALL_HANDLES } else { handle }
 }
@@ -131,7 +131,7 @@ pub static MPI_F_STATUSES_IGNORE: Address = Address((&raw const mpi_fortran_stat
 macro_rules! copy_functions {
     ($($null:ident $dup:ident $delete:ident;)*) => {
         $(
-            /// A copy function of the standard that copies nothing.
+            /// Copies nothing: a predefined copy function of the standard.
             ///
             /// # Safety
             /// Called as the standard says.
@@ -149,7 +149,7 @@ macro_rules! copy_functions {
                 0
             }
 
-            /// A copy function of the standard that copies the value.
+            /// Copies the value: a predefined copy function of the standard.
             ///
             /// # Safety
             /// Called as the standard says.
@@ -170,7 +170,7 @@ macro_rules! copy_functions {
                 0
             }
 
-            /// A delete function of the standard that does nothing.
+            /// Does nothing: a predefined delete function of the standard.
             ///
             /// # Safety
             /// Called as the standard says.

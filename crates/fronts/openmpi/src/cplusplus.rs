@@ -13,14 +13,14 @@ pub struct Wrapped<H> {
     handle: H,
 }
 
-/// `MPI::Comm::Comm()`, as a complete object.
+/// Does nothing: `MPI::Comm::Comm()` of a complete object.
 ///
 /// # Safety
 /// Called by a constructor that sets the handle afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ZN3MPI4CommC1Ev(_this: *mut c_void) {}
 
-/// `MPI::Comm::Comm()`, as a part of another.
+/// Does nothing: `MPI::Comm::Comm()` of a base class.
 ///
 /// # Safety
 /// As the one above.

@@ -22,7 +22,7 @@ pub struct Object<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Object<WORDS> {
-    /// Of this standard handle.
+    /// Creates the object of this standard handle.
     pub const fn new(standard: usize) -> Object<WORDS> {
         Object { standard, rest: [0; WORDS] }
     }
@@ -101,9 +101,9 @@ pub trait Addressed: Kind {
     const PREDEFINED: &'static [Predefined];
     /// Tables from standard and Fortran numbers to indices of [`Addressed::PREDEFINED`].
     const INDICES: &'static Indices;
-    /// The library's function that gives the handle with a number, and the reverse.
+    /// Calls the library's function that returns the handle with this number.
     fn from_int(number: c_int) -> usize;
-    /// See [`Addressed::from_int`].
+    /// Calls the library's function that returns the number of a handle.
     fn to_int(handle: usize) -> c_int;
 }
 

@@ -47,18 +47,18 @@ __attribute__((constructor)) static void $overlap_begin(void)
 }
 ";
 
-/// `lines 3 to 5`.
+/// Returns the position of the region for messages: `lines 3 to 5`.
 fn place(region: &Region) -> String {
     format!("lines {} to {}", region.lines.0, region.lines.1)
 }
 
-/// The names of the extents of an array that variables say, and the numbers of their dimensions.
+/// Returns dimension and name of each extent of an array that is a variable.
 fn extents(array: &Array) -> impl Iterator<Item = (usize, String)> {
     let unknown = array.rows.iter().enumerate().filter(|(_, extent)| extent.is_none());
     unknown.map(|(at, _)| (at + 1, format!("{}_extent{}", array.name, at + 1)))
 }
 
-/// A parameter that is a pointer to the first element, or row, of an array.
+/// Returns a parameter that is a pointer to the first element, or row, of an array.
 fn pointer(writer: &mut Writer, array: &Array, and: &str) -> String {
     let constant = if array.is_constant { "const " } else { "" };
     let (element, name) = (&array.element, &array.name);
@@ -75,7 +75,7 @@ fn pointer(writer: &mut Writer, array: &Array, and: &str) -> String {
     format!("{constant}{element} (*{and}{name}){rows}")
 }
 
-/// The head of one of the functions of a region.
+/// Returns the declaration of one of the functions of a region.
 fn signature(writer: &mut Writer, what: &str, is_inner: bool) -> String {
     let region = writer.region().clone();
     let mut all: Vec<String> =
@@ -115,7 +115,7 @@ fn compute(writer: &mut Writer, out: &mut Text, body: &str) {
     writer.add(out, "}\n");
 }
 
-/// All loops of a region, that over time first.
+/// Returns all loops of a region, beginning with the loop over time.
 fn loops(region: &Region) -> impl Iterator<Item = &Loop> {
     std::iter::once(&region.time).chain(region.statements.iter().flat_map(|one| &one.loops))
 }
@@ -169,7 +169,7 @@ fn serve(writer: &mut Writer, out: &mut Text) {
     );
 }
 
-/// The function that rank 0 calls in the place of the region.
+/// Returns the function that rank 0 calls in the place of the region.
 fn called_on_rank_0(writer: &mut Writer, file: &str, condition: Option<&str>) -> String {
     let region = writer.region().clone();
     let (line, lines) = (region.lines.0, place(&region));
@@ -280,7 +280,7 @@ fn touched(writer: &mut Writer, out: &mut Text) {
     }
 }
 
-/// Of sums that differ by a number, the greatest or the least.
+/// Removes sums that are never the greatest (or least), as another one differs by a number only.
 fn without_lesser(sums: Vec<String>, is_greatest: bool) -> Vec<String> {
     let mut kept: BTreeMap<String, i64> = BTreeMap::new();
     for sum in &sums {
@@ -356,7 +356,8 @@ fn counters(region: &Region) -> String {
     lines.trim_end().to_string()
 }
 
-/// The same for the loops that some statements are in, in the order of the program.
+/// Returns statements that set the loop variables around `statements` to their last values, in the order of
+/// the program.
 fn below(statements: &[&[Loop]]) -> String {
     let mut lines = String::new();
     let mut rest = statements;

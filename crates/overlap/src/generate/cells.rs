@@ -41,7 +41,7 @@ const TYPES: &[(&str, &str)] = &[
 ];
 
 impl Writer<'_> {
-    /// The elements of the arrays that the region writes.
+    /// Returns the element type of the arrays that the region writes.
     pub fn element(&self) -> Element {
         let mut written =
             self.region().arrays.values().filter(|array| array.is_written).map(|array| &array.element);
@@ -68,8 +68,8 @@ impl Writer<'_> {
         out.add_block(&lines, 0);
     }
 
-    /// The same, after constants that they use: of `constants` (a `$name` and its value) those which stand in
-    /// the loops.
+    /// Writes loops over cells, after definitions of those `constants` (`$name` and value) that the loops
+    /// use.
     pub fn cells_with(
         &mut self,
         out: &mut Text,
@@ -88,7 +88,7 @@ impl Writer<'_> {
         out.add_block(&lines, 0);
     }
 
-    /// Whether there is anything to visit.
+    /// Returns true if there may be cells to visit.
     pub fn any(&mut self, cells: &Set, context: &str) -> bool {
         // isl writes a comment where there are none.
         let count = self.names.get("count");
@@ -136,7 +136,8 @@ impl Writer<'_> {
         lines
     }
 
-    /// An expression with names of isl as one of the program's: variables without sign as numbers with one.
+    /// Translates an expression with names of isl to one of the program. Unsigned variables are converted to
+    /// signed numbers.
     pub fn c(&mut self, text: &str, renamed: &[(&str, &str)]) -> String {
         let [min, max, floor] =
             ["overlap_min", "overlap_max", "overlap_floor"].map(|name| self.names.get(name));
@@ -160,7 +161,7 @@ impl Writer<'_> {
         })
     }
 
-    /// `overlap_max(a, overlap_max(b, c))`, of different ones.
+    /// Returns nested calls of `function` on all different values: `overlap_max(a, overlap_max(b, c))`.
     pub fn extreme(&mut self, function: &str, mut values: Vec<String>) -> String {
         let name = self.names.get(function);
         let mut seen = std::collections::BTreeSet::new();

@@ -62,7 +62,7 @@ impl Writer<'_> {
         (start..start, format!("{}{gap}", self.names.get("OVERLAP_UNROLL")))
     }
 
-    /// The loop over `statement` alone as one that copies pieces, if copying is all it does.
+    /// Returns a loop that copies pieces by `memcpy`, if the loop over `statement` only copies.
     fn copied(
         &mut self,
         statement: &Statement,

@@ -7,7 +7,7 @@ use super::text::Text;
 use super::writer::Writer;
 
 impl Writer<'_> {
-    /// The neighbours of this rank. In a measured program a pass over the region begins with it.
+    /// Writes the neighbours of this rank. In a measured program, a pass over the region begins here.
     pub fn neighbours(&mut self, out: &mut Text, are_needed: bool) {
         if !self.options.measure && !are_needed {
             return;
@@ -48,7 +48,7 @@ impl Writer<'_> {
         self.add(out, "MPI_Barrier(MPI_COMM_WORLD);\nconst double $started = MPI_Wtime();");
     }
 
-    /// The end of a pass, and the table.
+    /// Writes the end of a pass, and the output of the table.
     pub fn passed(&mut self, out: &mut Text, is_tuned: bool) {
         if !self.options.measure {
             return;

@@ -29,7 +29,7 @@ use text::{Names, Text};
 use writer::Writer;
 pub use writer::{Options, Scheme};
 
-/// The program for `file`, which has the `regions`.
+/// Generates the program for `file` with its `regions`.
 pub fn program(
     isl: &Isl,
     path: &str,
@@ -82,7 +82,7 @@ fn before_function(source: &str, start: usize) -> usize {
     }
 }
 
-/// The first line of the comment that ends directly before the line at `line`.
+/// Returns the first line of the comment that ends directly before the line at `line`.
 fn comment_start(source: &str, line: usize) -> usize {
     let before = source[..line].trim_end_matches(' ');
     let last = before.strip_suffix('\n').unwrap_or(before);
@@ -105,7 +105,7 @@ enum Form {
     Tiles(Box<tiles::Plan>),
 }
 
-/// By tiles, with `steps` as another way.
+/// Plans a distribution by tiles, with `steps` as an alternative.
 fn by_tiles(writer: &mut Writer, steps: Option<crate::step::Steps>) -> Result<Form, String> {
     tiles::plan(writer, steps).map(|plan| Form::Tiles(Box::new(plan)))
 }
@@ -120,7 +120,7 @@ fn by_any(writer: &mut Writer) -> Result<Form, String> {
     }
 }
 
-/// The parts that a region becomes.
+/// Generates the parts of the program for a region.
 fn one_region(
     isl: &Isl,
     region: &Region,

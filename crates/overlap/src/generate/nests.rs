@@ -6,7 +6,7 @@ use crate::region::{Coordinate, Loop};
 use crate::step::is_parallel;
 
 impl Writer<'_> {
-    /// The nest `at` for coordinates in [from, past), both expressions.
+    /// Writes the nest `at` for coordinates in [from, past), which are expressions.
     pub fn nest(&mut self, out: &mut Text, at: usize, from: &str, past: &str) {
         let region = self.region();
         let nest = region.nests[at].clone();
@@ -72,8 +72,8 @@ impl Writer<'_> {
         format!("#ifdef _OPENMP\n#pragma omp parallel for{clause}\n{other}#endif\n{text}")
     }
 
-    /// The user's text of the nest `at`, in which a loop may get other bounds and the header with them; its
-    /// first line not indented.
+    /// Returns the user's text of the nest `at`, in which one loop may have other bounds and another header.
+    /// The first line is not indented.
     fn own_text(&mut self, at: usize, bounded: Option<(&Loop, [&str; 2], &str)>) -> String {
         let span = self.region().nests[at].span.clone();
         let mut edits = self.innermost(at, bounded.map(|(one, bounds, _)| (one, bounds)));
@@ -94,7 +94,7 @@ impl Writer<'_> {
         dedented(&text, self.column(span.start)) + "\n"
     }
 
-    /// The header with the line break and blanks that stood before the body.
+    /// Returns the header with the line break and blanks that stood before the body.
     pub fn with_break(&self, body: usize, header: &str) -> String {
         let before = &self.source[..body];
         let blanks = &before[before.trim_end().len()..];

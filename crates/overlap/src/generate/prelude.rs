@@ -3,7 +3,7 @@
 use super::text::{Names, words};
 use super::writer::Options;
 
-/// The name of the file at `path`, as it may stand in strings and comments.
+/// Returns the name of the file at `path`, as it may stand in strings and comments.
 pub fn file_name(path: &str) -> String {
     let is_plain = |letter: &char| letter.is_alphanumeric() || "._-+".contains(*letter);
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -28,7 +28,7 @@ pub fn text(names: &mut Names, name: &str, options: Options, program: &str) -> S
     format!("/* Made from {name} by tutti overlap{mode}. */\n{headers}\n\n{}\n\n", kept.join("\n\n"))
 }
 
-/// The name of the function, structure or macro that a part of the text defines.
+/// Returns the name of the function, structure or macro that a part of the text defines.
 fn defined_name(part: &str) -> &str {
     if let Some((_, macro_text)) = part.split_once("#define ") {
         return macro_text.split([' ', '\n']).next().unwrap_or("");

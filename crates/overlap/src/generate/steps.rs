@@ -131,7 +131,7 @@ fn context(writer: &mut Writer, message: &Message) -> String {
     writer.model.context(&[&step, &border], &conditions)
 }
 
-/// The first step and `number` more, as an expression.
+/// Returns the sum of the first step and `number`, as an expression.
 pub fn since(low: &str, number: &str) -> String {
     match low {
         "0" => number.to_string(),
@@ -140,7 +140,7 @@ pub fn since(low: &str, number: &str) -> String {
     }
 }
 
-/// The number of steps.
+/// Returns the number of steps, as an expression.
 pub fn length(low: &str, high: &str) -> String {
     match low {
         "0" => high.to_string(),
@@ -213,12 +213,12 @@ fn close(writer: &mut Writer, plan: &Steps, out: &mut Text) {
     }
 }
 
-/// To whom and from whom a message goes, and the borders that it crosses there.
+/// Returns receiver and sender of a message, and the borders that it crosses at each.
 fn sides(message: &Message) -> (&'static str, &'static str, &'static str, &'static str) {
     if message.is_up { ("$right", "$left", "$end", "$begin") } else { ("$left", "$right", "$begin", "$end") }
 }
 
-/// A nest of a step, with what it receives and sends.
+/// Writes a nest of a step, with the messages that it receives and sends.
 fn nest(writer: &mut Writer, row: &Row, out: &mut Text, at: usize) {
     let plan = row.plan;
     let receives = plan.messages.iter().any(|message| message.before == at);
@@ -287,7 +287,7 @@ fn nest(writer: &mut Writer, row: &Row, out: &mut Text, at: usize) {
     }
 }
 
-/// The end of a part: a look at the messages, if there are several parts.
+/// Writes the end of a part: a test of the messages, if there are several parts.
 fn look(writer: &mut Writer, plan: &Steps, out: &mut Text) {
     let count = plan.messages.len();
     writer.add(out, "if ($parts > 1) {");

@@ -29,8 +29,8 @@ impl Writer<'_> {
         if has_strips { ROWS } else { 1 }
     }
 
-    /// The text of the nest `at` within bounds, if it is a chain: `distributed` is its loop from `low` up to
-    /// `high`, whose header would be `header`.
+    /// Returns the text of the nest `at` within bounds, if it is a chain: `distributed` is its loop from
+    /// `low` up to `high`, whose header would be `header`.
     pub fn strips(
         &mut self,
         at: usize,
@@ -143,14 +143,14 @@ impl Writer<'_> {
     }
 }
 
-/// The loop over rows, from `low` up to `high`.
+/// Returns the loop over rows, from `low` up to `high`.
 fn over_rows(rows: &Loop, low: &str, high: &str) -> String {
     let Loop { name: variable, declared, .. } = rows;
     let type_name = declared.as_ref().map_or(String::new(), |name| format!("{name} "));
     format!("for ({type_name}{variable} = {low}; {} < {high}; {variable}++)", rows.value())
 }
 
-/// The loops over strips, in the loops that are outside of them.
+/// Returns the loops over strips, in the loops that are outside of them.
 fn enclosed(parts: &Parts, strips: &[String]) -> String {
     if parts.outside.is_empty() {
         return strips.join("\n") + "\n";

@@ -71,7 +71,7 @@ impl Names {
         Names { taken, given: BTreeMap::new() }
     }
 
-    /// The name for what is called `wish` here: that, if the user does not use it.
+    /// Returns the name that replaces `wish`: the same name, unless the user's program contains it.
     pub fn get(&mut self, wish: &str) -> String {
         let taken = &self.taken;
         let fresh = || {
@@ -84,7 +84,7 @@ impl Names {
         self.given.entry(wish.to_string()).or_insert_with(fresh).clone()
     }
 
-    /// `text` with `$name` turned into the name that was given for it.
+    /// Returns `text` with each `$name` replaced by its unused name.
     pub fn fill(&mut self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -101,7 +101,8 @@ impl Names {
     }
 }
 
-/// A program without what stands in comments (and, as it does no harm here, in strings behind `//`).
+/// Returns a program without comments. It also removes the rest of a string after `//`, which does no harm
+/// here.
 fn without_comments(source: &str) -> String {
     let mut kept = String::new();
     let mut rest = source;
@@ -115,7 +116,7 @@ fn without_comments(source: &str) -> String {
     kept + rest
 }
 
-/// The identifiers and numbers of a text, with their places.
+/// Returns the identifiers and numbers of a text, with their places.
 pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || !letter.is_ascii();
     let mut at = 0;
@@ -127,12 +128,12 @@ pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// `text` with each word replaced by what `other` says, if it says anything.
+/// Replaces each word for which `other` returns a text.
 pub fn replace_words(text: &str, other: impl Fn(&str) -> Option<String>) -> String {
     replace_words_at(text, |_, word| other(word))
 }
 
-/// The same, where `other` is also told where the word begins.
+/// Replaces each word for which `other` returns a text. `other` receives position and word.
 pub fn replace_words_at(text: &str, other: impl Fn(usize, &str) -> Option<String>) -> String {
     let mut replaced = String::new();
     let mut done = 0;

@@ -65,7 +65,7 @@ pub fn write(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     writer.add(out, "MPI_Waitall(8, $tuning.requests, MPI_STATUSES_IGNORE);");
 }
 
-/// The ways to go through the steps.
+/// Writes the alternative distributions of the steps.
 fn ways(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     let [low, high] = writer.region().time.texts.clone();
     let (slope, total) = (plan.tiles.slope, length(&low, &high));
@@ -177,7 +177,7 @@ fn results(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     }
 }
 
-/// `factor` times an expression, as people write it.
+/// Returns the product of `factor` and an expression, in readable form.
 fn times(factor: i64, what: &str) -> String {
     match factor {
         0 => "0".to_string(),
@@ -186,7 +186,7 @@ fn times(factor: i64, what: &str) -> String {
     }
 }
 
-/// An expression plus a number.
+/// Returns the sum of an expression and a number.
 fn sum(what: &str, number: i64) -> String {
     match (what, number) {
         ("0", _) => number.to_string(),
@@ -394,7 +394,7 @@ fn tile_loop(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
     writer.add(out, "$overlap_note(&$tuning, $t0, $t1);\n}");
 }
 
-/// A part of a tile, which receives as late and sends as early as it can.
+/// Writes a part of a tile, which receives as late and sends as early as possible.
 fn overlapped(writer: &mut Writer, plan: &Tiles, out: &mut Text, all: &Exchanges, from_right: &str) {
     let slanted = times(plan.slope, "$height");
     if writer.any(all.from_left.cells, all.from_left.context) {
@@ -426,7 +426,7 @@ fn overlapped(writer: &mut Writer, plan: &Tiles, out: &mut Text, all: &Exchanges
     }
 }
 
-/// One part of a tile, through all its steps.
+/// Writes one part of a tile, through all its steps.
 fn part(writer: &mut Writer, plan: &Tiles, out: &mut Text) {
     let time = writer.region().time.clone();
     let (variable, now) = (&time.name, time.value());

@@ -91,7 +91,7 @@ impl Reader<'_, '_> {
         node.children[1..].iter().try_for_each(|argument| self.reads(argument, found))
     }
 
-    /// The element of an array that a subscript names.
+    /// Parses a subscript expression as an element of an array.
     pub(super) fn access(&mut self, node: &Node, is_written: bool) -> Result<Access, Refusal> {
         let file = self.file;
         let (mut base, mut subscripts) = (node, Vec::new());
@@ -139,8 +139,8 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The extents of all dimensions of an array but the first, from its type: `double[3][4]`, `double (*)[n]`.
-/// None if it is not one block of memory of so many `dimensions`.
+/// Returns the extents of all dimensions of an array but the first, from its type: `double[3][4]`, `double
+/// (*)[n]`. Returns `None` if it is not one block of memory of so many `dimensions`.
 fn rows(base: &Node, dimensions: usize) -> Option<Vec<Option<u64>>> {
     let (mut depth, mut stars, mut extents) = (0, 0, Vec::<String>::new());
     for letter in base.types[1].chars() {

@@ -58,7 +58,7 @@ impl<'f, 's> Reader<'f, 's> {
         self.own_names.entry(key.clone()).or_insert_with(|| format!("{prefix}{count}")).clone()
     }
 
-    /// The loop over time.
+    /// Parses the loop over time.
     pub fn time_loop(&mut self, node: &Node) -> Result<Loop, Refusal> {
         let time = self.header(node)?;
         self.loops.push(time.clone());
@@ -309,7 +309,7 @@ impl<'f, 's> Reader<'f, 's> {
         }
     }
 
-    /// The text of an expression, as a number with a sign.
+    /// Returns the text of an expression, converted to a signed number.
     fn signed_text(&self, node: &Node) -> String {
         let text = self.file.text(node);
         let is_converted = text.contains('(') && node.shape == Shape::Unsigned;
@@ -386,7 +386,7 @@ impl<'f, 's> Reader<'f, 's> {
         self.file.refuse(node, "does not step by one", "write it as `i++`, with the step in the subscripts")
     }
 
-    /// An affine expression of loop variables and sizes.
+    /// Parses an affine expression of loop variables and sizes.
     pub(super) fn affine(&mut self, node: &Node) -> Result<Affine, Refusal> {
         let source = self.file.source;
         Affine::parse(node, source, self)
@@ -451,13 +451,13 @@ fn shared_counters(region: &Node) -> BTreeSet<Variable> {
     found
 }
 
-/// The values of the type of an expression.
+/// Returns the range of the type of an expression.
 fn held_by(node: &Node) -> (i64, i64) {
     integers::range(&node.types[1], node.shape).unwrap_or((i64::MIN, i64::MAX))
 }
 
-/// The values that an expression can have before it is converted: a sum with a sign does not leave its type,
-/// which would be undefined behaviour, one without wraps around.
+/// Returns the range of an expression before its conversion. A signed sum stays within its type, as overflow
+/// is undefined behaviour; an unsigned one wraps around.
 fn natural_range(node: &Node) -> (i64, i64) {
     let bare = node.bare();
     match bare.shape {
@@ -467,7 +467,7 @@ fn natural_range(node: &Node) -> (i64, i64) {
     }
 }
 
-/// The values of the types that a variable is converted to in an expression.
+/// Returns the ranges of the types to which a variable is converted in an expression.
 fn conversions(node: &Node) -> impl Iterator<Item = (i64, i64)> {
     let mut found = Vec::new();
     node.walk(&mut |node| {
@@ -479,13 +479,13 @@ fn conversions(node: &Node) -> impl Iterator<Item = (i64, i64)> {
     found.into_iter()
 }
 
-/// A type without `const` and `volatile`.
+/// Returns a type without `const` and `volatile`.
 pub(super) fn unqualified(name: &str) -> String {
     let words = name.split_whitespace().filter(|word| !["const", "volatile", "restrict"].contains(word));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The words of an expression.
+/// Returns the words of an expression.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }

@@ -84,7 +84,7 @@ fn called(
     }
 }
 
-/// All that pointers are given.
+/// Returns all values that are assigned to pointers.
 fn assignments<'n>(file: &File<'n>) -> Assignments<'n> {
     let mut found = Assignments::new();
     for node in file.nodes {
@@ -105,8 +105,8 @@ fn assignments<'n>(file: &File<'n>) -> Assignments<'n> {
     found
 }
 
-/// The variable whose memory begins at the address that `value` is, if that is certain: an array, or a
-/// pointer that is given one value at most.
+/// Returns the variable whose memory begins at the address `value`, if that is certain. It is an array, or a
+/// pointer with at most one assigned value.
 fn address(value: &Node, assignments: &Assignments, depth: usize) -> Option<Variable> {
     let bare = value.bare();
     match (bare.kind, bare.operator, bare.shape) {
@@ -131,7 +131,7 @@ fn address(value: &Node, assignments: &Assignments, depth: usize) -> Option<Vari
     }
 }
 
-/// The variable whose memory begins with the element `node`.
+/// Returns the variable whose memory begins with the element `node`.
 fn first_element(node: &Node, assignments: &Assignments, depth: usize) -> Option<Variable> {
     match node.kind {
         Kind::Subscript if node.children[1].bare().value == Some(0) => {

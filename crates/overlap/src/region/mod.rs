@@ -24,7 +24,7 @@ use crate::refusal::Refusal;
 
 pub use types::{Access, Array, Coordinate, File, Fit, Loop, Nest, Parameter, Region, Scalar, Statement};
 
-/// The regions of a file, in order.
+/// Returns the regions of a file, in order.
 pub fn read(file: &File) -> Result<Vec<Region>, Refusal> {
     places::find(file)?.into_iter().map(|(span, node)| read_one(file, span, node)).collect()
 }

@@ -22,8 +22,8 @@ pub fn function<'s>(file: &File<'s>, region: &Node) -> Result<&'s Node, Refusal>
     }
 }
 
-/// The numbers that the region reads and that are declared outside of it, and constants of enumerations of
-/// its function; by name.
+/// Returns by name the numbers that the region reads and that are declared outside of it. Constants of
+/// enumerations in its function are included.
 pub fn scalars(
     file: &File,
     function: &Node,

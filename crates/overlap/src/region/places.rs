@@ -6,7 +6,7 @@ use super::types::File;
 use crate::clang::{Kind, Node};
 use crate::refusal::{Place, Refusal};
 
-/// The bytes that each region of the file takes (whole lines), and its loop over time.
+/// Returns the bytes that each region of the file takes (whole lines), and its loop over time.
 pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusal> {
     let mut found = Vec::new();
     let mut open: Option<(Place, Range<usize>)> = None;
@@ -81,7 +81,7 @@ fn pragma(line: &str) -> Option<&'static str> {
     }
 }
 
-/// To the end of the statement that ends at `from` and, if nothing else follows, of its line.
+/// Returns the end of the statement at `from`, or the end of its line if nothing else follows.
 fn end_of_line(source: &str, from: usize) -> usize {
     let rest = &source[from..];
     let blanks = rest.len() - rest.trim_start().len();

@@ -35,7 +35,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// The variable in C, as a number with a sign.
+    /// Returns the variable in C, converted to a signed number.
     pub fn value(&self) -> String {
         if self.is_unsigned { format!("(long){}", self.name) } else { self.name.clone() }
     }
@@ -187,12 +187,12 @@ pub struct File<'s> {
 }
 
 impl File<'_> {
-    /// The text of a node.
+    /// Returns the text of a node.
     pub fn text(&self, node: &Node) -> &str {
         self.source.get(node.span.clone()).unwrap_or_default()
     }
 
-    /// A refusal of `node`.
+    /// Returns a refusal of `node`.
     pub fn refuse<T>(&self, node: &Node, wrong: &str, remedy: &str) -> Result<T, Refusal> {
         Err(Refusal::at_place(node.place, self.text(node), wrong, remedy))
     }

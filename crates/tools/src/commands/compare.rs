@@ -65,7 +65,7 @@ impl Bench<'_> {
         }
     }
 
-    /// All cells on so many ranks.
+    /// Measures all cells on `ranks` ranks.
     fn stage(&self, ranks: u32, rounds: Rounds, results: &mut Results) {
         let (in_threads, others): (Vec<_>, Vec<_>) =
             asks(self.options).into_iter().partition(|ask| ask.op == IN_THREADS);

@@ -155,7 +155,7 @@ fn pattern_once(
         .ok_or_else(|| format!("{pattern}, {}: no counters: {}", library.name, last(&outcome.errors)))
 }
 
-/// The time that the program prints, and what the ranks have counted.
+/// Parses the time that the program prints, and the counters of the ranks.
 fn read(lines: &[String], errors: &[String]) -> Option<Sample> {
     let field = |line: &str, name: &str| {
         let mut words = line.split_whitespace().filter_map(|word| word.split_once('='));

@@ -74,7 +74,7 @@ impl Raised {
         Ok(Raised { testbed: tutti_testbed::up(&name, &lines)?, name })
     }
 
-    /// The first `hosts` hosts with `per_host` ranks each.
+    /// Returns the first `hosts` hosts with `per_host` ranks each.
     pub fn place(&self, hosts: u32, per_host: u32) -> Place {
         let all = &self.testbed.hosts;
         Place {
@@ -86,7 +86,7 @@ impl Raised {
         }
     }
 
-    /// The words before a command that runs it on a host, for each host.
+    /// Returns for each host the command prefix that runs a command there.
     pub fn enter_each(&self) -> Vec<Vec<String>> {
         self.testbed.hosts.iter().map(Host::enter).collect()
     }
@@ -116,7 +116,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Tutti is told what this network costs, as by `tutti probe --hosts` where it is installed.
+    /// Measures the network for Tutti, as `tutti probe --hosts` does on an installation.
     fn learn(&mut self) -> Result<(), String> {
         let Some(tutti) = self.libraries.iter_mut().find(|library| library.name == "tutti") else {
             return Ok(());
@@ -125,7 +125,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Latency and bandwidth from host to host.
+    /// Measures latency and bandwidth between two hosts.
     fn between_two(&self, results: &mut Results) {
         let asks: Vec<Ask> = self.asks(|op| BETWEEN_TWO.contains(&op));
         if asks.is_empty() {
@@ -147,7 +147,7 @@ impl Bench<'_> {
         });
     }
 
-    /// The program that measures one TCP connection.
+    /// Starts the program that measures one TCP connection.
     fn tcp(&self, place: &Place) -> Result<Session, String> {
         let program = self.programs.compile_plain("wire")?;
         let mut command = Command::new(&place.enter[0]);
@@ -194,7 +194,7 @@ impl Bench<'_> {
         });
     }
 
-    /// One start and end of hello world on every library.
+    /// Measures the start and end of a minimal program with every library.
     fn start(&self, shape: Shape, round: u32, results: &mut Results) {
         let place = self.testbed.place(shape.hosts, shape.ranks);
         let timeout = Duration::from_secs(self.options.timeout);

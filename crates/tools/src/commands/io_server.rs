@@ -118,12 +118,12 @@ pub fn serve(options: &Options) -> Result<(), String> {
     process.serve(None).map_err(failed)
 }
 
-/// The setting of this process.
+/// Returns the protection that this process's settings request.
 fn protection() -> Result<Protection, String> {
     Ok(Config::from_env().map_err(|error| error.to_string())?.network.protection)
 }
 
-/// A reader that has gone is no error.
+/// Prints text; a closed output is no error.
 fn show(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }

@@ -62,7 +62,7 @@ fn write(share: &Path, tutti: Command) -> io::Result<()> {
     Ok(())
 }
 
-/// The options of `mpirun`, as clap tells of options.
+/// Converts the options of `mpirun` to a command of clap.
 fn mpirun() -> Command {
     let (options, notes) = options::described();
     Command::new("mpirun")
@@ -118,7 +118,7 @@ fn wrapper_page() -> Roff {
     page
 }
 
-/// The registry of settings.
+/// Builds the manual page of the settings.
 fn settings_page() -> Roff {
     let default = Config::default();
     let mut page = Roff::new();

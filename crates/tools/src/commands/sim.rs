@@ -188,7 +188,7 @@ fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String
     Ok(Environment { node, reach, ..stage })
 }
 
-/// A line a candidate, the fastest first.
+/// Formats the candidates, one line each, the fastest first.
 pub fn rows(found: &[Candidate]) -> String {
     let width = found.iter().map(|one| one.generator.name.len()).max().unwrap_or(0);
     let least = found.first().map_or(1.0, |one| one.time);
@@ -221,8 +221,8 @@ impl Operation {
         Shape { commutative: !self.ordered, ..Shape::new(self.collective, self.ranks, 0, count) }
     }
 
-    /// The model of the file that was named; or else that of this machine, or the defaults if nobody probed
-    /// it (or if another machine is meant).
+    /// Returns the model of the file that the user named. Otherwise it is that of this machine, or the
+    /// defaults for other machines and without a measurement.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -88,13 +88,13 @@ pub fn spin() -> Result<(), String> {
     Ok(())
 }
 
-/// Whether `/proc/cpuinfo` tells of a hypervisor.
+/// Returns true if `/proc/cpuinfo` reports a hypervisor.
 fn is_virtual(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// The group below `root`, if it can be made and be idle.
+/// Creates an idle control group below `root`, if that is possible.
 fn idle_group(root: &Path) -> Option<PathBuf> {
     // Only the second version asks for it, and refuses where it cannot be.
     let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");

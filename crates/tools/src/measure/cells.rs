@@ -3,7 +3,7 @@
 use crate::measure::options::{IN_THREADS, Options};
 use crate::measure::session::Ask;
 
-/// Whether the operation has no data, or always the same, hence no sizes.
+/// Returns true if the operation has no sizes: it has no data, or always the same amount.
 pub fn has_no_data(op: &str) -> bool {
     op.ends_with("barrier") || op == "line" || op == "fetch_and_op"
 }
@@ -18,7 +18,7 @@ pub fn has_blocks(op: &str) -> bool {
     [op, blocking].iter().any(|name| OF_BLOCKS.iter().any(|block| name.starts_with(block)))
 }
 
-/// All cells, in the order in which they are measured.
+/// Returns all cells in the order of the measurement.
 pub fn asks(options: &Options) -> Vec<Ask> {
     let mut asks = Vec::new();
     for mode in &options.modes {

@@ -41,7 +41,7 @@ pub struct Crew<'a> {
 }
 
 impl<'a> Crew<'a> {
-    /// A crew of `members`, each a library and the benchmark program compiled for it. Jobs start when
+    /// Creates a crew of `members`: libraries, and the benchmark program compiled for each. Jobs start when
     /// they are needed, with their pipes in `directory`.
     pub fn new(
         members: Vec<(&'a Library, PathBuf)>,
@@ -62,7 +62,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// One turn of every member for `ask`; the order rotates with `round`.
+    /// Measures `ask` once with every member. The order of members rotates with `round`.
     pub fn measure(&mut self, ask: &Ask, round: u32, results: &mut Results) {
         let count = self.members.len();
         for i in 0..count {
@@ -70,7 +70,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// One turn of one member for `ask`.
+    /// Measures `ask` once with one member.
     pub fn measure_one(&mut self, member: usize, ask: &Ask, results: &mut Results) {
         self.take(member, ask, results);
     }
@@ -80,8 +80,8 @@ impl<'a> Crew<'a> {
         self.sessions.iter_mut().for_each(|session| *session = None);
     }
 
-    /// Names of the members whose job has said a line on standard error that begins and goes on with these
-    /// words.
+    /// Returns the names of members whose job has printed a matching line on standard error: it begins with
+    /// one text and contains another.
     pub fn complaints(&self, begin: &str, word: &str) -> Vec<&str> {
         let members = self.members.iter().zip(&self.sessions);
         members
@@ -168,7 +168,7 @@ pub enum Rounds {
 }
 
 impl Rounds {
-    /// For `some` of `all` cells that share the time.
+    /// Returns the rounds for `some` of `all` cells, which share the time.
     #[must_use]
     pub fn part(self, some: usize, all: usize) -> Rounds {
         match self {

@@ -39,7 +39,7 @@ pub fn killed(library: &Library, program: &Path, note: &Path, timeout: Duration)
     Ok(after.as_secs_f64() * 1e3)
 }
 
-/// The last line that says something.
+/// Returns the last line that is not empty.
 pub fn last(lines: &[String]) -> &str {
     lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty()).unwrap_or("")
 }

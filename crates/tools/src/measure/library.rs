@@ -49,7 +49,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// So many ranks on each host.
+    /// Returns the number of ranks on all hosts.
     pub fn ranks(&self) -> u32 {
         self.hosts.len() as u32 * self.per_host
     }
@@ -115,8 +115,8 @@ pub fn distinct(libraries: &[Library], shared: bool) -> impl Iterator<Item = &Li
 }
 
 impl Library {
-    /// The library `name`: Tutti installed under `home`, others under `peers`, among them `before`: another
-    /// Tutti, for how much a change to it helps.
+    /// Finds the library `name`: Tutti below `home`, all others below `peers`. `before` is another build of
+    /// Tutti, to show the effect of a change.
     ///
     /// # Errors
     /// No such library, or it is not installed.
@@ -149,7 +149,7 @@ impl Library {
         Err(format!("{name} is not installed: {} is missing; {how} installs it", library.launcher[0]))
     }
 
-    /// A build of Tutti that is installed at `prefix`, under the name `name`.
+    /// Finds a build of Tutti that is installed at `prefix`, and names it `name`.
     ///
     /// # Errors
     /// There is none.
@@ -163,7 +163,7 @@ impl Library {
         }
     }
 
-    /// The command that compiles `source` to `program`.
+    /// Returns the command that compiles `source` to `program`.
     pub fn compile(&self, source: &Path, program: &Path) -> Command {
         let mut command = Command::new(&self.compiler[0]);
         command.args(&self.compiler[1..]).args(["-std=gnu11", "-O3", "-o"]).arg(program).arg(source);
@@ -171,12 +171,13 @@ impl Library {
         command
     }
 
-    /// The command that runs `program` on `ranks` ranks.
+    /// Returns the command that runs `program` on `ranks` ranks.
     pub fn command(&self, ranks: u32, program: &Path) -> Command {
         self.command_where(share_processors(ranks), ranks, program)
     }
 
-    /// The same; `shared`: ranks of one host share processors.
+    /// Returns the command that runs `program` on `ranks` ranks. `shared` is true if ranks of a host share
+    /// processors.
     fn command_where(&self, shared: bool, ranks: u32, program: &Path) -> Command {
         let yields = self.always_yields || shared || self.place.is_some();
         let courtesy = yields.then(|| yielding(&self.family, self.place.is_some()));
@@ -196,19 +197,19 @@ impl Library {
         command
     }
 
-    /// The same library on these hosts.
+    /// Returns the same library on these hosts.
     pub fn on(&self, place: &Place) -> Library {
         Library { place: Some(place.clone()), ..self.clone() }
     }
 
-    /// The same library under another name, with settings.
+    /// Returns the same library under another name, with settings.
     pub fn variant(&self, name: &str, settings: &[(String, String)]) -> Library {
         let mut variant = Library { name: name.to_string(), ..self.clone() };
         variant.environment.extend(settings.iter().cloned());
         variant
     }
 
-    /// The same library under another name, with words for its launcher and settings.
+    /// Returns the same library under another name, with settings and further arguments for its launcher.
     pub fn variant_with(&self, name: &str, words: &[String], settings: &[(String, String)]) -> Library {
         let mut variant = self.variant(name, settings);
         variant.words.extend_from_slice(words);
@@ -220,7 +221,7 @@ impl Library {
         Path::new(&self.launcher[0]).ancestors().nth(2).unwrap_or(Path::new("/"))
     }
 
-    /// Whether it is a build of Tutti.
+    /// Returns true if the library is a build of Tutti.
     pub fn is_tutti(&self) -> bool {
         self.family == "tutti"
     }
@@ -230,7 +231,7 @@ impl Library {
         Path::new(&self.compiler[0])
     }
 
-    /// Whether its compiler is there.
+    /// Returns true if the library's compiler exists.
     pub fn can_compile(&self) -> bool {
         self.compiler().exists()
     }
@@ -257,7 +258,7 @@ pub fn home() -> Result<PathBuf, String> {
 
 #[cfg(test)]
 impl Library {
-    /// Any library, for tests of what comes after measuring.
+    /// Returns a library for tests of reports.
     pub fn nameless(home: &Path) -> Library {
         tutti(home)
     }

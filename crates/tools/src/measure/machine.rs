@@ -29,18 +29,18 @@ pub fn describe() -> Vec<String> {
     ]
 }
 
-/// Name of the processor; a figure means nothing without it.
+/// Returns the name of the processor; a figure means nothing without it.
 pub fn processor() -> String {
     let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
     field(&cpuinfo, "model name").unwrap_or("unknown").to_string()
 }
 
-/// Line about the processor, for the head of a table.
+/// Returns the line about the processor, for the head of a table.
 pub fn processor_line() -> String {
     format!("processor: {}\n", processor())
 }
 
-/// The processors this process may use, as the kernel lists them.
+/// Returns the processors that this process may use, in the kernel's notation.
 fn allowed() -> Option<String> {
     let status = read_to_string("/proc/self/status").ok()?;
     field(&status, "Cpus_allowed_list").map(str::to_string)
@@ -53,7 +53,7 @@ pub fn reach(config: &Config) -> Reach {
     Reach::of(copies, config.memory.mapped != Mapped::Never)
 }
 
-/// Whether process_vm_readv between the ranks of a job is to be expected, and why.
+/// Describes whether process_vm_readv should work between the ranks of a job, with the reason.
 ///
 /// Ranks find out by a real read of each other; this explains what they will find if they are all alike.
 pub fn single_copy() -> String {
@@ -96,7 +96,7 @@ fn told() -> String {
     }
 }
 
-/// Whether the kernel does small collectives between hosts, and why not.
+/// Describes whether the kernel performs small collectives between hosts, with the reason if not.
 pub fn offload(config: &Config) -> String {
     match (config.collectives.offload, tutti_offload::seat::status()) {
         (Offload::Off, _) => "off, as TUTTI_OFFLOAD says".into(),
@@ -107,7 +107,7 @@ pub fn offload(config: &Config) -> String {
     }
 }
 
-/// Whether hosts may hear each other's multicasts, and why not.
+/// Describes whether hosts may receive each other's multicasts, with the reason if not.
 pub fn multicast(config: &Config) -> String {
     if config.collectives.multicast == Multicast::Off {
         return "off, as TUTTI_MULTICAST says".into();
@@ -208,7 +208,7 @@ fn first_line(path: &str) -> Option<String> {
     Some(read_to_string(path).ok()?.lines().next()?.trim().to_string())
 }
 
-/// The value after `name` and a colon.
+/// Returns the value after `name` and a colon.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines()
         .filter_map(|line| line.split_once(':'))

@@ -46,8 +46,8 @@ pub fn keep(model: &Model, directory: &Path) -> Result<std::path::PathBuf, Strin
     Ok(path)
 }
 
-/// Tutti as it is where the network was probed (`tutti probe --hosts`), here between the first two hosts of
-/// `place`.
+/// Probes the network between the first two hosts of `place`, and returns Tutti with the resulting model, as
+/// after `tutti probe --hosts`.
 ///
 /// # Errors
 /// As [`probe`], or the model cannot be kept.
@@ -59,8 +59,8 @@ pub fn told(tutti: &Library, programs: &Programs, place: &Place) -> Result<Libra
     Ok(tutti.variant(&tutti.name, &[setting]))
 }
 
-/// A message in a window takes its sender the overhead, or the network its bytes; alone, the overheads of
-/// both sides and the latency.
+/// Computes parameters of the model from samples. A message in a window takes the overhead of the sender, or
+/// the time of its bytes on the network. A single message takes the overheads of both sides and the latency.
 fn explain(samples: &[Sample], model: &mut Model) -> Result<(), String> {
     let seconds = |op: &str, bytes: u64| {
         let found = samples.iter().find(|sample| sample.cell.op == op && sample.cell.bytes == bytes);

@@ -85,7 +85,7 @@ const STARTS: [Shape; 3] =
     [Shape { hosts: 4, ranks: 2 }, Shape { hosts: 8, ranks: 4 }, Shape { hosts: 16, ranks: 4 }];
 
 impl Shape {
-    /// Name of the event that such a job starts.
+    /// Returns the name of the event for the start of such a job.
     pub fn event(self) -> String {
         format!("start {self}")
     }
@@ -261,7 +261,7 @@ fn range(least: u64, most: u64, factor: u64) -> Result<Vec<u64>, String> {
         .collect())
 }
 
-/// A time such as 90s, 10m or 1h.
+/// Parses a time such as 90s, 10m or 1h.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let (digits, seconds) = match text.as_bytes().last() {
         Some(b's') => (&text[..text.len() - 1], 1),
@@ -273,7 +273,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(u64::from(number) * seconds))
 }
 
-/// A size such as 65536, 64K, 1M or 1G.
+/// Parses a size in bytes such as 65536, 64K, 1M or 1G.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),

@@ -120,14 +120,14 @@ impl Programs {
         Ok(path)
     }
 
-    /// The program `name` for `library`.
+    /// Returns the path of the program `name` for `library`.
     pub fn of(&self, name: &str, library: &Library) -> PathBuf {
         let kind = if library.standard_abi { "standard" } else { &library.name };
         self.directory.join(format!("{name}-{kind}"))
     }
 }
 
-/// When a file was last written, if it is there.
+/// Returns the time of the last change of a file, if it exists.
 fn changed(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|data| data.modified()).ok()
 }

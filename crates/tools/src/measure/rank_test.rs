@@ -33,7 +33,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Word for tables and JSON.
+    /// Returns the word for tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Faster => "faster",

@@ -40,7 +40,7 @@ impl Series {
         self.values.push(value);
     }
 
-    /// The time of this measure. None if there is none.
+    /// Returns the time by this statistic, or `None` without samples.
     pub fn time(&self, measure: Measure) -> Option<f64> {
         match measure {
             Measure::Least => (!self.values.is_empty()).then_some(self.least),
@@ -53,7 +53,7 @@ impl Series {
         self.values.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The slowest round by the fastest.
+    /// Returns the ratio of the slowest round to the fastest.
     pub fn spread(&self) -> f64 {
         self.most() / self.values.iter().copied().fold(f64::INFINITY, f64::min)
     }
@@ -96,7 +96,7 @@ pub const START: &str = "start";
 pub const KILLED: &str = "killed";
 
 impl Results {
-    /// None yet; `kept_awake`: while they are measured, processors are kept from falling asleep
+    /// Creates an empty set of results. `kept_awake` notes that processors were kept awake meanwhile
     /// ([`crate::measure::awake`]).
     pub fn new(kept_awake: bool) -> Results {
         Results { kept_awake, ..Results::default() }
@@ -139,7 +139,7 @@ impl Results {
         }
     }
 
-    /// Time of a cell in microseconds.
+    /// Returns the time of a cell in microseconds.
     pub fn time(&self, cell: &Cell, library: &str, measure: Measure) -> Option<f64> {
         self.cells.get(cell)?.get(library)?.time(measure)
     }
@@ -149,35 +149,35 @@ impl Results {
         self.cells.get(cell).and_then(|times| times.get(library)).map_or(&[], |series| &series.values)
     }
 
-    /// Median time of a job event in milliseconds.
+    /// Returns the median time of a job event in milliseconds.
     pub fn event(&self, event: &str, library: &str) -> Option<f64> {
         self.events.get(event)?.get(library)?.time(Measure::Median)
     }
 
-    /// The subject's time by the best other's.
+    /// Returns the ratio of the subject's time to that of the fastest other library.
     pub fn ratio(&self, cell: &Cell, subject: &str, measure: Measure) -> Option<Ratio> {
         ratio(self.cells.get(cell)?, subject, measure)
     }
 
-    /// The subject's time by another's.
+    /// Returns the ratio of the subject's time to another library's.
     pub fn ratio_to(&self, other: &str, cell: &Cell, subject: &str, measure: Measure) -> Option<f64> {
         let times = self.cells.get(cell)?;
         times.get(subject)?.ratio_to(times.get(other)?, measure)
     }
 
-    /// The best other's ratio of a job event.
+    /// Returns the ratio of the subject's time of a job event to that of the fastest other library.
     pub fn event_ratio(&self, event: &str, subject: &str) -> Option<Ratio> {
         ratio(self.events.get(event)?, subject, Measure::Median)
     }
 
-    /// The subject's time of a cell by that of one TCP connection.
+    /// Returns the ratio of the subject's time of a cell to that of one TCP connection.
     pub fn ratio_to_tcp(&self, cell: &Cell, subject: &str) -> Option<Ratio> {
         let own = self.time(cell, subject, Measure::Median)?;
         let value = own / self.time(cell, TCP, Measure::Median)?;
         Some(Ratio { value, best: TCP.to_string() })
     }
 
-    /// All cells with the times of each library.
+    /// Returns all cells with the times of each library.
     pub fn cells(&self) -> impl Iterator<Item = (&Cell, &BTreeMap<String, Series>)> {
         self.cells.iter()
     }
@@ -188,7 +188,7 @@ impl Results {
         self.cells.keys().filter(wanted).map(|cell| cell.bytes)
     }
 
-    /// Geometric mean of the ratios of all cells that `wanted` takes.
+    /// Returns the geometric mean of the ratios of all cells that `wanted` selects.
     pub fn mean_ratio(&self, subject: &str, measure: Measure, wanted: impl Fn(&Cell) -> bool) -> Option<f64> {
         let logs: Vec<f64> = self
             .cells
@@ -210,7 +210,7 @@ fn ratio(times: &BTreeMap<String, Series>, subject: &str, measure: Measure) -> O
     Some(Ratio { value, best: best.clone() })
 }
 
-/// The middle value, or the mean of the middle two.
+/// Returns the middle value, or the mean of the middle two.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -234,7 +234,7 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// `met`, `missed by ..` or `not measured`.
+    /// Returns `met`, `missed by ..` or `not measured`.
     pub fn verdict(&self) -> String {
         match &self.ratio {
             None => "not measured".to_string(),
@@ -244,7 +244,7 @@ impl Goal {
     }
 }
 
-/// The promises of Tutti's point to point, small collectives and launcher.
+/// Returns the goals for point-to-point messages, small collectives and the launcher.
 pub fn goals(results: &Results, subject: &str) -> Vec<Goal> {
     let cell = |op: &str, ranks, bytes| Cell { op: op.to_string(), mode: "plain".to_string(), ranks, bytes };
     let goal = |cell: Cell, limit: f64| Goal {
@@ -264,7 +264,7 @@ pub fn goals(results: &Results, subject: &str) -> Vec<Goal> {
     goals
 }
 
-/// The promises between hosts: messages, and the start of jobs (the names of their events).
+/// Returns the goals between hosts: messages, and the start of jobs. `starts` are the names of start events.
 pub fn goals_of_hosts(results: &Results, subject: &str, starts: &[String]) -> Vec<Goal> {
     let cell = |op: &str, bytes| Cell { op: op.to_string(), mode: "plain".to_string(), ranks: 2, bytes };
     let latency = cell("latency", 8);

@@ -90,7 +90,7 @@ impl Running {
         Ok(Running { pid, start, events })
     }
 
-    /// The next thing that the program says, until `deadline`.
+    /// Returns the next line of the program's output, or its end, until `deadline`.
     pub fn line(&self, deadline: Instant) -> Next {
         loop {
             match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -201,7 +201,8 @@ fn children_of_all() -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// The parent's number in a line of /proc/PID/stat; the program's name may hold anything.
+/// Returns the parent's process number in a line of /proc/PID/stat. The program's name in it may contain any
+/// character.
 fn parent_in(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

@@ -26,7 +26,7 @@ pub struct Sample {
     pub wrong: u64,
 }
 
-/// The sample in `line`; None for any other output.
+/// Parses the sample in `line`, or returns `None` for other output.
 pub fn parse(line: &str) -> Option<Sample> {
     let rest = line.trim().strip_prefix("cell ")?;
     let field = |name: &str| {

@@ -82,7 +82,7 @@ impl Session {
         Ok(lines.iter().find_map(|line| sample::parse(line)))
     }
 
-    /// Whether a line on standard error so far begins and goes on with these words.
+    /// Returns true if a line on standard error begins with `begin` and contains `word`.
     pub fn complained(&self, begin: &str, word: &str) -> bool {
         self.errors.iter().any(|line| line.starts_with(begin) && line.contains(word))
     }
@@ -104,7 +104,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Closed pipes end the ranks; what does not end is killed.
+    /// Closes the pipes, which ends the ranks, and kills processes that do not end.
     fn drop(&mut self) {
         let ready = self.pipes.len() == self.paths.len();
         self.pipes.clear();

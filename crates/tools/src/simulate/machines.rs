@@ -7,7 +7,7 @@ use tutti_coll::simulate::Binding;
 use tutti_sys::files;
 use tutti_topo::Machine;
 
-/// The machine of this file, or this one.
+/// Reads the machine in a file, or returns the local machine without one.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -18,7 +18,7 @@ pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
     }
 }
 
-/// The model of a file.
+/// Reads the model in a file.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -51,7 +51,7 @@ pub fn binding(text: &str) -> Result<Binding, String> {
     }
 }
 
-/// Whether the processors of a list are there.
+/// Checks that the machine has all processors of a list.
 ///
 /// # Errors
 /// One that is not.

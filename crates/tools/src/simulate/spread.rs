@@ -36,12 +36,12 @@ pub enum Near {
 }
 
 impl Spread {
-    /// No more hosts than ranks.
+    /// Returns the number of hosts, at most the number of ranks.
     fn hosts_for(&self, ranks: u32) -> u32 {
         self.hosts.clamp(1, ranks.max(1))
     }
 
-    /// The host of each of so many ranks.
+    /// Returns the host of each of `ranks` ranks.
     pub fn hosts_of(&self, ranks: u32) -> Vec<u32> {
         let hosts = self.hosts_for(ranks);
         let host = |rank| match self.map_by {

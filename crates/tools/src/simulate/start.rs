@@ -66,7 +66,7 @@ fn report(options: &Options, runs: &Runs) -> String {
     text
 }
 
-/// The runs beside the model.
+/// Formats measured runs together with the times of the model.
 fn measured(runs: &Runs, times: &Fitted<7>) -> String {
     if runs.times.is_empty() {
         return String::new();
@@ -81,7 +81,8 @@ fn measured(runs: &Runs, times: &Fitted<7>) -> String {
     text
 }
 
-/// All schemes at the wanted sizes: the whole time, and the part of the exchange.
+/// Formats the predictions of all schemes at the requested sizes: the total time, and the part of the
+/// exchange.
 fn predicted(options: &Options, times: &Fitted<7>) -> String {
     let tree = Spread::Tree(options.radix);
     let schemes = [

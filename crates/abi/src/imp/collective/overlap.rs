@@ -28,7 +28,7 @@ pub fn check(collective: Collective, send: &Side<'_>, recv: &Side<'_>, thorough:
     }
 }
 
-/// Whether none of what is sent may lie in what is received: it is no part of the result.
+/// Returns true if no byte of the send buffer may lie in the receive buffer, as it is no part of the result.
 fn whole_is_sent(collective: Collective) -> bool {
     use Collective as C;
     matches!(

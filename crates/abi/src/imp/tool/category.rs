@@ -24,7 +24,7 @@ const CATEGORIES: [(&str, &str); 2 + AREAS.len()] = {
     all
 };
 
-/// The numbers of those of `areas` that are in a category.
+/// Returns the indices of those `areas` that are in a category.
 fn members(category: c_int, areas: impl Iterator<Item = usize>) -> Vec<c_int> {
     let inside = (0..).zip(areas).filter(|(_, area)| *area as c_int + 2 == category);
     inside.map(|(number, _)| number).collect()
@@ -142,7 +142,7 @@ pub fn category_get_categories(
     list(call, cat_index, below, len, indices)
 }
 
-/// MPI_T_category_changed: they never do.
+/// Returns a constant, as categories never change (MPI_T_category_changed).
 pub fn category_changed(call: &mut Call, update_number: Out<c_int>) -> Result<()> {
     ready(call)?;
     update_number.set(0)

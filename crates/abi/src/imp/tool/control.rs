@@ -78,7 +78,7 @@ pub fn cvar_get_index(call: &mut Call, name: Text, cvar_index: Out<c_int>) -> Re
     cvar_index.set(index_of(name, SETTINGS.iter().map(|setting| setting.name))?)
 }
 
-/// MPI_T_cvar_handle_alloc. No setting is bound to an object.
+/// Creates a handle of a control variable (MPI_T_cvar_handle_alloc). No setting is bound to an object.
 pub fn cvar_handle_alloc(
     call: &mut Call,
     cvar_index: c_int,

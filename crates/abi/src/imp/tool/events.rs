@@ -81,7 +81,8 @@ pub fn event_get_num(call: &mut Call, num_events: Out<c_int>) -> Result<()> {
     num_events.set(KINDS.len() as c_int)
 }
 
-/// MPI_T_event_get_info. `num_elements` says how long the arrays are and gets how many elements there are.
+/// Returns the description of an event type (MPI_T_event_get_info). `num_elements` is the length of the
+/// arrays, and afterwards the number of elements.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn event_get_info(
     call: &mut Call,
@@ -120,7 +121,7 @@ pub fn event_get_info(
     give_info(info, Entries::new())
 }
 
-/// Type and displacement of an element.
+/// Returns datatype and displacement of an element.
 fn layout(kind: &Description, element: usize) -> (MPI_Datatype, isize) {
     let is_last = element + 1 == kind.elements.len();
     (if is_last { MPI_UNSIGNED_LONG_LONG } else { MPI_INT }, element as isize * 4)
@@ -132,7 +133,7 @@ pub fn event_get_index(call: &mut Call, name: Text, event_index: Out<c_int>) -> 
     event_index.set(index_of(name, KINDS.iter().map(|kind| kind.name))?)
 }
 
-/// MPI_T_event_handle_alloc. No event is bound to an object.
+/// Registers for an event type (MPI_T_event_handle_alloc). No event is bound to an object.
 pub fn event_handle_alloc(
     call: &mut Call,
     event_index: c_int,
@@ -207,7 +208,8 @@ pub fn event_handle_get_info(
     info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
-/// MPI_T_event_register_callback; without a function it withdraws that of the level.
+/// Sets the callback of a safety level, or removes it if there is no function
+/// (MPI_T_event_register_callback).
 pub fn event_register_callback(
     call: &mut Call,
     event_registration: MPI_T_event_registration,
@@ -296,7 +298,7 @@ pub fn event_set_dropped_handler(
     })
 }
 
-/// The event of an instance, while its callback runs.
+/// Returns the event of an instance, while its callback runs.
 fn event_of<'e>(call: &Call, instance: MPI_T_event_instance) -> Result<&'e Event> {
     ready(call)?;
     let current = CURRENT.load(Ordering::Relaxed);

@@ -35,7 +35,7 @@ pub use control::*;
 pub use events::*;
 pub use performance::*;
 
-/// Whether the interface is up.
+/// Checks that the tool interface is initialised.
 fn ready(call: &Call) -> Result<()> {
     if TOOL.borrow(&call.held).users == 0 {
         return Err(refuse(MPI_T_ERR_NOT_INITIALIZED, "call MPI_T_init_thread first"));
@@ -43,14 +43,14 @@ fn ready(call: &Call) -> Result<()> {
     Ok(())
 }
 
-/// The item of a list that the user names by its number.
+/// Returns the item of a list that the user names by its number.
 fn item<'l, T>(list: &'l [T], index: c_int, name: &str) -> Result<&'l T> {
     usize::try_from(index).ok().and_then(|index| list.get(index)).ok_or_else(|| {
         refuse(MPI_T_ERR_INVALID_INDEX, format!("argument {name} is {index}; there are {}", list.len()))
     })
 }
 
-/// The number of what has this name.
+/// Returns the index of `name` in `names`.
 fn index_of<'n>(name: Text<'_>, mut names: impl Iterator<Item = &'n str>) -> Result<c_int> {
     let wanted = name.bytes()?;
     let found = names.position(|one| one.as_bytes() == wanted);
@@ -104,7 +104,7 @@ fn enumerations() -> &'static [(String, Names)] {
 /// Numbers of enumerations begin here, so that none is null.
 const FIRST_ENUMERATION: usize = 0x1000;
 
-/// The handle of the enumeration that is called so.
+/// Returns the handle of the enumeration with this name.
 fn enumeration_of(name: &str) -> MPI_T_enum {
     let place = enumerations().iter().position(|(other, _)| other == name);
     pointer(place.map_or(MPI_T_ENUM_NULL, |place| FIRST_ENUMERATION + place))
@@ -130,7 +130,7 @@ pub fn init_thread(call: &mut Call, required: c_int, provided: Out<c_int>) -> Re
     provided.set(number_of(wanted).min(most))
 }
 
-/// MPI_T_finalize. The last one frees what is left.
+/// Finalises the tool interface; the last call frees all remaining objects (MPI_T_finalize).
 pub fn finalize(call: &mut Call) -> Result<()> {
     ready(call)?;
     let mut tool = TOOL.borrow_mut(&call.held);

@@ -96,7 +96,7 @@ pub fn pvar_session_create(call: &mut Call, session: Out<MPI_T_pvar_session>) ->
     session.set(pointer(bits))
 }
 
-/// MPI_T_pvar_session_free, with all its handles.
+/// Frees a session of performance variables with all its handles (MPI_T_pvar_session_free).
 pub fn pvar_session_free(call: &mut Call, session: Out<MPI_T_pvar_session>) -> Result<()> {
     ready(call)?;
     let bits = session.get()? as usize;
@@ -116,7 +116,7 @@ fn no_handle() -> tutti_base::Error {
     refuse(MPI_T_ERR_INVALID_HANDLE, "argument handle is no performance variable of this session")
 }
 
-/// MPI_T_pvar_handle_alloc. No variable is bound to an object.
+/// Creates a handle of a performance variable (MPI_T_pvar_handle_alloc). No variable is bound to an object.
 pub fn pvar_handle_alloc(
     call: &mut Call,
     session: MPI_T_pvar_session,
@@ -150,7 +150,7 @@ pub fn pvar_handle_free(
     handle.set(pointer(MPI_T_PVAR_HANDLE_NULL))
 }
 
-/// The handle, if it is one of the session.
+/// Returns the handle, if it is one of the session.
 fn of_session(tool: &mut Tool, session: MPI_T_pvar_session, handle: usize) -> Result<&mut Handle> {
     let session = session as usize;
     tool.sessions.get(session).ok_or_else(no_session)?;

@@ -56,7 +56,7 @@ pub fn split_binary(shape: &Shape) -> Schedule {
     builder.finish()
 }
 
-/// The number of ranks on the level of this one.
+/// Returns the number of ranks on the level of this number.
 fn width(number: u32) -> u32 {
     1 << (number + 1).ilog2()
 }

@@ -104,7 +104,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     std::fs::write(&path, out).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The table of one placement.
+/// Measures one placement and returns the table.
 fn placement(
     options: &Options,
     libraries: &[Library],
@@ -163,7 +163,7 @@ fn once(library: &Library, ranks: u32, programs: &Programs, graph: &Path) -> Res
     read(&outcome.lines).ok_or_else(|| format!("asp, {}: it says no time", library.name))
 }
 
-/// The line `time: 1.234 s on 16 ranks (12.3 % of it in MPI), ...`.
+/// Parses the line `time: 1.234 s on 16 ranks (12.3 % of it in MPI), ...`.
 fn read(lines: &[String]) -> Option<Sample> {
     let line = lines.iter().find_map(|line| line.strip_prefix("time: "))?;
     let seconds: f64 = line.split(' ').next()?.parse().ok()?;
@@ -191,7 +191,7 @@ fn table(title: &str, rows: &[(String, Sample)]) -> String {
     out
 }
 
-/// The medians of times in all and in broadcasts.
+/// Returns the medians of times in all and in broadcasts.
 fn middle(samples: &[Sample]) -> Sample {
     let of = |value: fn(&Sample) -> f64| {
         median(&samples.iter().map(value).collect::<Vec<f64>>()).unwrap_or(f64::NAN)

@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The table of one cluster and placement.
+/// Simulates one cluster and placement, and returns the table.
 fn placement(options: &Options, cluster: &Cluster) -> Result<String, String> {
     let (cities, ranks) = (options.cities, cluster.ranks());
     if cities < ranks {
@@ -193,7 +193,7 @@ fn simulated(way: &Way, shape: &Shape, environment: &Environment, update_seconds
     scaled(&turns, rows(0), cities)
 }
 
-/// From the rows after the first `skipped` to all.
+/// Extrapolates from the rows after the first `skipped` to all rows.
 fn scaled(turns: &[Turn], skipped: usize, cities: u32) -> Sample {
     let shown = &turns[skipped..];
     let times = f64::from(cities) / shown.len() as f64;

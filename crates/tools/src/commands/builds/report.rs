@@ -41,7 +41,7 @@ pub struct Report {
 
 #[cfg(test)]
 impl Report {
-    /// A report of three cells, for tests of what shows it.
+    /// Returns a report of three cells, for tests of its output.
     pub fn example() -> Report {
         let build = |commit: &str| Build {
             prefix: format!("/ab/{commit}").into(),

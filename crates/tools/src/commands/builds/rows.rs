@@ -81,7 +81,7 @@ fn cell(ask: &Ask, ranks: u32) -> Cell {
     Cell { op: ask.op.clone(), mode: ask.mode.clone(), ranks, bytes: ask.bytes }
 }
 
-/// Number of rows with a verdict.
+/// Returns the number of rows with a verdict.
 pub fn count(rows: &[Row], verdict: Verdict) -> usize {
     rows.iter().filter(|row| row.verdict == verdict).count()
 }

@@ -43,7 +43,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Heading of the stage.
+    /// Returns the heading of the stage.
     pub fn title(&self) -> String {
         let what = match self.kind {
             Kind::Operations("rate-bench") => "threads, ",

@@ -79,7 +79,7 @@ pub fn list(options: &ListOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints; a reader that has gone is no error.
+/// Prints text; a closed output is no error.
 fn show(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

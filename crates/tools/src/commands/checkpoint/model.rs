@@ -115,7 +115,7 @@ impl Scheme {
         }
     }
 
-    /// With how many others a process is connected.
+    /// Returns the number of other processes with which a process is connected.
     pub fn peers(self, job: &Job) -> f64 {
         let others = f64::from(job.ranks.saturating_sub(1));
         match self {
@@ -147,8 +147,8 @@ mod tests {
         Up(u32, u32, Report),
     }
 
-    /// A checkpoint by the real machines where a message takes one unit and nothing else any time: how long
-    /// each phase takes.
+    /// Simulates a checkpoint with the real state machines. A message takes one unit of time, and nothing
+    /// else takes time. Returns the duration of each phase.
     fn simulated(daemons: u32, radix: u32) -> Vec<(Phase, u32)> {
         let mut members: Vec<Member> = (0..daemons).map(|_| Member::default()).collect();
         let mut coordinator = Coordinator::default();
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// The model's hops are those of the machines.
+    /// Checks that the model counts the same hops as the state machines.
     fn check(hosts: u32, radix: u32) {
         let job = Job { hosts, ranks: hosts, shared: 0 };
         for (phase, hops) in simulated(hosts, radix).into_iter().filter(|(phase, _)| MODELLED.contains(phase))

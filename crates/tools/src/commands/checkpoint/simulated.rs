@@ -64,7 +64,7 @@ struct Run {
     phases: [f64; 4],
 }
 
-/// The predicted times, to be shown.
+/// Returns the predicted times as text.
 ///
 /// # Errors
 /// The file cannot be read, or a line of it is not understood.
@@ -107,7 +107,7 @@ fn parse(text: &str) -> Result<Vec<Run>, String> {
     Ok(runs)
 }
 
-/// The costs that explain the phases best; a phase that took nothing (a drain on one host) says nothing.
+/// Fits the costs to the measured phases. Phases that took no time (a drain on one host) are ignored.
 fn fitted(runs: &[Run]) -> Fitted<8> {
     let rows = runs.iter().flat_map(|run| {
         let phases = MODELLED.into_iter().zip(run.phases).filter(|(_, time)| *time > 0.0);
@@ -174,7 +174,8 @@ fn predicted(options: &Options, costs: &[f64; 8]) -> String {
     text
 }
 
-/// A restart passes the tree three times and makes the connections of a host's ranks again.
+/// Formats the times of restarts. A restart passes the tree three times and creates the connections of a
+/// host's ranks again.
 fn restarts(options: &Options, costs: &[f64; 8]) -> String {
     let (tree, connection) = (Scheme::Tree(options.radix), costs[7]);
     let mut text = format!("{:24}", "restart, beside reading");

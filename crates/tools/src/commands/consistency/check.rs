@@ -22,7 +22,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the rule is violated by more than `tolerance` (1.05: 5 %), whichever times are taken.
+    /// Returns true if both ratios exceed `tolerance` (1.05: 5 %).
     pub fn violates(&self, tolerance: f64) -> bool {
         self.least > tolerance && self.median > tolerance
     }
@@ -43,12 +43,12 @@ impl Times<'_> {
         self.results.time(&cell, SUBJECT, measure)
     }
 
-    /// A finding if all times that `ratio` asks for are there.
+    /// Returns a finding, if all times that `ratio` needs were measured.
     fn finding(&self, what: String, ratio: impl Fn(Measure) -> Option<f64>) -> Option<Finding> {
         Some(Finding { what, least: ratio(Measure::Least)?, median: ratio(Measure::Median)? })
     }
 
-    /// All rules with the whole of `bytes`.
+    /// Applies all rules about parts to operations with `bytes` bytes.
     pub fn compositions(&self, bytes: u64) -> Vec<Finding> {
         let possible = RULES.iter().filter(|rule| !has_no_data(rule.whole) || bytes == 8);
         possible.filter_map(|rule| self.composition(rule, bytes)).collect()
@@ -71,7 +71,7 @@ impl Times<'_> {
         })
     }
 
-    /// The non-blocking and the persistent form against the blocking one.
+    /// Compares the non-blocking and the persistent form with the blocking one.
     pub fn forms(&self, bytes: u64) -> Vec<Finding> {
         let ops = FORMS.iter().filter(|op| !has_no_data(op) || bytes == 8);
         let pairs = ops.flat_map(|op| [(op, "i", NONBLOCKING), (op, "p", PERSISTENT)]);
@@ -87,7 +87,7 @@ impl Times<'_> {
             .collect()
     }
 
-    /// Twice the bytes against the bytes, both ways.
+    /// Compares `bytes` with twice the bytes, in both directions.
     pub fn neighbours(&self, op: &str, bytes: u64) -> Vec<Finding> {
         let (small, large, ranks) = (size(bytes), size(2 * bytes), self.ranks);
         let grows =
@@ -101,7 +101,7 @@ impl Times<'_> {
         grows.into_iter().chain(falls).collect()
     }
 
-    /// One rank more: at most so much longer as it has more to do, and not much shorter.
+    /// Compares with one rank more: the time may grow as the work does, and must not shrink much.
     pub fn one_more(&self, more: &Times, op: &str, bytes: u64) -> Vec<Finding> {
         let (few, many) = (self.ranks, more.ranks);
         let most = FEWER * f64::from(many) / f64::from(few);
@@ -115,7 +115,7 @@ impl Times<'_> {
         grows.into_iter().chain(falls).collect()
     }
 
-    /// Against what the machine does without MPI.
+    /// Compares operations with references without MPI.
     pub fn references(&self, bytes: u64) -> Vec<Finding> {
         let ranks = self.ranks;
         let copies = ["bcast", "allgather"].iter().filter_map(|op| {

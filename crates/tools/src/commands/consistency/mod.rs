@@ -84,7 +84,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The jobs of all numbers of ranks are alive at once: they are held against each other too.
+/// Measures all cells. The jobs of all numbers of ranks are alive at the same time, as they are compared with
+/// each other too.
 fn measure(options: &Options, tutti: &Library, programs: &Programs, results: &mut Results) {
     let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: Duration::from_secs(30) };
     let numbers: BTreeSet<u32> = options.ranks.iter().chain(&options.neighbours).copied().collect();
@@ -169,7 +170,8 @@ fn sections(options: &Options, results: &Results) -> Vec<Section> {
     ]
 }
 
-/// From as many ranks as cores to one more everything changes; that is no cliff of Tutti's making.
+/// Compares neighbouring numbers of ranks. The step from the number of cores to one more is left out, as
+/// everything changes there.
 fn by_ranks(options: &Options, results: &Results) -> Vec<Finding> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let mut findings = Vec::new();

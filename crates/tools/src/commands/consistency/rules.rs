@@ -38,9 +38,9 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The parts one after the other, as the program takes them: measured together, since ranks run ahead in
-    /// some operations that are repeated, and cannot where another follows. None if there is one part, or one
-    /// cannot be cut.
+    /// Returns the parts as one sequence, in the syntax of the benchmark program. They are measured together,
+    /// as ranks run ahead in some repeated operations, but not if another operation follows. Returns `None`
+    /// if there is one part, or one cannot be cut.
     pub fn sequence(&self, bytes: u64, ranks: u32) -> Option<String> {
         let part = |(op, size): &(&str, Bytes)| Some(format!("{op}@{}", size.part_bytes(bytes, ranks)?));
         let parts: Option<Vec<_>> = self.parts.iter().map(part).collect();

@@ -42,7 +42,7 @@ impl std::str::FromStr for Wanted {
     }
 }
 
-/// All operations with their usual bytes.
+/// Returns all operations with their usual bytes.
 fn all() -> Vec<(String, &'static [u64])> {
     let accesses = PATTERNS
         .iter()
@@ -50,7 +50,7 @@ fn all() -> Vec<(String, &'static [u64])> {
     accesses.chain(OTHERS.iter().map(|(name, bytes)| (name.to_string(), *bytes))).collect()
 }
 
-/// The cells, in the order in which they are measured.
+/// Returns the cells in the order of the measurement.
 pub fn asks(wanted: &[Wanted], modes: &[String]) -> Vec<Ask> {
     let mut asks = Vec::new();
     for (op, usual) in all() {

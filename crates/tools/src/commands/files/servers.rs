@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::measure::library::Library;
 
-/// The same library twice, with so many servers whose files are beneath `scratch`: near, and by TCP (`-tcp`).
+/// Returns the library twice, with servers whose files are below `scratch`: with local access, and by TCP
+/// (`-tcp`).
 pub fn on_servers(
     library: &Library,
     servers: u32,
@@ -28,7 +29,7 @@ pub struct Scratch(pub PathBuf);
 const NAME: &str = "tutti-bench-io-";
 
 impl Scratch {
-    /// Within another one. Those of measurements that were killed are removed.
+    /// Creates a directory within `within`, and removes those of killed measurements.
     ///
     /// # Errors
     /// What the system reports.
@@ -46,7 +47,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The directories here whose processes have ended.
+/// Returns the directories in `within` whose processes have ended.
 fn left_behind(within: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(within).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| {
@@ -60,7 +61,7 @@ fn left_behind(within: &Path) -> impl Iterator<Item = PathBuf> {
 mod tests {
     use super::*;
 
-    /// Whether a directory of this name is still there once a measurement has begun and ended.
+    /// Checks whether a directory of this name still exists after a measurement.
     fn check(name: &str, expected: bool) {
         let within = std::env::temp_dir().join(format!("tutti-scratch-{}", std::process::id()));
         std::fs::create_dir_all(within.join(name)).unwrap();

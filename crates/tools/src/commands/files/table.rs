@@ -14,7 +14,7 @@ const LIMIT: f64 = 1.1;
 /// Ratio of collective to independent speed below which a cell is listed.
 const TOGETHER: f64 = 0.9;
 
-/// The tables of all places; the first of the libraries is compared with the others.
+/// Formats the tables of all storages. The first library is compared with the others.
 pub fn table(libraries: &[String], places: &ByPlace) -> String {
     let mut out = String::new();
     for (place, results) in places {
@@ -57,7 +57,7 @@ fn of_place(place: &str, names: &[&str], results: &Results) -> String {
     out
 }
 
-/// MB/s, or the time of what moves nothing.
+/// Formats the speed in MB/s, or the time of an operation without data.
 fn shown(cell: &Cell, us: Option<f64>) -> String {
     let Some(us) = us else { return "-".to_string() };
     match list::moved(&cell.op, cell.bytes, cell.ranks) {

@@ -24,7 +24,7 @@ pub struct Headline {
 }
 
 impl Headline {
-    /// Whether its claim or the name of one of its clusters has these words.
+    /// Returns true if the claim or the name of a cluster contains `words`.
     pub fn is_about(&self, words: &str) -> bool {
         let clusters: &[&Cluster] = match &self.shown {
             Shown::Across(cluster, ..) => &[cluster],
@@ -94,7 +94,7 @@ pub enum Algorithms {
 }
 
 impl Algorithms {
-    /// Whether `generator` is one of them.
+    /// Returns true if the set contains `generator`.
     pub fn hold(self, generator: &Generator) -> bool {
         let near = generator.name.starts_with("hierarchical");
         let node = generator.node();
@@ -227,7 +227,7 @@ const fn multicast(collective: Collective, bytes: u64, way: Way) -> Headline {
     Headline { system: "S8", claim: "multicast over point-to-point", collective, bytes, paper: None, shown }
 }
 
-/// Constant time in the number of hosts.
+/// Returns the headline that the time is constant in the number of hosts.
 const fn constant(bytes: u64) -> Headline {
     let shown = Shown::Alike([&FOUR_HOSTS, &SIXTEEN_HOSTS], 0.1, MULTICAST);
     let claim = "multicast to 16 hosts against 4";

@@ -147,7 +147,7 @@ impl Bench<'_> {
         about && self.options.only.as_deref().is_none_or(|only| (only == "measured") == measured)
     }
 
-    /// Whether a row that is always measured is wanted.
+    /// Returns true if the user selected a row that is always measured.
     fn wants_measured(&self, claim: &str) -> bool {
         let about = self.options.about.as_deref().is_none_or(|words| claim.contains(words));
         about && self.options.only.as_deref() != Some("simulated")
@@ -190,7 +190,7 @@ impl Bench<'_> {
         }
     }
 
-    /// All variants of both ways in turn.
+    /// Measures all variants of both ways in turns.
     fn measured(
         &self,
         headline: &Headline,
@@ -241,7 +241,7 @@ impl Bench<'_> {
     }
 }
 
-/// Names of the algorithms of a way; one without a name for Tutti's own choice.
+/// Returns the names of the algorithms of a way; an empty name stands for Tutti's own choice.
 fn algorithms(way: &Way, collective: Collective, ranks: u32) -> Result<Vec<String>, String> {
     if matches!(way.algorithms, Algorithms::Chosen) {
         return Ok(vec![String::new()]);
@@ -263,7 +263,7 @@ fn algorithms(way: &Way, collective: Collective, ranks: u32) -> Result<Vec<Strin
     }
 }
 
-/// The environment of a job, if Tutti knows all of its settings.
+/// Returns the environment of a job, if Tutti knows all of its settings.
 fn settings(way: &Way, op: &str, algorithm: &str) -> Result<Vec<(String, String)>, String> {
     let mut settings: Vec<_> =
         way.settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -275,7 +275,7 @@ fn settings(way: &Way, op: &str, algorithm: &str) -> Result<Vec<(String, String)
     Ok(settings)
 }
 
-/// The name that a recorded machine gives itself.
+/// Returns the name in the text of a recorded machine.
 fn named(machine: &str) -> String {
     machine.lines().find_map(|line| line.strip_prefix("machine ")).unwrap_or("machine").to_string()
 }
@@ -394,7 +394,7 @@ fn row(headline: &Headline, outcome: &Outcome, explain: bool) -> String {
     line(what, headline.bytes, outcome, [kind, &paper, &here, &verdict], explain)
 }
 
-/// A row that is always measured: what stands in its first three columns, its bytes, what the paper has.
+/// Formats a row that is always measured. `what` are its first three columns, `paper` is the paper's ratio.
 fn measured_row(what: [&str; 3], bytes: u64, paper: Option<f64>, outcome: &Outcome, explain: bool) -> String {
     let (here, verdict) = match &outcome.value {
         Ok(value) => (shown(value), verdict_of(value)),

@@ -43,7 +43,7 @@ pub struct Scene {
 const SIMULATED_RANKS: u32 = 8192;
 
 impl Scene {
-    /// The operation with ranks put on the cores of the machine in `text` by `binding`.
+    /// Creates a simulation of the operation, with ranks on the cores of the machine in `text` by `binding`.
     ///
     /// # Errors
     /// The recorded machine cannot be read.
@@ -56,7 +56,7 @@ impl Scene {
         Ok(Scene { shape: Shape::new(collective, ranks, 0, bytes), environment })
     }
 
-    /// The operation on several hosts.
+    /// Creates a simulation of the operation on several hosts.
     ///
     /// # Errors
     /// The recorded machine cannot be read.
@@ -65,7 +65,7 @@ impl Scene {
         Ok(Scene { shape, environment: cluster.environment(cluster.model(), false)? })
     }
 
-    /// The best that `way` holds; None if it holds nothing.
+    /// Returns the fastest algorithm of `way`, or `None` if there is none.
     pub fn best(&self, way: &Way) -> Option<Best> {
         let several = self.environment.layout.hosts() > 1;
         let held = registry().iter().filter(|generator| {
@@ -87,7 +87,7 @@ impl Scene {
         .min_by(|one, other| one.seconds.total_cmp(&other.seconds))
     }
 
-    /// The time of the same algorithm with the same parameters here.
+    /// Returns the time of the algorithm `best` with the same parameters in this simulation.
     pub fn again(&self, best: &Best) -> f64 {
         self.seconds(best.generator, &best.params)
     }
@@ -101,7 +101,8 @@ impl Scene {
     }
 }
 
-/// A barrier of so many hosts: by processes and by the kernel's packet program, in seconds.
+/// Returns the time in seconds of a barrier of `hosts` hosts: by processes, and by the kernel's packet
+/// program.
 ///
 /// # Errors
 /// It is not lowered.

@@ -40,7 +40,8 @@ pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
     environment
 }
 
-/// The same on several hosts like this machine, with the host of each rank.
+/// Returns the environment of a job on several hosts like this machine. `hosts` contains the host of each
+/// rank.
 pub fn environment_on(hosts: &[u32], machines: &Machines, config: &Config, model: Model) -> Environment {
     let layout = Layout::on_machines(hosts, machines);
     let own = environment(layout.ranks_on_host(), config, model);
@@ -78,8 +79,8 @@ fn surroundings(
     Ok(Environment { multicast: spread.multicast, ..environment })
 }
 
-/// The choice for an operation of all ranks of a job, the others with their times, and those that cannot be
-/// used with the reason.
+/// Describes the choice for an operation of all ranks of a job, the other algorithms with their times, and
+/// impossible ones with the reason.
 ///
 /// # Errors
 /// The model cannot be read.

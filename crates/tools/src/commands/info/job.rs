@@ -27,12 +27,12 @@ impl OwnJob {
         Ok(Some(OwnJob { job, rank }))
     }
 
-    /// Whether it has ranks on other hosts.
+    /// Returns true if the job has ranks on other hosts.
     pub fn has_other_hosts(&self) -> bool {
         self.job.header().has_other_hosts()
     }
 
-    /// The host of each rank.
+    /// Returns the host of each rank.
     pub fn hosts(&self) -> Vec<u32> {
         (0..self.job.header().world_size).map(|rank| self.job.place(rank).host).collect()
     }

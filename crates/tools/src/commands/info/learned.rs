@@ -6,7 +6,8 @@ use std::path::Path;
 use tutti_coll::tune::learned;
 use tutti_sys::files;
 
-/// A table of what is kept in the model file at `path`, of at most so many bytes.
+/// Formats a table of the learned results in the model file at `path`, of which at most `most_bytes` bytes
+/// are read.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -112,7 +112,8 @@ fn algorithm_list() -> String {
     format!("# collective, algorithm, what it needs\n{}", rows.collect::<String>())
 }
 
-/// One line a setting: its value, marked where it is not the default's, what it does and what it may be.
+/// Formats the settings, one line each: the value, marked if it is not the default, the description, and the
+/// possible values.
 fn settings_table<'a>(settings: impl Iterator<Item = &'a Setting>, config: &Config) -> String {
     let width = SETTINGS.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
     let default = Config::default();

@@ -66,7 +66,7 @@ pub fn probe() -> Model {
     model
 }
 
-/// A pair of processors at each distance that this machine has.
+/// Returns a pair of processors at each distance that this machine has.
 fn pairs(machine: &Machine, allowed: &[usize]) -> [Option<(usize, usize)>; 8] {
     let mut pairs = [None; 8];
     let only = |processor| std::iter::once(processor).collect::<ProcessorSet>();
@@ -100,7 +100,7 @@ fn least(mut measure: impl FnMut() -> f64) -> f64 {
     (0..ROUNDS).map(|_| measure()).fold(f64::INFINITY, f64::min)
 }
 
-/// The least time of `work`, in seconds.
+/// Measures the least time of `work`, in seconds.
 fn seconds(mut work: impl FnMut()) -> f64 {
     least(|| {
         let start = Instant::now();
@@ -109,7 +109,7 @@ fn seconds(mut work: impl FnMut()) -> f64 {
     })
 }
 
-/// A flag from one processor to another and back, `rounds` times; seconds of one.
+/// Sends a flag from one processor to another and back, `rounds` times. Returns the seconds of one round.
 fn there_and_back(one: usize, two: usize, rounds: u32) -> f64 {
     let flag = AtomicU32::new(0);
     let wait = |value: u32| {
@@ -144,7 +144,7 @@ fn there_and_back(one: usize, two: usize, rounds: u32) -> f64 {
     took
 }
 
-/// A copy that the compiler cannot leave out.
+/// Copies memory in a way that the compiler cannot remove.
 fn copy(from: &[u8], into: &mut [u8]) {
     black_box(&mut *into).copy_from_slice(black_box(from));
     black_box(into);

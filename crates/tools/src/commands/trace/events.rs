@@ -11,13 +11,14 @@ pub struct Trace {
     pub hosts: Vec<u32>,
 }
 
-/// From the first event to the end of the last.
+/// Returns the start of the first event and the end of the last.
 pub fn span(events: &[Event]) -> (u64, u64) {
     let first = events.iter().map(|event| event.start_ns).min().unwrap_or(0);
     (first, events.iter().map(|event| event.end_ns).max().unwrap_or(first))
 }
 
-/// When anything of a level is done on a host, without overlaps, in order. Waiting is doing nothing.
+/// Returns the intervals in which a host works at a level, in order and without overlaps. Waiting is not
+/// work.
 pub fn busy(trace: &Trace, host: u32, level: Level) -> Vec<(u64, u64)> {
     let is_work = |event: &&Event| {
         trace::group(event) >= 2

@@ -65,7 +65,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     files::write(path, text.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// The fastest algorithm (or the one that was asked for), as it is simulated.
+/// Simulates the fastest algorithm, or the one that the user selected.
 fn simulated(setup: &Setup) -> Result<(Trace, String), String> {
     let question = setup.question()?;
     let (shape, layout) = (&question.shape, &question.environment.layout);
@@ -148,8 +148,8 @@ fn summary(trace: &Trace, critical: &[usize]) -> String {
     out
 }
 
-/// Of each host that talks to others: the part of the time of the less busy of network and node in which both
-/// are.
+/// Returns the overlap of each host that communicates with others. It is the time in which network and node
+/// are both busy, relative to the less busy one.
 fn overlaps(trace: &Trace) -> Vec<(u32, f64)> {
     let hosts = trace.hosts.iter().copied().max().map_or(0, |most| most + 1);
     let length = |times: &[(u64, u64)]| times.iter().map(|(start, end)| end - start).sum::<u64>();
@@ -205,7 +205,7 @@ mod tests {
         assert!(summary(&trace, &critical).contains("network"));
     }
 
-    /// The picture of a small operation is kept.
+    /// Compares the picture of a small operation with the golden file.
     #[test]
     fn golden_picture() {
         let (trace, title) = simulate("--collective bcast --bytes 8 -n 4 --hosts 2 --algorithm knomial");

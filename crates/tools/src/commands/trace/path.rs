@@ -10,7 +10,7 @@ use tutti_base::trace::{Action, Event, group};
 /// Key that both sides of a message share: sender, receiver, key, value.
 type Pair = (u32, u32, u64, u64);
 
-/// The places of the events on the critical path, from its beginning to its end.
+/// Returns the indices of the events on the critical path, from its beginning to its end.
 pub fn critical(events: &[Event]) -> Vec<usize> {
     let steps: Vec<usize> = (0..events.len()).filter(|&place| group(&events[place]) >= 2).collect();
     let causes = causes(events, &steps);

@@ -47,7 +47,7 @@ fn colour(event: &Event) -> &'static str {
     LEGEND[number].1
 }
 
-/// The picture. `critical` are the places of the events on the critical path.
+/// Draws the picture. `critical` are the indices of the events on the critical path.
 pub fn draw(trace: &Trace, critical: &[usize], title: &str) -> String {
     let (first, last) = span(&trace.events);
     let scale = (WIDTH - LEFT - 10.0) / (last - first).max(1) as f64;
@@ -100,7 +100,7 @@ fn legend(out: &mut String) {
     );
 }
 
-/// Ten times, with lines through the picture.
+/// Draws ten labels of times, with lines through the picture.
 fn axis(first: u64, last: u64, height: f64, x: &dyn Fn(u64) -> f64, out: &mut String) {
     let step = round_step((last - first).max(1) as f64 / 10.0);
     let mut at = 0.0;
@@ -156,7 +156,7 @@ impl Canvas<'_> {
         self.y += GAP;
     }
 
-    /// The rows of a rank.
+    /// Draws the rows of a rank.
     fn rank(&mut self, trace: &Trace, rank: u32, least: u64) {
         let _ = writeln!(self.out, "<text x=\"24\" y=\"{:.1}\">rank {rank}</text>", self.y + 8.0);
         let top = self.y;

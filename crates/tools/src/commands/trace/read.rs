@@ -12,7 +12,7 @@ use super::events::Trace;
 /// Longest trace, in bytes.
 const TRACE_BYTES: u64 = 8 << 30;
 
-/// The trace in a file.
+/// Reads the trace in a file.
 ///
 /// # Errors
 /// It cannot be read, or is no trace of Tutti.

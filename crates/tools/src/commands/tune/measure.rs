@@ -12,7 +12,7 @@ use crate::measure::results::{Measure, Results};
 use crate::measure::sample::Cell;
 use crate::measure::session::Ask;
 
-/// For each job, the algorithm of each collective that it forces.
+/// Returns for each job the algorithm of each collective that it forces.
 fn jobs(rows: &[Row]) -> Vec<BTreeMap<&'static str, String>> {
     let mut algorithms: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for row in rows {
@@ -76,7 +76,7 @@ fn confirm(stopwatch: &mut Stopwatch, rows: &mut [Row]) {
 /// New jobs in which a pair of algorithms is compared.
 const CONFIRMATIONS: usize = 5;
 
-/// Tutti as a job that forces these algorithms.
+/// Returns Tutti with settings that force these algorithms.
 fn forced(tutti: &Library, index: usize, job: &BTreeMap<&str, String>) -> Library {
     let all: Vec<String> = job.iter().map(|(op, algorithm)| format!("{op}={algorithm}")).collect();
     // Mapping pays after some uses, and those are not what is to be measured.
@@ -120,7 +120,7 @@ const JOB: &str = "job";
 /// So many times the best is not looked at again.
 const LOST: f64 = 3.0;
 
-/// Seconds, the geometric mean over modes.
+/// Returns the time in seconds: the geometric mean over modes.
 fn time(results: &Results, asks: &[Ask], ranks: u32, job: &str) -> Option<f64> {
     let mut product = 1.0;
     for Ask { op, mode, bytes } in asks {

@@ -146,13 +146,13 @@ fn predicted(operation: &Operation, environment: &Environment, hopeless: f64) ->
     Row { collective, ranks, hosts: environment.layout.hosts(), bytes, chosen, tried }
 }
 
-/// Whether segments of several lengths are measured: where levels overlap, they decide most.
+/// Returns true if segments of several lengths are measured. They matter most where levels overlap.
 fn by_segments(generator: &Generator) -> bool {
     generator.requires(Need::SeveralHosts)
         && generator.parameters.segments().is_some_and(|kind| kind != Segmentation::Frames)
 }
 
-/// An algorithm with its best parameters, or the best ones for the best few lengths of segments.
+/// Returns an algorithm with its best parameters, or the best ones for the best few lengths of segments.
 fn segmented(generator: &'static Generator, shape: &Shape, environment: &Environment) -> Vec<Tried> {
     let tried = |segment: Option<u64>, params: Params, predicted: f64| {
         let (algorithm, params) = (generator.name, params.to_string());

@@ -63,7 +63,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The hosts, if it is for several.
+    /// Returns the hosts, if it is for several.
     pub fn place(&self) -> Option<Place> {
         let some = !self.hosts.is_empty();
         some.then(|| Place {

@@ -82,7 +82,8 @@ impl Row {
         measured.min_by(|one, two| one.measured.partial_cmp(&two.measured).expect("times are numbers"))
     }
 
-    /// Time of what the model takes, by the best; `None` unless both were measured.
+    /// Returns the ratio of the time of the model's choice to the best time, or `None` unless both were
+    /// measured.
     pub fn loss(&self) -> Option<f64> {
         let chosen = self.tried.iter().find(|one| one.name() == self.chosen)?;
         Some(chosen.measured? / self.best()?.measured?)

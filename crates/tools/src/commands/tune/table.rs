@@ -7,7 +7,7 @@ use tutti_coll::model::Correction;
 use super::row::{BAD, Row, Tried};
 use crate::measure::report::size;
 
-/// The old text of the model with new corrections for what was measured.
+/// Returns the text of the model with new corrections for measured cells.
 pub fn merged(text: &str, rows: &[Row]) -> String {
     let fresh: Vec<Correction> = rows.iter().flat_map(Row::corrections).collect();
     let measured = |line: &str| {

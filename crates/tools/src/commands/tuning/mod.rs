@@ -119,7 +119,7 @@ struct Score {
     learning: u32,
 }
 
-/// Simulates: the tables, or nothing where a picture was drawn.
+/// Simulates all scenarios. Returns the tables, or an empty text if it draws a picture.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -153,8 +153,8 @@ pub fn run(options: &Options) -> Result<String, String> {
     Ok(text + &tables.concat())
 }
 
-/// In what part of so many scenarios of an operation, with a poisoned model, the best is found: by Tutti, and
-/// by brute force.
+/// Returns the fraction of `number` scenarios with a poisoned model in which the best algorithm is found: by
+/// Tutti, and by brute force.
 ///
 /// # Errors
 /// A recorded file cannot be read.
@@ -188,7 +188,7 @@ fn noise(path: Option<&Path>) -> Result<Noise, String> {
     Ok(Noise::recorded(times.into_iter().map(|time| time / middle).collect()))
 }
 
-/// A scenario with what its ways take, the default first.
+/// Describes a scenario with the times of its alternatives, the default first.
 fn described(scenario: &Scenario, truth: &Truth) -> String {
     let play = play(truth, &Noise::even(0.0), 1);
     let periods: Vec<f64> = (0..truth.alternatives.len()).map(|way| play.period_ns(way) / 1e3).collect();
@@ -197,7 +197,7 @@ fn described(scenario: &Scenario, truth: &Truth) -> String {
     format!("{line}: {} ways, best {best:.1} us, default {:.1}\n", periods.len(), periods[0])
 }
 
-/// The loop with the model as it is.
+/// Returns the loop with the unchanged model.
 fn play(truth: &Truth, noise: &Noise, iterations: u32) -> Play {
     Play {
         alternatives: truth.alternatives.clone(),
@@ -209,7 +209,7 @@ fn play(truth: &Truth, noise: &Noise, iterations: u32) -> Play {
     }
 }
 
-/// The same where the model says the opposite of the truth: the worst is the default.
+/// Returns the loop with a poisoned model, in which the worst alternative is the default.
 fn poisoned(mut play: Play) -> Play {
     let periods: Vec<f64> = (0..play.alternatives.len()).map(|way| play.period_ns(way)).collect();
     let (mut worst, mut most) = (0, 0.0);

@@ -58,7 +58,7 @@ const IN_A_ROW: u32 = 3;
 /// A simulation for a prior has so many pieces of work, or is extrapolated.
 const PRIOR: Bound = Bound::tasks(100_000);
 
-/// So many from a seed.
+/// Returns `number` scenarios from a seed.
 pub fn all(number: u32, seed: u64) -> Vec<Scenario> {
     let mut random = Random(seed);
     (0..number as usize).map(|place| one(place, &mut random)).collect()
@@ -95,7 +95,7 @@ impl Scenario {
         self.collective
     }
 
-    /// Whether it is simulated in no time.
+    /// Returns true if the simulation is fast enough for unit tests.
     #[cfg(test)]
     pub fn is_light(&self) -> bool {
         self.ranks <= 32 && self.bytes <= 64 << 10 && self.collective == Collective::Bcast
@@ -156,7 +156,7 @@ impl Way {
     }
 }
 
-/// The paper's broadcasts, the best by the model first.
+/// Returns the broadcasts of the paper, the best by the model first.
 fn trees(shape: &Shape, environment: &Environment) -> Vec<Way> {
     let mut ways: Vec<Way> = Vec::new();
     for (number, (name, radix)) in (0..).zip(FAN_OUTS) {

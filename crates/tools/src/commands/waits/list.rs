@@ -78,12 +78,12 @@ pub const FAMILIES: [Family; 11] = [
 ];
 
 impl Family {
-    /// The program for `library`.
+    /// Returns the path of the program for `library`.
     pub fn program(&self, programs: &Programs, library: &Library) -> PathBuf {
         programs.of(self.source(), library)
     }
 
-    /// The name of its C file.
+    /// Returns the name of the family's C file.
     pub fn source(&self) -> &'static str {
         if self.in_threads { "waits-threads" } else { "waits" }
     }

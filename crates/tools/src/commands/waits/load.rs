@@ -54,7 +54,7 @@ impl Drop for Computing {
     }
 }
 
-/// A shell that counts, and looks once in a while whether this process is there.
+/// Starts a shell that counts, and that ends when this process has ended.
 fn shell(words: &[&str]) -> Result<Child, String> {
     let script = format!(
         "while kill -0 {}; do i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; done",

@@ -151,7 +151,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Tutti is told what this network costs, as by `tutti probe --hosts` where it is installed.
+    /// Measures the network for Tutti, as `tutti probe --hosts` does on an installation.
     fn learn(&mut self) -> Result<(), String> {
         let place = self.testbed.as_ref().map(|testbed| testbed.place(2, 1));
         let Some(place) = place else { return Ok(()) };
@@ -161,7 +161,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// All rounds of a family in a place, on all libraries in turn.
+    /// Measures all rounds of a family on a stage, with all libraries in turns.
     fn measure(&self, stage: &Stage, rounds: Rounds, results: &mut ByPlace) -> Result<(), String> {
         let libraries: Vec<Library> = match self.place(stage) {
             None => self.libraries.clone(),

@@ -12,7 +12,7 @@ pub const LIMIT: f64 = 1.2;
 /// Results by the number of hosts and by load.
 pub type ByPlace = BTreeMap<(u32, Load), Results>;
 
-/// The table and what it comes to, for the libraries `names`, of which the first is compared with each of the
+/// Formats the table and its summary for the libraries `names`. The first is compared with each of the
 /// others.
 pub fn table(names: &[&str], places: &ByPlace) -> String {
     let (subject, others) = (names[0], &names[1..]);
@@ -42,12 +42,12 @@ pub fn table(names: &[&str], places: &ByPlace) -> String {
     out
 }
 
-/// The name with what it counts.
+/// Returns the name of the program, with its number of objects.
 fn name(cell: &Cell) -> String {
     if cell.bytes == 0 { cell.op.clone() } else { format!("{}@{}", cell.op, cell.bytes) }
 }
 
-/// The cells in the order of the list, and by ranks.
+/// Returns the cells in the order of the list of programs, and by ranks.
 fn in_order(results: &Results) -> Vec<&Cell> {
     let place =
         |op: &str| super::list::FAMILIES.iter().flat_map(|family| family.names).position(|name| *name == op);

@@ -175,7 +175,7 @@ fn heat(input: &Input, ranks: u32, mode: &str, ops: &[&str], out: &mut String) {
     out.push_str("</table>");
 }
 
-/// Green at half the time and less, white at the same, red at double and more.
+/// Returns the background colour of a ratio: green at 0.5 or less, white at 1, red at 2 or more.
 fn ground(ratio: f64) -> String {
     let depth = ratio.log2().clamp(-1.0, 1.0);
     let light = 96.0 - 26.0 * depth.abs();

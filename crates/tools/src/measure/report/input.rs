@@ -39,7 +39,7 @@ impl Input<'_> {
         vec![(START.to_string(), start), (KILLED.to_string(), killed)]
     }
 
-    /// The library that is compared with the others.
+    /// Returns the name of the library that is compared with the others.
     pub fn subject(&self) -> &str {
         &self.libraries[0].name
     }

@@ -21,7 +21,7 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Lost by both measures; by one of them alone it may be noise.
+    /// Returns true if Tutti is slower by both statistics; one alone may be noise.
     fn lost(&self) -> bool {
         self.least.value > 1.0 && self.median.value > 1.0
     }
@@ -31,7 +31,7 @@ impl Compared<'_> {
     }
 }
 
-/// All of it, appended to `out`.
+/// Appends the whole summary to `out`.
 pub fn summary(input: &Input, out: &mut String) {
     let compared: Vec<_> = input
         .results
@@ -86,7 +86,7 @@ fn means(input: &Input, compared: &[Compared], out: &mut String) {
     row("all", &|_| true, out);
 }
 
-/// The lost cells, worst first, with the times behind them.
+/// Appends the cells with a slower Tutti, worst first, with the times.
 fn losses(input: &Input, compared: &[Compared], out: &mut String) {
     let mut lost: Vec<_> = compared.iter().filter(|one| one.lost()).collect();
     lost.sort_by(|one, other| other.least.value.total_cmp(&one.least.value));

@@ -47,7 +47,7 @@ impl Axis {
     }
 }
 
-/// A plot of time over size. Empty if there is nothing to draw.
+/// Draws a plot of time over size. The result is empty if there is nothing to draw.
 pub fn lines(series: &[Series]) -> String {
     let points = || series.iter().flat_map(|one| one.points.iter());
     if points().count() < 2 {
@@ -125,7 +125,7 @@ fn decade(us: f64) -> String {
     }
 }
 
-/// Horizontal bars: name, colour, value and its text.
+/// Draws horizontal bars from names, colours and values.
 pub fn bars(rows: &[(&str, &str, f64)], unit: &str) -> String {
     let most = rows.iter().map(|row| row.2).fold(0.0, f64::max);
     if most <= 0.0 {

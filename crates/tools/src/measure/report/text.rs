@@ -124,7 +124,7 @@ fn shown(input: &Input, cell: &Cell) -> Option<String> {
     }
 }
 
-/// A letter for a library: its initial, but p for MPICH's collectives from point to point.
+/// Returns a letter for a library: its initial, or p for MPICH's collectives by point-to-point messages.
 fn mark(library: &str) -> &str {
     if library == "mpich-p2p" { "p" } else { &library[..1] }
 }
@@ -144,7 +144,7 @@ fn events(input: &Input, out: &mut String) {
     }
 }
 
-/// Every cell: median, least and largest time of each library, separated by tabs.
+/// Returns all cells as text: median, least and largest time of each library, separated by tabs.
 pub fn figures(results: &Results) -> String {
     let mut out = "op\tmode\tranks\tbytes\tlibrary\tmedian_us\tleast_us\tmost_us\trounds\n".to_string();
     for (cell, times) in results.cells() {

@@ -1,6 +1,6 @@
 //! Sizes, times and ratios for people.
 
-/// A size for people: 8, 1K, 4M.
+/// Formats a size: 8, 1K, 4M.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0 => "-".to_string(),
@@ -10,7 +10,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A time for people, from microseconds.
+/// Formats a time in microseconds with a suitable unit.
 pub fn time(us: f64) -> String {
     match us {
         _ if us < 10.0 => format!("{us:.2} us"),
@@ -19,7 +19,7 @@ pub fn time(us: f64) -> String {
     }
 }
 
-/// A ratio in three digits.
+/// Formats a ratio with three digits.
 pub(super) fn short(ratio: f64) -> String {
     match ratio {
         _ if ratio < 10.0 => format!("{ratio:.2}"),
