@@ -117,9 +117,9 @@ impl Config {
         algorithms::algorithm_in(&self.collectives.algorithm, collective)
     }
 
-    /// Returns the path of the file with the costs of a kind of machine (`tutti_sys::machine_kind`). It is the
-    /// one that is set, or one in the user's cache directory. `variable` reads the environment variables that
-    /// name the directory (XDG base directories). Returns `None` if there is no such directory.
+    /// Returns the path of the file with the costs of a kind of machine (`tutti_sys::machine_kind`). It is
+    /// the one that is set, or one in the user's cache directory. `variable` reads the environment variables
+    /// that name the directory (XDG base directories). Returns `None` if there is no such directory.
     pub fn model_path(
         &self,
         machine_kind: &str,

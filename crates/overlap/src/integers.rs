@@ -3,7 +3,7 @@
 use crate::clang::Shape;
 
 /// Returns the range of the type called `canonical`, a name without typedefs. `shape` determines whether
-/// `char` and enumerations have a sign. Unsigned values of 64 bits are limited to signed ones, as no loop runs
+/// `char` and enumerations have a sign. Unsigned values of 64 bits are limited to signed ones, as no loop is
 /// longer. Returns `None` for other types than those of whole numbers.
 pub fn range(canonical: &str, shape: Shape) -> Option<(i64, i64)> {
     let is_qualifier = |word: &&str| !["const", "volatile"].contains(word);

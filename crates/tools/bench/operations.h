@@ -1,4 +1,4 @@
-/* The operations of tutti-bench.c: what each moves from where to where, its calls in all forms, and what must arrive. */
+/* Operations of tutti-bench.c: the data that each moves, its calls in all forms, and the correct results. */
 #ifndef TUTTI_BENCH_OPERATIONS_H
 #define TUTTI_BENCH_OPERATIONS_H
 
@@ -63,7 +63,7 @@ static float value(unsigned seed, int rank, size_t block, size_t i)
     return (float)((seed * 7 + (unsigned)rank * 3 + (unsigned)block * 5 + (unsigned)i) & 1023);
 }
 
-/* Whether blocks differ in length. */
+/* Returns true if the blocks of an operation differ in length. */
 static int irregular(enum kind kind)
 {
     return kind == GATHERV || kind == SCATTERV || kind == ALLGATHERV || kind == ALLTOALLV || kind == ALLTOALLW ||
@@ -145,7 +145,7 @@ static void release(struct layout *l)
     free(l->types);
 }
 
-/* Whether the data lie in one buffer, at the root as at the others. */
+/* Returns true if an operation has one buffer, at the root and at all other ranks. */
 static int is_bcast(const struct cell *c)
 {
     return c->kind == BCAST || c->kind == BCAST_ROTATING;

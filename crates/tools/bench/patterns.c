@@ -2,9 +2,9 @@
  *
  * usage: patterns NAME ITERATIONS     NAME: ep cg mg lu is sp bt; a square number of ranks that is a power of two
  *
- * Written after the description of the kernels (problem sizes near class W, so that iterations take milliseconds on slow
- * links). One line: `pattern name=.. ranks=.. us=.. messages=..`: microseconds of an iteration, and messages sent by
- * rank 0 itself beside those of collectives. */
+ * The program follows the description of the kernels. Problem sizes are near class W, so that iterations take
+ * milliseconds on slow links. The output is one line: `pattern name=.. ranks=.. us=.. messages=..`. us is the time of
+ * an iteration in microseconds, messages the number that rank 0 sent itself, without those of collectives. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static int rank, ranks, side; /* ranks = side * side */
 static long messages;
 static char *out, *in;
 
-/* A message to one rank while another comes from one. */
+/* Sends a message to one rank and receives another at the same time. */
 static void exchange(int to, int from, int bytes)
 {
     if (to == rank && from == rank)
@@ -31,7 +31,7 @@ static void barely(int iteration)
     (void)iteration;
 }
 
-/* EP: nothing but sums at the end. */
+/* EP: only sums at the end. */
 static void ep_end(void)
 {
     double sums[12] = {0}, all[12];
@@ -40,7 +40,7 @@ static void ep_end(void)
     MPI_Allreduce(sums, all, 10, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* CG: sums along a row of the grid by halving, an exchange with the transposed place, and two dot products, 25 times. */
+/* CG, 25 times: sums along a row of the grid by halving, an exchange with the transposed rank, two dot products. */
 static void cg(int iteration)
 {
     int row = rank / side, column = rank % side, vector = 7000 / side * DOUBLE;
@@ -55,7 +55,7 @@ static void cg(int iteration)
     }
 }
 
-/* LU: wavefronts over a grid, plane by plane, from one corner and back, and an exchange of faces with the neighbours. */
+/* LU: wavefronts over a grid, plane by plane, from one corner and back. Then neighbours exchange faces. */
 static void wave(int row, int column, int sign)
 {
     int before[2] = {row - sign, column - sign}, after[2] = {row + sign, column + sign};
@@ -88,8 +88,8 @@ static void lu(int iteration)
     }
 }
 
-/* MG: a periodic grid of three dimensions, coarser and coarser and back; where a dimension has fewer planes than ranks,
- * every second rank talks to the second next. */
+/* MG: a periodic grid of three dimensions, first coarser and coarser, then back. Where a dimension has fewer planes
+ * than ranks, every second rank exchanges messages with the second next. */
 static void faces(const int *extent, const int *place, int points)
 {
     for (int d = 0; d < 3; d++) {
@@ -124,7 +124,7 @@ static void mg(int iteration)
     }
 }
 
-/* IS: how many keys go where, and the keys. */
+/* IS: exchange of the numbers of keys, then of the keys. */
 static void is(int iteration)
 {
     static int counts[1024], all[1024], displacements[1024];
@@ -138,9 +138,9 @@ static void is(int iteration)
     memset(counts, 0, sizeof counts);
 }
 
-/* SP and BT: each rank has a diagonal of cells of a cube (multi-partition). So it has one neighbour before and one
- * after in each of three directions. It sends faces to all six. Then each direction is solved forth and back, cell
- * by cell. */
+/* SP and BT: each rank has a diagonal of cells of a cube (multi-partition). So it has one neighbour before and
+ * one after in each of three directions. It sends faces to all six. Then each direction is solved forth and
+ * back, cell by cell. */
 static void diagonal(int words)
 {
     int row = rank / side, column = rank % side, points = 24 / side;

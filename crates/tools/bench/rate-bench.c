@@ -1,3 +1,3 @@
-/* tutti-bench.c at MPI_THREAD_MULTIPLE, for the operation `rate`: the other operations are slower at that level. */
+/* tutti-bench.c at MPI_THREAD_MULTIPLE, for the operation `rate`. Other operations would be slower at that level. */
 #define WITH_THREADS
 #include "tutti-bench.c"

@@ -1,5 +1,5 @@
-/* References without MPI, between the same processes and in the same turns as the operations of MPI: a cache line
- * that two ranks write alternately, and copies from a mapping that all ranks share.
+/* References without MPI, between the same processes and in the same turns as the operations of MPI: a cache
+ * line that two ranks write alternately, and copies from a mapping that all ranks share.
  */
 #ifndef TUTTI_BENCH_REFERENCE_H
 #define TUTTI_BENCH_REFERENCE_H

@@ -1,6 +1,6 @@
-/* Cells on request, for tutti-bench.c and waits.c: each rank reads them from a pipe of its own, PREFIX.RANK, which it makes, as lines of
- * NAME MODE SIZE MS LIMIT_MS. Ranks sleep in read(2) between two cells, so that the jobs of several libraries can take turns cell by
- * cell. Rank 0 says `ready` once and `done` after each cell. */
+/* Cells on request, for tutti-bench.c and waits.c. Each rank creates a pipe PREFIX.RANK and reads requests from it:
+ * lines of NAME MODE SIZE MS LIMIT_MS. Between two cells ranks sleep in read(2), so that the jobs of several
+ * libraries can take turns cell by cell. Rank 0 prints `ready` once and `done` after each cell. */
 #ifndef TUTTI_BENCH_SERVE_H
 #define TUTTI_BENCH_SERVE_H
 
@@ -28,7 +28,7 @@ static void give_up(const char *what, const char *value)
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
-/* Cell after cell from the pipe, until it is closed. */
+/* Measures all cells that the pipe requests, until it is closed. */
 static void serve(const char *prefix, void (*run)(const struct ask *))
 {
     char path[4096], line[512];

@@ -1,5 +1,5 @@
-/* The operation `rate` of tutti-bench.c: THREADS threads of each rank send windows of messages to those of the partner, each
- * thread on a communicator of its own, all at once (MPI_THREAD_MULTIPLE). */
+/* The operation `rate` of tutti-bench.c. THREADS threads of each rank send windows of messages to those of the
+ * partner at the same time, each on a communicator of its own (MPI_THREAD_MULTIPLE). */
 #ifndef TUTTI_BENCH_THREADS_H
 #define TUTTI_BENCH_THREADS_H
 

@@ -1,3 +1,3 @@
-/* waits.c at MPI_THREAD_MULTIPLE, for the programs threads_*: the other programs are measured at the level that they need. */
+/* waits.c at MPI_THREAD_MULTIPLE, for the programs threads_*. Other programs need a lower level. */
 #define WITH_THREADS
 #include "waits.c"

@@ -88,7 +88,8 @@ static double one_turn(const struct program *p, struct cell *c)
     return slowest;
 }
 
-/* Turns of ever more iterations until the time of the cell is over; the first one warms up. Returns the seconds of an iteration. */
+/* Runs turns with more and more iterations until the time of the cell is over; the first one warms up. Returns the
+ * seconds of an iteration. */
 static double mean(const struct program *p, struct cell *c)
 {
     double total = 0;

@@ -1,4 +1,4 @@
-/* Programs of waits.c that wait for messages: a token that goes round, calls that find nothing, a rank that waits long. */
+/* Programs of waits.c that wait for messages: a token in a ring, calls without a message, and a long wait. */
 #ifndef TUTTI_BENCH_WAITS_MESSAGES_H
 #define TUTTI_BENCH_WAITS_MESSAGES_H
 
@@ -110,7 +110,8 @@ static double processor_s(void)
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-/* Even ranks wait for odd ones, which sleep for n seconds, outside MPI. What counts is the processor time of all ranks, a second. */
+/* Even ranks wait for odd ones, which sleep for n seconds outside MPI. The result is the processor time of all
+ * ranks per second. */
 static double long_wait(struct cell *c)
 {
     struct timespec pause = {c->n, 0};

@@ -11,7 +11,7 @@
 
 enum objects { NOTHING, WINDOWS, COMMUNICATORS, REQUESTS, PORTS };
 
-/* All that is held is of one kind. It is kept from cell to cell: a thousand windows are not made again for each. */
+/* Objects of one kind, which are kept for the following cells: creating a thousand windows for each takes long. */
 static struct {
     enum objects kind;
     int count;
@@ -57,7 +57,7 @@ static void drop_objects(struct cell *c)
     memset(&held, 0, sizeof held);
 }
 
-/* Holds n objects of a kind, and nothing else. Where a library does not give so many, nothing is held and 0 returned. */
+/* Creates n objects of a kind and frees all others. If the library supports fewer, it frees all and returns 0. */
 static int hold(struct cell *c, enum objects kind)
 {
     size_t n = (size_t)c->n;

@@ -79,7 +79,7 @@ impl Bench<'_> {
 
     fn cells(&self, program: &str, asks: &[Ask], ranks: u32, rounds: Rounds, results: &mut Results) {
         let members = distinct(&self.libraries, share_processors(ranks))
-            .map(|library| (library, self.programs.of(program, library)))
+            .map(|library| (library, self.programs.path_of(program, library)))
             .collect::<Vec<_>>();
         let names: Vec<_> = members.iter().map(|(library, _)| library.name.as_str()).collect();
         let pace = Pace {
@@ -107,8 +107,8 @@ impl Bench<'_> {
         for library in in_turn.filter(|library| library.name != "mpich-p2p") {
             eprintln!("round {}/{}: {}, start and end of jobs", round + 1, self.options.rounds, library.name);
             let note = self.programs.directory.join("victim.time");
-            let started = job_end::start(library, &self.programs.of("start", library), ranks, timeout);
-            let killed = job_end::killed(library, &self.programs.of("victim", library), &note, timeout);
+            let started = job_end::start(library, &self.programs.path_of("start", library), ranks, timeout);
+            let killed = job_end::killed(library, &self.programs.path_of("victim", library), &note, timeout);
             for (event, measured) in [(START, started), (KILLED, killed)] {
                 match measured {
                     Ok(ms) => results.add_event(event, &library.name, ms),

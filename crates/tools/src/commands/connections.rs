@@ -84,7 +84,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let way = |name: &str, place: &Place| {
         let settings = [("TUTTI_CONNECTIONS", name), ("TUTTI_COUNTERS", "1")];
         let settings = settings.map(|(key, value)| (key.to_string(), value.to_string()));
-        tutti.variant(name, &settings).on(place)
+        tutti.variant(name, &settings).on_hosts(place)
     };
     let place = testbed.place(options.hosts, 1);
     let ways = [ON_DEMAND, STATIC].map(|name| way(name, &place));
@@ -145,7 +145,7 @@ fn pattern_once(
     library: &Library,
     programs: &Programs,
 ) -> Result<Sample, String> {
-    let mut command = library.command(options.hosts, &programs.of("patterns", library));
+    let mut command = library.command(options.hosts, &programs.path_of("patterns", library));
     command.arg(pattern).arg(options.iterations.to_string());
     let outcome = run::run(&mut command, TIMEOUT)?;
     if outcome.end != End::Exit(0) {
@@ -174,7 +174,7 @@ fn read(lines: &[String], errors: &[String]) -> Option<Sample> {
 }
 
 fn messages(options: &Options, ways: &[Library; 2], programs: &Programs) -> String {
-    let members = ways.iter().map(|library| (library, programs.of("tutti-bench", library))).collect();
+    let members = ways.iter().map(|library| (library, programs.path_of("tutti-bench", library))).collect();
     let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: TIMEOUT };
     let mut crew = Crew::new(members, 2, &programs.directory, pace);
     let asks = [("latency", 8), ("latency", 1 << 10), ("bandwidth", 64 << 10), ("bandwidth", 1 << 20)];

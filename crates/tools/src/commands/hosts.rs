@@ -176,8 +176,8 @@ impl Bench<'_> {
         mut also: impl FnMut(&Ask, &mut Results),
     ) {
         let libraries: Vec<Library> =
-            distinct(&self.libraries, true).map(|library| library.on(place)).collect();
-        let program = |library| self.programs.of("tutti-bench", library);
+            distinct(&self.libraries, true).map(|library| library.on_hosts(place)).collect();
+        let program = |library| self.programs.path_of("tutti-bench", library);
         let members = libraries.iter().map(|library| (library, program(library))).collect();
         let what = format!("{} hosts x {} ranks", place.hosts.len(), place.per_host);
         eprintln!("{what}: {} cells on {} libraries", asks.len(), libraries.len());
@@ -201,8 +201,8 @@ impl Bench<'_> {
         let count = self.libraries.len();
         let in_turn = (0..count).map(|i| &self.libraries[(i + round as usize) % count]);
         for library in in_turn.filter(|library| library.name != "mpich-p2p") {
-            let program = self.programs.of("start", library);
-            match job_end::start(&library.on(&place), &program, place.ranks(), timeout) {
+            let program = self.programs.path_of("start", library);
+            match job_end::start(&library.on_hosts(&place), &program, place.ranks(), timeout) {
                 Ok(ms) => results.add_event(&shape.event(), &library.name, ms),
                 Err(why) => results.fail(format!("{} on {shape}: {why}", library.name)),
             }

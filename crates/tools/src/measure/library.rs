@@ -198,7 +198,7 @@ impl Library {
     }
 
     /// Returns the same library on these hosts.
-    pub fn on(&self, place: &Place) -> Library {
+    pub fn on_hosts(&self, place: &Place) -> Library {
         Library { place: Some(place.clone()), ..self.clone() }
     }
 
@@ -382,7 +382,8 @@ mod tests {
         };
         for library in [mpich(home, "mpich", &[]), openmpi(home), impi(home)] {
             let name = &library.name;
-            let found = [yields(&library, false), yields(&library, true), yields(&library.on(&place), false)];
+            let found =
+                [yields(&library, false), yields(&library, true), yields(&library.on_hosts(&place), false)];
             assert_eq!(found, [false, true, true], "{name}");
             let always = Library { always_yields: true, ..library.clone() };
             assert!(yields(&always, false), "{name}");
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(place.ranks(), 6);
         let dealt = Place { by_node: true, ..place.clone() };
         let words_on =
-            |library: Library, place| words(&library.on(place).command(6, Path::new("/x"))).join(" ");
+            |library: Library, place| words(&library.on_hosts(place).command(6, Path::new("/x"))).join(" ");
         let line = |library| words_on(library, &place);
         let home = Path::new("/p");
         let slots = "--bind-to none --host n0:3,n1:3";

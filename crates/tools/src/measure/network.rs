@@ -26,8 +26,8 @@ pub fn probe(tutti: &Library, programs: &Programs, place: &Place, model: &mut Mo
     if hosts.len() < 2 {
         return Err("a network is probed between two hosts".to_string());
     }
-    let two = tutti.on(&Place { hosts, per_host: 1, ..place.clone() });
-    let mut command = two.command(2, &programs.of("tutti-bench", &two));
+    let two = tutti.on_hosts(&Place { hosts, per_host: 1, ..place.clone() });
+    let mut command = two.command(2, &programs.path_of("tutti-bench", &two));
     let sizes = format!("{SHORT},{LONG}");
     command.args(["--op", "latency,bandwidth", "--sizes", &sizes, "--ms", "200"]);
     let outcome = run::run(&mut command, LIMIT)?;

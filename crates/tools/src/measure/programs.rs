@@ -80,7 +80,7 @@ impl Programs {
 
     /// Compiles one, unless it is younger than the sources, `newest`, and its compiler.
     fn compile(&self, name: &str, compiler: &Library, newest: Option<SystemTime>) -> Result<(), String> {
-        let program = self.of(name, compiler);
+        let program = self.path_of(name, compiler);
         let inputs = newest.max(changed(compiler.compiler()));
         if changed(&program).is_some_and(|made| Some(made) > inputs) {
             return Ok(());
@@ -121,7 +121,7 @@ impl Programs {
     }
 
     /// Returns the path of the program `name` for `library`.
-    pub fn of(&self, name: &str, library: &Library) -> PathBuf {
+    pub fn path_of(&self, name: &str, library: &Library) -> PathBuf {
         let kind = if library.standard_abi { "standard" } else { &library.name };
         self.directory.join(format!("{name}-{kind}"))
     }

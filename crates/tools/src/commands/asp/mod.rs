@@ -116,7 +116,7 @@ fn placement(
     for round in 0..options.rounds as usize {
         for turn in 0..libraries.len() {
             let library = &libraries[(turn + round) % libraries.len()];
-            let sample = once(&library.on(place), place.ranks(), programs, graph)?;
+            let sample = once(&library.on_hosts(place), place.ranks(), programs, graph)?;
             samples.entry(&library.name).or_default().push(sample);
         }
     }
@@ -154,7 +154,7 @@ fn rings(cities: u32, islands: u32) -> String {
 }
 
 fn once(library: &Library, ranks: u32, programs: &Programs, graph: &Path) -> Result<Sample, String> {
-    let mut command = library.command(ranks, &programs.of("asp", library));
+    let mut command = library.command(ranks, &programs.path_of("asp", library));
     command.arg(graph).args(["c0", "c1"]);
     let outcome = run::run(&mut command, TIMEOUT)?;
     if outcome.end != End::Exit(0) {

@@ -82,7 +82,7 @@ impl Bench<'_> {
         let of_stage = |library: &Library| {
             let file = scratch.join(&library.name).to_string_lossy().into_owned();
             let library = library.variant(&library.name, &[("BENCH_FILE".to_string(), file)]);
-            place.as_ref().map_or(library.clone(), |place| library.on(place))
+            place.as_ref().map_or(library.clone(), |place| library.on_hosts(place))
         };
         self.libraries.iter().take(members).map(of_stage).collect()
     }
@@ -95,7 +95,7 @@ impl Bench<'_> {
         };
         let pace = Pace { ms: f64::from(self.options.ms), limit_ms, timeout: self.timeout() };
         let members: Vec<(&Library, PathBuf)> =
-            cast.iter().map(|library| (library, self.programs.of(program, library))).collect();
+            cast.iter().map(|library| (library, self.programs.path_of(program, library))).collect();
         Crew::new(members, stage.ranks, &self.programs.directory, pace)
     }
 
@@ -110,11 +110,14 @@ impl Bench<'_> {
             let note = self.programs.directory.join("victim.time");
             let ms = match ask.op.as_str() {
                 KILLED => {
-                    job_end::killed(library, &self.programs.of("victim", library), &note, self.timeout())
+                    job_end::killed(library, &self.programs.path_of("victim", library), &note, self.timeout())
                 }
-                _ => {
-                    job_end::start(library, &self.programs.of("start", library), stage.ranks, self.timeout())
-                }
+                _ => job_end::start(
+                    library,
+                    &self.programs.path_of("start", library),
+                    stage.ranks,
+                    self.timeout(),
+                ),
             };
             let cell = Cell { op: ask.op.clone(), mode: ask.mode.clone(), ranks: stage.ranks, bytes: 0 };
             match ms {

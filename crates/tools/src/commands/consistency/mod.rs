@@ -92,7 +92,7 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, results: &mu
     let mut crews: Vec<_> = numbers
         .into_iter()
         .map(|ranks| {
-            let members = vec![(tutti, programs.of("tutti-bench", tutti))];
+            let members = vec![(tutti, programs.path_of("tutti-bench", tutti))];
             (Crew::new(members, ranks, &programs.directory, pace), asks(options, ranks))
         })
         .collect();

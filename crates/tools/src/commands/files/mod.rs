@@ -171,7 +171,7 @@ impl Bench<'_> {
     fn measure(&self, place: &str, ranks: u32, rounds: Rounds, results: &mut Results) -> Result<(), String> {
         let scratch = Scratch::new(self.directory(place))?;
         let members = self.members(place, ranks, &scratch.0)?;
-        let programs = members.iter().map(|library| (library, self.programs.of("files-bench", library)));
+        let programs = members.iter().map(|library| (library, self.programs.path_of("files-bench", library)));
         let pace = Pace { ms: f64::from(self.options.ms), limit_ms: u32::MAX, timeout: TIMEOUT };
         let mut crew = Crew::new(programs.collect(), ranks, &self.programs.directory, pace);
         let asks = list::asks(&self.options.ops, &self.options.modes);
@@ -209,7 +209,7 @@ impl Bench<'_> {
         let Some(testbed) = &self.testbed else { return Ok(members) };
         let hosts = self.options.hosts.unwrap_or(1);
         let place = testbed.place(hosts, ranks / hosts);
-        Ok(members.iter().map(|library| library.on(&place)).collect())
+        Ok(members.iter().map(|library| library.on_hosts(&place)).collect())
     }
 
     fn settings(&self, file: &str, scratch: &Path) -> Result<Vec<(String, String)>, String> {

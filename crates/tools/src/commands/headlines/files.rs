@@ -69,7 +69,7 @@ pub fn measure(
         ("ROMIO_HINTS".to_string(), hints.to_string_lossy().into_owned()),
     ];
     let variants = on_servers(tutti, SERVERS, &scratch.0, &settings);
-    let members = variants.iter().map(|one| (one, programs.of("files-bench", one))).collect();
+    let members = variants.iter().map(|one| (one, programs.path_of("files-bench", one))).collect();
     let mut crew = Crew::new(members, SERVERS, &programs.directory, pace);
     for (number, row) in wanted.iter().enumerate() {
         let ask = Ask { op: row.op.to_string(), mode: "independent".to_string(), bytes: row.bytes };

@@ -100,9 +100,9 @@ fn of_row(
     let variants = row.ways.map(|(name, settings)| {
         let settings: Vec<_> =
             settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        tutti.on(&place).variant(name, &settings)
+        tutti.on_hosts(&place).variant(name, &settings)
     });
-    let members = variants.iter().map(|one| (one, programs.of("tutti-bench", one))).collect();
+    let members = variants.iter().map(|one| (one, programs.path_of("tutti-bench", one))).collect();
     let mut crew = Crew::new(members, row.hosts, &programs.directory, pace);
     let ask = Ask { op: row.op.to_string(), mode: "plain".to_string(), bytes: row.bytes };
     let mut results = Results::default();

@@ -207,7 +207,7 @@ impl Bench<'_> {
                 variants.push(self.tutti.variant(&label, &settings));
             }
         }
-        let members = variants.iter().map(|one| (one, self.programs.of("tutti-bench", one))).collect();
+        let members = variants.iter().map(|one| (one, self.programs.path_of("tutti-bench", one))).collect();
         let mut crew = Crew::new(members, ranks, &self.programs.directory, self.pace());
         let bytes = if has_no_data(op) { 0 } else { headline.bytes };
         let ask = Ask { op: op.to_string(), mode: "plain".to_string(), bytes };

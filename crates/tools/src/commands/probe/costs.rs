@@ -27,11 +27,11 @@ pub fn probe() -> Model {
     let mut model = Model::default();
     let allowed: Vec<usize> = cpu::affinity().map(|set| set.iter().collect()).unwrap_or_default();
     let here = allowed.first().copied().unwrap_or(0);
-    model.reduce_byte = on(here, reduce_byte);
-    model.copy_byte[0] = on(here, || copy_byte(IN_CACHE));
-    model.memory_byte[0] = on(here, || copy_byte(BEYOND_CACHE)).max(model.copy_byte[0]);
+    model.reduce_byte = run_on(here, reduce_byte);
+    model.copy_byte[0] = run_on(here, || copy_byte(IN_CACHE));
+    model.memory_byte[0] = run_on(here, || copy_byte(BEYOND_CACHE)).max(model.copy_byte[0]);
     model.switch = least(|| there_and_back(here, here, 500) / 2.0);
-    if let Some((call, page)) = on(here, single_copy) {
+    if let Some((call, page)) = run_on(here, single_copy) {
         (model.single_copy_call, model.single_copy_page) = (call, page);
     }
     if let Some(readers) = source_readers(&allowed) {
@@ -85,8 +85,8 @@ pub fn pin(processor: usize) {
     let _ = cpu::set_affinity(&std::iter::once(processor).collect());
 }
 
-/// Runs `work` on a processor.
-fn on<T: Send>(processor: usize, work: impl FnOnce() -> T + Send) -> T {
+/// Runs `work` in a thread that is pinned to `processor`, and returns its result.
+fn run_on<T: Send>(processor: usize, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let pinned = move || {
             pin(processor);
@@ -162,8 +162,8 @@ fn copy_from(writer: usize, reader: usize, bytes: usize) -> f64 {
     let rounds = if bytes > IN_CACHE { 3 } else { ROUNDS };
     (1..=rounds)
         .map(|round| {
-            on(writer, || from.fill(round as u8));
-            on(reader, || {
+            run_on(writer, || from.fill(round as u8));
+            run_on(reader, || {
                 let start = Instant::now();
                 copy(&from, &mut into);
                 start.elapsed().as_secs_f64() / bytes as f64

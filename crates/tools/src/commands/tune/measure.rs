@@ -34,7 +34,7 @@ pub fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: 
     let jobs = jobs(rows);
     let variants: Vec<Library> =
         jobs.iter().enumerate().map(|(index, job)| forced(tutti, index, job)).collect();
-    let members = variants.iter().map(|one| (one, programs.of("tutti-bench", one))).collect();
+    let members = variants.iter().map(|one| (one, programs.path_of("tutti-bench", one))).collect();
     let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: Duration::from_secs(30) };
     let crew = Crew::new(members, ranks, &programs.directory, pace);
     let mut stopwatch = Stopwatch { crew, jobs: &jobs, modes: &options.modes, ranks, failures: Vec::new() };

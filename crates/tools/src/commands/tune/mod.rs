@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let (start, mut rows) = (Instant::now(), Vec::new());
     let place = options.place();
     let stages = place.as_ref().map_or(options.ranks.clone(), |place| vec![place.ranks()]);
-    let tutti = place.as_ref().map_or(tutti.clone(), |place| tutti.on(place));
+    let tutti = place.as_ref().map_or(tutti.clone(), |place| tutti.on_hosts(place));
     for (stage, &ranks) in stages.iter().enumerate() {
         let left = options.budget.saturating_sub(start.elapsed()) / (stages.len() - stage) as u32;
         let environment = match &place {

@@ -80,7 +80,7 @@ pub const FAMILIES: [Family; 11] = [
 impl Family {
     /// Returns the path of the program for `library`.
     pub fn program(&self, programs: &Programs, library: &Library) -> PathBuf {
-        programs.of(self.source(), library)
+        programs.path_of(self.source(), library)
     }
 
     /// Returns the name of the family's C file.

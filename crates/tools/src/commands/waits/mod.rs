@@ -165,7 +165,7 @@ impl Bench<'_> {
     fn measure(&self, stage: &Stage, rounds: Rounds, results: &mut ByPlace) -> Result<(), String> {
         let libraries: Vec<Library> = match self.place(stage) {
             None => self.libraries.clone(),
-            Some(place) => self.libraries.iter().map(|library| library.on(&place)).collect(),
+            Some(place) => self.libraries.iter().map(|library| library.on_hosts(&place)).collect(),
         };
         let program = |library| (library, stage.family.program(&self.programs, library));
         let pace = Pace {
