@@ -31,7 +31,7 @@ pub struct Call {
     pub at: At,
     /// The lane in which the call is counted.
     counted: Lane,
-    /// When it began, if it is recorded; else 0.
+    /// Start time in nanoseconds, or 0 if the call is not traced.
     since_ns: u64,
 }
 

@@ -7,10 +7,10 @@ use crate::status::StatusOut;
 /// Way in which an operation reports its completion.
 #[derive(Clone, Copy, Debug)]
 pub enum Form<'s> {
-    /// When the function returns; receives give a status.
+    /// Complete when the function returns; receives return a status.
     Blocking(StatusOut<'s>),
-    /// By a request.
+    /// Request that the function returns.
     Nonblocking(HandleOut<'s, Request>),
-    /// By a request that MPI_Start starts, again and again.
+    /// Persistent request, which MPI_Start starts repeatedly.
     Persistent(In<'s, Info>, HandleOut<'s, Request>),
 }

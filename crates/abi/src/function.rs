@@ -43,7 +43,7 @@ pub enum Parameter {
 /// The object whose error handler gets an error (MPI-5 section 9.3).
 #[derive(Clone, Copy, Debug)]
 pub enum At {
-    /// None: that of MPI_COMM_SELF, or the initial one.
+    /// No object: the error handler of MPI_COMM_SELF, or the initial one.
     World,
     /// No error handler at all: functions of the tool interface return their code (MPI-5 section 15.3.9).
     Tool,

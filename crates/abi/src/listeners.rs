@@ -34,7 +34,7 @@ pub struct Registration {
     pub kind: usize,
     /// Info object of the registration.
     pub info: Entries,
-    /// One a safety level.
+    /// Callbacks, one for each safety level.
     pub callbacks: [Option<Callback>; LEVELS.len()],
     /// Function to call after events were lost.
     pub dropped: Option<Dropped>,
@@ -50,7 +50,7 @@ pub struct Callback {
     pub function: usize,
     /// Calling convention of the program that registered the function.
     pub dialect: &'static Dialect,
-    /// Address that the function gets.
+    /// Argument of the program for the function.
     pub user_data: usize,
     /// Info object of the callback.
     pub info: Entries,

@@ -20,10 +20,11 @@ pub struct BankSizes {
 }
 
 impl BankSizes {
-    /// More slots than this cannot be told apart by the word that holds which operations have ended.
+    /// Most slots of a bank: the word that records completed operations cannot distinguish more.
     pub const MAX_SLOTS: u32 = 128;
 
-    /// Longer large slots would make a part longer than 4 GiB, of which places in it are offsets of 32 bits.
+    /// Longest payload of a large slot in bytes. A member's part of a bank must stay below 4 GiB, as offsets
+    /// in it have 32 bits.
     pub const MOST_LARGE_BYTES: u64 = 128 << 20;
     /// Longest payload of a small slot.
     pub const MOST_SMALL_BYTES: u64 = 1 << 20;

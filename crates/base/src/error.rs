@@ -78,7 +78,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// Every class, in the order of its number.
+    /// All classes in the order of their numbers, with name and meaning.
     #[rustfmt::skip]
     pub const ALL: &[(ErrorClass, &str, &str)] = &[
         (ErrorClass::Buffer, "MPI_ERR_BUFFER", "invalid buffer pointer"),
@@ -174,7 +174,7 @@ pub struct Error(Box<Reason>);
 pub struct Reason {
     /// Error class that the program finds by MPI_Error_class.
     pub class: ErrorClass,
-    /// One sentence: which argument, which value, what to do.
+    /// Message of one sentence: the argument, its value, and the remedy.
     pub message: Cow<'static, str>,
     /// The code to return where it is not the class itself: codes that a user's callback returned
     /// or that `MPI_Add_error_code` made.

@@ -5,22 +5,22 @@
 /// Report of a host about the processors of its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processors {
-    /// The same on two hosts exactly if they share all of them.
+    /// Identity of the machine: equal on two hosts exactly if they share all processors.
     pub identity: u64,
     /// Number of processors that the ranks of the host may keep busy.
     pub count: u32,
 }
 
-/// More processors than any machine has: what is said to be more is taken as so many, so that sums over hosts
-/// have room.
+/// Upper limit for numbers of processors, above that of any machine. Greater values are reduced to it, so
+/// that sums over hosts do not overflow.
 const MOST_PROCESSORS: u32 = 1 << 16;
 
 /// Machine of each host. It is equal on all ranks of a job, which select algorithms by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines {
-    /// The machine of each host; numbers are given in the order in which hosts name them.
+    /// Machine of each host. Machines are numbered in the order of the first host on each.
     pub of_host: Vec<u32>,
-    /// Processors of a machine: of the one that has least.
+    /// Number of processors of the smallest machine.
     pub processors: u32,
 }
 

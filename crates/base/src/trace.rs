@@ -72,11 +72,11 @@ impl Action {
 /// Distance that an action spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
-    /// Not beyond the rank.
+    /// Within the rank itself.
     Own,
-    /// To a rank of the same host.
+    /// Between ranks of the same host.
     Node,
-    /// To another host.
+    /// Between different hosts.
     Network,
 }
 

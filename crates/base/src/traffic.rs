@@ -10,11 +10,11 @@ use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Whether several threads may count.
+/// True if several threads may count at the same time.
 static SHARED: AtomicBool = AtomicBool::new(false);
-/// Places of a counter.
+/// Number of places in each counter.
 const PLACES: usize = 8;
-/// Threads that have counted.
+/// Number of threads that have counted.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -27,7 +27,7 @@ pub fn share() {
     SHARED.store(true, Ordering::Relaxed);
 }
 
-/// A number that only grows: the sum of its places.
+/// Counter whose value is the sum of its places.
 #[derive(Debug, Default)]
 pub struct Counter([Place; PLACES]);
 
@@ -122,7 +122,7 @@ impl Way {
     }
 }
 
-/// Everything that a process counts by itself; what its links to other hosts count is theirs.
+/// All counters of a process, except those of its links to other hosts.
 #[derive(Debug)]
 pub struct Traffic {
     /// Messages of the rank to itself.
@@ -186,18 +186,18 @@ pub static TRAFFIC: Traffic = Traffic {
     moves: Counter::new(),
 };
 
-/// The ways of a message or a piece of a collective, from the nearest to the farthest.
+/// Names of the paths of messages and pieces of collectives, from the nearest to the farthest.
 pub const LEVELS: [&str; 5] = ["self", "ring", "single_copy", "mapped", "network"];
 
-/// The numbers of one process, or of several together.
+/// Counts of one process, or the sums of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Transfers and bytes by each of [`LEVELS`].
+    /// Transfers and bytes on each of [`LEVELS`].
     pub levels: [(u64, u64); LEVELS.len()],
 }
 
 impl Totals {
-    /// Bytes of one process's totals as they travel.
+    /// Length of encoded counts in bytes.
     pub const BYTES: usize = LEVELS.len() * 16;
 
     /// Returns the counts of this process so far.

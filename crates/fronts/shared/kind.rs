@@ -15,9 +15,9 @@ pub const LOWER_BOUND: usize = 0xff0;
 pub const UPPER_BOUND: usize = 0xff1;
 /// An integer that is in no domain.
 pub const NOTHING: c_int = -0x4000_0000;
-/// The same for offsets.
+/// An offset that is in no domain.
 pub const NOTHING_FAR: i64 = i64::MIN;
-/// In flags: a bit that means nothing.
+/// Bit without a meaning, for unknown flags.
 const UNKNOWN_FLAG: c_int = 1 << 30;
 
 /// A kind of handle.

@@ -21,7 +21,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// In a field that the library has not written.
+    /// Value of a field that the library has not written.
     pub const UNTOUCHED: c_int = c_int::MIN;
     /// A status that the library has not written.
     pub const FRESH: Status =

@@ -23,7 +23,7 @@ use crate::view::View;
 use crate::worker;
 use tutti_storage::Moved;
 
-/// By what an access finds its place.
+/// File pointer or offset at which an access begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointer {
     /// An offset in etypes.
@@ -52,17 +52,17 @@ pub struct Access {
 pub enum Split {
     /// MPI_File_write_at_all_begin, MPI_File_read_at_all_begin.
     Explicit {
-        /// To the file.
+        /// True for a write to the file.
         write: bool,
     },
     /// MPI_File_write_all_begin, MPI_File_read_all_begin.
     Individual {
-        /// To the file.
+        /// True for a write to the file.
         write: bool,
     },
     /// MPI_File_write_ordered_begin, MPI_File_read_ordered_begin.
     Ordered {
-        /// To the file.
+        /// True for a write to the file.
         write: bool,
     },
 }

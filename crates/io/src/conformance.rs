@@ -124,8 +124,8 @@ fn places(view: &View, stream: u64, bytes: u64) -> Vec<usize> {
     runs.iter().flat_map(|run| run.offset as usize..run.offset as usize + run.bytes as usize).collect()
 }
 
-/// One step: pieces of the view, its displacement, where in its stream, how many bytes, to the file or from
-/// it.
+/// Step of a random test: pieces and displacement of the view, position in its stream, number of bytes, and
+/// true for a write.
 type Step = (Vec<(i64, i64)>, i64, u64, u64, bool);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -73,7 +73,7 @@ impl State {
     }
 }
 
-/// From where an offset counts.
+/// Origin of an offset in a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whence {
     /// The beginning of the view.

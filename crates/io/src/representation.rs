@@ -24,7 +24,7 @@ pub enum Representation {
     Internal,
     /// The portable format of the standard.
     External32,
-    /// One that the program has registered.
+    /// A representation that the program has registered.
     User(Arc<UserRepresentation>),
 }
 

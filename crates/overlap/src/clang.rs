@@ -114,9 +114,9 @@ pub struct Node {
     pub kind: Kind,
     /// Name of the node, empty if it has none.
     pub name: String,
-    /// Of operators, as in the source (`+`, `++`); prefix and postfix are not told apart.
+    /// Operator as in the source (`+`, `++`), for operators. Prefix and postfix are not distinguished.
     pub operator: &'static str,
-    /// Of expressions and variables.
+    /// Kind of the value, for expressions and variables.
     pub shape: Shape,
     /// The type, as the source spells it, and without typedefs.
     pub types: [String; 2],

@@ -15,9 +15,9 @@ use crate::tiles::{TileNames, Tiles};
 
 /// Values that cross a border between two rows.
 pub struct Handover {
-    /// To the right neighbour.
+    /// Values for the right neighbour.
     pub up: Set,
-    /// To the left one.
+    /// Values for the left neighbour.
     pub down: Set,
 }
 

@@ -23,7 +23,7 @@ struct Arguments {
     /// Distribution of the regions.
     #[arg(long, value_enum, default_value = "auto")]
     scheme: Choice,
-    /// The same program with messages that are waited for at once.
+    /// Generate a program that waits for each message at once, without overlap.
     #[arg(long)]
     no_overlap: bool,
     /// Let the program measure computation and communication alone and together, and print a table.
@@ -39,9 +39,9 @@ struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Choice {
-    /// By steps where the order of the loops allows it, else by tiles.
+    /// Steps where the order of the loops allows it, otherwise tiles.
     Auto,
-    /// One exchange a step, inner part first.
+    /// One exchange in each step, inner part first.
     Step,
     /// Slanted tiles of several steps.
     Tiles,

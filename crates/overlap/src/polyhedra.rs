@@ -17,17 +17,17 @@ pub struct Model<'r> {
     pub isl: Isl,
     /// All instances of statements.
     pub domain: Set,
-    /// When each is done: a tuple that grows with time.
+    /// Schedule: relation of instances to tuples that grow with time.
     pub schedule: Map,
-    /// From instances to the cells they write.
+    /// Relation of instances to the cells that they write.
     pub writes: Map,
-    /// From instances to the cells they read.
+    /// Relation of instances to the cells that they read.
     pub reads: Map,
-    /// From the instance that wrote a value to each that reads it.
+    /// Relation of the instance that wrote a value to each that reads it.
     pub flow: Map,
-    /// From each instance to those after it which touch the same cell, if one of both writes it.
+    /// Relation of each instance to later ones that access the same cell, if one of both writes it.
     pub memory: Map,
-    /// From instances to their nest, time and coordinate.
+    /// Relation of instances to their nest, time and coordinate.
     pub position: Map,
 }
 

@@ -16,7 +16,7 @@ use crate::polyhedra::{Model, least};
 pub struct Message {
     /// The nest that has written it.
     pub from: usize,
-    /// To the right neighbour, or to the left one.
+    /// True for the right neighbour, false for the left one.
     pub is_up: bool,
     /// The nest before which it must be there.
     pub before: usize,
@@ -28,9 +28,10 @@ pub struct Message {
 pub struct Steps {
     /// All messages, by nest.
     pub messages: Vec<Message>,
-    /// For each nest, how near the border instances can need what is received before it.
+    /// Distance from the border, for each nest, within which instances can need values received before the
+    /// nest.
     pub margins: Vec<i64>,
-    /// For each nest, how near the border it writes what it sends.
+    /// Distance from the border, for each nest, within which it writes values that it sends.
     pub ready: Vec<i64>,
     /// Blocks are at least so wide.
     pub least: i64,

@@ -48,7 +48,8 @@ pub struct Tiles {
     pub least: i64,
     /// Parts that end at most at `border - slope * height - fed` need nothing of what comes from the right.
     pub fed: i64,
-    /// When parts up to `border + slope * height + done` are computed, what goes left is there.
+    /// Offset: after all parts up to `border + slope * height + done`, the values for the left neighbour are
+    /// computed.
     pub done: i64,
     /// The cells that a block [begin, end) has in the end, if its last tile begins at t0.
     pub owned: Set,

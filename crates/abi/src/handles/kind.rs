@@ -15,7 +15,7 @@ pub trait Kind: Copy + 'static {
     const NUMBERS: usize;
     /// Class of errors about handles of this kind.
     const CLASS: ErrorClass;
-    /// In words.
+    /// Description of the kind in messages.
     const WHAT: &'static str;
     /// Name of the null handle.
     const NULL_NAME: &'static str;

@@ -33,7 +33,7 @@ use crate::scope::{Address, CountOut, HandleOut, In, Out, Text, TextOut};
 use crate::status::StatusOut;
 use crate::types::MPI_Datatype;
 
-/// To the file, or from it.
+/// Direction of an access: to the file, or from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// MPI_File_read and its like.
@@ -45,11 +45,11 @@ pub enum Direction {
 /// Participants and file pointer of an access without an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// One process, its own pointer.
+    /// One process, with its individual pointer.
     One,
     /// All, their own pointers.
     All,
-    /// One process, the shared pointer.
+    /// One process, with the shared pointer.
     Shared,
     /// All, the shared pointer in the order of ranks.
     Ordered,

@@ -13,7 +13,7 @@ use crate::scope::{Address, In};
 
 /// Alignment of memory where the program does not ask for more: a cache line.
 const ALIGNMENT: usize = 64;
-/// From here on memory is shared, in whole pages.
+/// Size in bytes from which allocations are shared memory, in whole pages.
 const SHARED_BYTES: usize = 32 << 10;
 const PAGE_BYTES: usize = 4096;
 

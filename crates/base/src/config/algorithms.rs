@@ -16,7 +16,7 @@ pub const MAX_WINDOW: u32 = 64;
 pub enum ForcedParameter {
     /// Children of a node of a tree; [`u32::MAX`] means any number (`flat`).
     Radix(u32),
-    /// The same of a second tree, which leads down; 0 means that of the first.
+    /// Children of a node of a second tree, for the way down; 0 means as many as in the first.
     FanOut(u32),
     /// Ranks that may read one rank's memory at a time; 0 means all.
     Readers(u32),

@@ -3,11 +3,11 @@
 /// Request of a program for a checkpoint of its job (S7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoint {
-    /// Nothing.
+    /// No checkpoint.
     No,
-    /// One, now.
+    /// A checkpoint at once, without the end of the job.
     Now,
-    /// One with which the job ends.
+    /// A checkpoint, after which the job ends.
     Stop,
 }
 
@@ -21,12 +21,12 @@ impl Checkpoint {
     }
 }
 
-/// When checkpoints are written (S7).
+/// Time at which checkpoints are written (S7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointWriting {
     /// The way with the shorter pause.
     Auto,
-    /// While ranks stand still.
+    /// Writing while ranks are stopped.
     Still,
     /// The ranks run on, while forked copies of them are written.
     Fork,
@@ -74,11 +74,11 @@ impl CheckpointPacking {
 pub struct Checkpoints {
     /// Request that the program has made through MPI_T.
     pub checkpoint: Checkpoint,
-    /// When checkpoints are written.
+    /// Time at which checkpoints are written.
     pub checkpoint_writing: CheckpointWriting,
     /// Whether they are packed.
     pub checkpoint_packing: CheckpointPacking,
-    /// For tests: the set and the step of a checkpoint at which daemons stop themselves.
+    /// Set and step of a checkpoint at which daemons stop themselves; for tests.
     pub checkpoint_stop: String,
 }
 

@@ -35,13 +35,13 @@ impl Tune {
 /// Strategy by which tuning finds the next candidate ([`Tune::On`]; barigou-2016, section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TuneSearch {
-    /// All in turn, and the better half again.
+    /// Successive halving: all candidates are measured, then the better half again.
     Halving,
-    /// Brute force: each in a row.
+    /// Brute force: all samples of one candidate, then the next.
     Row,
-    /// One attribute after the other.
+    /// Optimisation of one attribute after the other.
     Attributes,
-    /// The ends of all attributes, then what is left.
+    /// Factorial design: the extreme values of all attributes, then the remaining candidates.
     Factorial,
 }
 

@@ -45,7 +45,7 @@ pub struct Diagnosis {
     pub trace: String,
     /// Most events of a rank in a trace.
     pub trace_events: u64,
-    /// For tests: numbers of all kinds that come again do so after so many; 0: as late as they can.
+    /// Range of counters that wrap around, for tests; 0: the full range.
     pub wrap_after: u64,
 }
 

@@ -16,7 +16,7 @@ pub enum Starter {
     Auto,
     /// A server of PMIx.
     Pmix,
-    /// One that speaks PMI-1 or PMI-2.
+    /// A server of PMI-1 or PMI-2.
     Pmi,
     /// None: the process is a job of its own.
     Alone,

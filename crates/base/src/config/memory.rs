@@ -16,18 +16,18 @@ pub enum CopyBy {
 /// Mechanism of one-sided communication with ranks of the same node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OneSided {
-    /// By load and store or the system's calls where that is possible.
+    /// Direct access by load and store or system calls, where possible.
     Auto,
-    /// By messages, as between hosts.
+    /// Messages, as between hosts.
     Messages,
 }
 
 /// Whether buffers that are used often become shared memory in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapped {
-    /// After some uses.
+    /// Mapping after some uses.
     Auto,
-    /// At the first use.
+    /// Mapping at the first use.
     Always,
     /// Never.
     Never,
@@ -38,7 +38,7 @@ pub enum Mapped {
 pub enum MappedHome {
     /// Write-back if the peers are on distant processors and the content changes.
     Auto,
-    /// Each time: for tests.
+    /// Write-back after each use, for tests.
     Always,
     /// Never.
     Never,

@@ -1,9 +1,9 @@
 //! Settings of messages: protocols, the memory between sender and receiver, and single copies.
 
-/// When to copy large messages straight out of the sender's memory.
+/// Use of single copies: the receiver reads large messages from the sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SingleCopy {
-    /// When a real read of the peer's memory succeeds and the copy is expected to pay.
+    /// Single copies if a test read of the peer's memory succeeds, and if they should be faster.
     Auto,
     /// Whenever a real read of the peer's memory succeeds.
     Always,
@@ -26,7 +26,7 @@ pub enum RemoteRead {
 pub struct Messages {
     /// Largest message that is sent before its receiver asks for it.
     pub eager_bytes: u64,
-    /// The same between processes of two hosts that are connected.
+    /// Largest eager message between connected processes of different hosts, in bytes.
     pub connected_eager_bytes: u64,
     /// Bound on what a process keeps of messages whose receives are not posted yet.
     pub unexpected_bytes: u64,

@@ -27,7 +27,7 @@ pub fn check_interface(text: &str) -> Result<(), String> {
     }
 }
 
-/// When ranks on different hosts connect.
+/// Time at which ranks on different hosts connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
     /// Never: all messages are datagrams.
@@ -103,7 +103,7 @@ pub struct Network {
     pub fabric: String,
     /// Protection of what hosts send to each other.
     pub protection: Protection,
-    /// When ranks on different hosts connect.
+    /// Time at which ranks on different hosts connect.
     pub connections: Connections,
     /// Messages between two ranks after which they connect.
     pub connect_messages: u64,

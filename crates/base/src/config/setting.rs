@@ -37,9 +37,9 @@ impl fmt::Display for ValueKind {
 /// Processes that read a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Only mpirun, before there is a process.
+    /// Only mpirun, before processes exist.
     Launcher,
-    /// Each process for itself.
+    /// Each process, independently of others.
     Process,
     /// All processes of a job, which have to have the same value.
     Job,

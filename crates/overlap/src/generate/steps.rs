@@ -66,7 +66,7 @@ pub fn owned_context(writer: &mut Writer) -> String {
 /// Steps that are done one by one.
 pub struct Row<'p> {
     pub plan: &'p Steps,
-    /// From here, an expression.
+    /// First step of the row, an expression.
     pub low: &'p str,
     /// End of the row: the first step after it.
     pub high: &'p str,

@@ -10,7 +10,7 @@ const ROWS: i64 = 8;
 
 /// A nest in parts of the user's text.
 struct Parts {
-    /// From the beginning to the last but one loop.
+    /// Text from the beginning to the last but one loop.
     outside: String,
     /// Text of the innermost loop's body, without braces.
     body: String,

@@ -7,9 +7,9 @@ use crate::region::Region;
 /// Distribution that the user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// By steps where that is possible, else by tiles.
+    /// Steps where they are possible, otherwise tiles.
     Auto,
-    /// One exchange a step.
+    /// Steps, with one exchange in each.
     Step,
     /// Slanted tiles of several steps.
     Tiles,

@@ -28,7 +28,7 @@ pub struct Loop {
     pub high: Affine,
     /// The two, as the user wrote them (`high` may have been made exclusive), as numbers with a sign.
     pub texts: [String; 2],
-    /// From `for` to what is repeated.
+    /// Range of bytes from `for` to the body.
     pub header: Range<usize>,
     /// Position of the keyword `for`.
     pub place: Place,
@@ -56,14 +56,14 @@ pub struct Fit {
     pub held: (i64, i64),
 }
 
-/// One assignment or declaration, with what is around it.
+/// Assignment or declaration, with the loops around it.
 #[derive(Clone, Debug)]
 pub struct Statement {
     /// Number of the nest that contains the statement.
     pub nest: usize,
     /// The loops around it in the nest, from outside.
     pub loops: Vec<Loop>,
-    /// When it is done in the nest: variables of loops and positions in blocks, from outside.
+    /// Position in the order of the nest: variables of loops and positions in blocks, from outside.
     pub position: Vec<String>,
     /// Element that the statement writes; `None` if it writes a variable of the nest.
     pub write: Option<Access>,
@@ -166,9 +166,9 @@ pub struct Region {
     pub nests: Vec<Nest>,
     /// Statements of all nests.
     pub statements: Vec<Statement>,
-    /// By their names in isl.
+    /// Parts of the region, by their names in isl.
     pub arrays: BTreeMap<String, Array>,
-    /// By their names in isl.
+    /// Parts of the region, by their names in isl.
     pub parameters: BTreeMap<String, Parameter>,
     /// Numbers that are read, sizes among them, by name.
     pub scalars: BTreeMap<String, Scalar>,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Everything, for the other program.
+/// All arguments, which are passed to `tutti-overlap`
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Options {

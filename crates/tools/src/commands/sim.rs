@@ -74,7 +74,7 @@ pub struct Setup {
     machine: Option<PathBuf>,
     #[command(flatten)]
     spread: Spread,
-    /// On which cores the ranks are: compact, scatter, random:SEED, none, or a list of processors (0,4,8-11).
+    /// Cores of the ranks: compact, scatter, random:SEED, none, or a list of processors (0,4,8-11)
     #[arg(long, default_value = "compact", value_parser = binding)]
     bind: Binding,
     /// Only this algorithm, with parameters if they follow: knomial:radix=4:segment=32K:window=8.

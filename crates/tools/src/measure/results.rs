@@ -92,7 +92,7 @@ pub struct Ratio {
 pub const TCP: &str = "tcp";
 /// Start of a job: init, barrier, finalize. Milliseconds.
 pub const START: &str = "start";
-/// From the death of a rank to the end of the launcher. Milliseconds.
+/// Event: time from the death of a rank to the end of the launcher, in milliseconds.
 pub const KILLED: &str = "killed";
 
 impl Results {

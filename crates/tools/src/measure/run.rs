@@ -28,9 +28,9 @@ pub struct Outcome {
     pub errors: Vec<String>,
     /// Reason for the end of the run.
     pub end: End,
-    /// From the start of the process to its end.
+    /// Time from the start of the process to its end.
     pub elapsed: Duration,
-    /// When it ended, by the clock on the wall.
+    /// Time of day at the end of the process.
     pub ended: SystemTime,
 }
 

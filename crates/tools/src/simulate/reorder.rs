@@ -26,11 +26,11 @@ pub struct Options {
     /// A recorded machine (a file as in fixtures/machines); or else this one.
     #[arg(long)]
     machine: Option<PathBuf>,
-    /// So many machines of this kind, joined by a network.
+    /// Number of machines of this kind, joined by a network
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: u32,
-    /// On which cores the ranks are before: compact, scatter, random:SEED, or a list of processors
-    /// (0,4,8-11).
+    /// Cores of the ranks before reordering: compact, scatter, random:SEED, or a list of processors
+    /// (0,4,8-11)
     #[arg(long, default_value = "compact", value_parser = machines::binding)]
     bind: Binding,
 }

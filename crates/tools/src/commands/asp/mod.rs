@@ -64,7 +64,7 @@ const FLAT: [(&str, &str); 2] =
     [("binomial tree", "bcast=knomial:radix=2"), ("binary tree", "bcast=kary:radix=2:segment=1K")];
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// One run: seconds in all, and in broadcasts.
+/// Result of a run: seconds in total, and in broadcasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sample {
     seconds: f64,

@@ -44,7 +44,7 @@ pub struct Options {
     /// Nanoseconds that a rank takes to ask whether one way is shorter; by default what the paper's took.
     #[arg(long, value_parser = positive)]
     update_ns: Option<f64>,
-    /// Also by these algorithms, as TUTTI_ALGORITHM names them (hierarchical:segment=16K).
+    /// Further algorithms, in the notation of TUTTI_ALGORITHM (hierarchical:segment=16K)
     #[arg(long, value_delimiter = ',')]
     algorithms: Vec<String>,
 }

@@ -25,7 +25,7 @@ pub struct Row {
     pub now: Vec<f64>,
     /// Probability with which chance alone makes such a difference, in the first series.
     pub p: f64,
-    /// The same in the second series, if there was one.
+    /// Probability in the second series, if there was one.
     pub p_again: Option<f64>,
     /// Median time now by that before: above 1 the build is slower.
     pub ratio: f64,

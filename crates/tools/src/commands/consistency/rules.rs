@@ -5,7 +5,7 @@
 pub enum Bytes {
     /// The same number of bytes.
     Same,
-    /// By the number of ranks: a vector is cut into blocks.
+    /// The bytes divided by the number of ranks: a vector is divided into blocks.
     Share,
     /// Times the number of ranks: blocks make a vector.
     All,
@@ -85,9 +85,9 @@ pub static RULES: [Rule; 27] = [
     rule("barrier", &[("allreduce", Few)]),
 ];
 
-/// By how much the non-blocking form may be slower than the blocking one.
+/// Greatest ratio of the time of the non-blocking form to that of the blocking one.
 pub const NONBLOCKING: f64 = 1.1;
-/// By how much the persistent form may be slower than the blocking one.
+/// Greatest ratio of the time of the persistent form to that of the blocking one.
 pub const PERSISTENT: f64 = 1.0;
 /// Twice the bytes take at most this many times as long,
 pub const DOUBLE: f64 = 2.2;

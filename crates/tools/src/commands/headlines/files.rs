@@ -37,7 +37,7 @@ const fn row(claim: &'static str, op: &'static str, bytes: u64, paper: f64) -> R
     Row { claim, op, bytes, paper }
 }
 
-/// All of them, with the paper's section.
+/// Headlines about files, with the paper's section.
 pub static ROWS: [Row; 8] = [
     row("near over TCP: rows, read (7.4.1)", "read_contiguous", 1 << 20, 2.4),
     row("near over TCP: rows, write (7.4.1)", "write_contiguous", 1 << 20, 1.82),

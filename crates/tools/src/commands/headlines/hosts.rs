@@ -52,7 +52,7 @@ const fn in_kernel(op: &'static str, bytes: u64, hosts: u32, paper: Option<f64>)
     Row { system, claim, operation: op, op, bytes, hosts, rate, paper, ways: [KERNEL, PROCESSES] }
 }
 
-/// All of them, those of one testbed together. The paper's barrier is that of 16 nodes.
+/// Headlines about several hosts, grouped by testbed. The paper's barrier has 16 nodes.
 pub static ROWS: [Row; 8] = [
     multicast("bcast@64K+barrier@8", 64 << 10, 4),
     multicast("bcast@1M+barrier@8", 1 << 20, 4),

@@ -155,7 +155,7 @@ static TWO_A_HOST: Cluster = Cluster { name: "32x2", ranks_per_host: 2, ..STREMI
 static FOUR_A_HOST: Cluster = Cluster { name: "32x4", ranks_per_host: 4, ..STREMI };
 static EIGHT_A_HOST: Cluster = Cluster { name: "32x8", ranks_per_host: 8, ..STREMI };
 static SERVERS: Cluster = Cluster { name: "32x24 servers", by_node: true, ..cluster::SERVERS };
-/// For which only the closed forms are left.
+/// Cluster that is too large for simulation: only closed forms predict its times.
 static MANY: Cluster = Cluster { name: "1000x128", hosts: 1000, ranks_per_host: 128, ..SERVERS };
 
 static FOUR_HOSTS: Cluster = Cluster { name: "4x1", hosts: 4, ..ONE_A_HOST };

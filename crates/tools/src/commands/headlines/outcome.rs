@@ -1,6 +1,6 @@
 //! Result of a row of the table.
 
-/// By how many ranks or on which machine, and the ratio or why there is none.
+/// Result of a row: ranks or machine, and the ratio or the reason why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Number of ranks, as text for the table.
@@ -16,10 +16,10 @@ pub struct Value {
     pub least: f64,
     /// Ratio of median times.
     pub median: f64,
-    /// For losses, what the flat one loses.
+    /// Loss of the flat algorithm, for headlines about losses.
     pub other: Option<f64>,
     /// Whether it is what the paper has.
     pub reached: bool,
-    /// By which ways, with their times.
+    /// Compared ways with their times.
     pub how: String,
 }

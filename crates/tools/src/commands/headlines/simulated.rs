@@ -39,7 +39,7 @@ pub struct Scene {
     environment: Environment,
 }
 
-/// With more ranks only the closed forms are left.
+/// Greatest number of ranks that is simulated; beyond, closed forms predict the times.
 const SIMULATED_RANKS: u32 = 8192;
 
 impl Scene {

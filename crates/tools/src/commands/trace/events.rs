@@ -5,7 +5,7 @@ use tutti_base::trace::{self, Action, Event, Level};
 /// All events of all ranks, and where these are.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// In the order of their starts.
+    /// Events in the order of their start times.
     pub events: Vec<Event>,
     /// The host of each rank.
     pub hosts: Vec<u32>,

@@ -117,7 +117,7 @@ impl Stopwatch<'_> {
 
 /// Begin of a job's name; its number follows.
 const JOB: &str = "job";
-/// So many times the best is not looked at again.
+/// Ratio to the best time above which an algorithm is not measured again.
 const LOST: f64 = 3.0;
 
 /// Returns the time in seconds: the geometric mean over modes.

@@ -42,8 +42,7 @@ use measure::measure;
 use row::{Row, Tried};
 use table::{merged, summary, table};
 
-/// So many lengths of segments of an algorithm are measured: what the model takes, and what it takes for the
-/// next best.
+/// Number of segment lengths of an algorithm that are measured: the best ones by the model.
 const SEGMENTS: usize = 4;
 
 /// Measures, prints the table, and keeps the corrections.

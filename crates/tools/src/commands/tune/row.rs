@@ -13,16 +13,16 @@ pub const BAD: f64 = 1.15;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     pub algorithm: &'static str,
-    /// With segments of so many bytes; or the model says which.
+    /// Length of segments in bytes; `None`: the model selects it.
     pub segment: Option<u64>,
     pub params: String,
     pub predicted: f64,
-    /// In each round in which it was.
+    /// Time in each round, or `None` if the round did not measure it.
     pub rounds: Vec<Option<f64>>,
     pub measured: Option<f64>,
 }
 
-/// One operation with one size on so many ranks, by all algorithms that have a chance.
+/// Operation with one size and number of ranks, with all algorithms that may be the best.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub collective: Collective,

@@ -26,7 +26,7 @@ pub struct Options {
     /// Number of scenarios to simulate
     #[arg(long, default_value_t = SCENARIOS, value_parser = clap::value_parser!(u32).range(1..))]
     scenarios: u32,
-    /// From which seed.
+    /// Seed of the scenarios and samples
     #[arg(long, default_value_t = SEED)]
     seed: u64,
     /// Operations of a loop.
@@ -62,7 +62,7 @@ const SHORT: [u32; 4] = [10, 100, 300, 1000];
 #[derive(Clone, Copy)]
 struct Method {
     name: &'static str,
-    /// Of the strategies; or nothing is tried.
+    /// Name of the search strategy, or `None` for no search.
     search: Option<&'static str>,
     /// True for the rules of a job, false for those of the paper: its filter, and no budget.
     is_own: bool,

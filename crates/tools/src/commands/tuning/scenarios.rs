@@ -30,7 +30,7 @@ pub struct Truth {
     pub computing: f64,
 }
 
-/// Of every nine scenarios so many are of each: with ibcast, the paper has fan-outs and segments.
+/// Collectives of nine successive scenarios. For ibcast, the paper varies fan-outs and segments.
 const NINE: [Collective; 9] = {
     use Collective as C;
     [
@@ -45,7 +45,7 @@ const NINE: [Collective; 9] = {
         C::Allgather,
     ]
 };
-/// Of every nine so many ranks: the paper's, few of the most.
+/// Numbers of ranks of nine successive scenarios: those of the paper, and few large ones.
 const RANKS: [u32; 9] = [32, 64, 32, 128, 32, 64, 128, 32, 256];
 /// Fan-outs of the paper's broadcast (barigou-2016, section 3.1): a chain, two to five, a binomial tree, all
 /// from the root.
@@ -53,7 +53,7 @@ const FAN_OUTS: [(&str, u32); 7] =
     [("kary", 1), ("kary", 2), ("kary", 3), ("kary", 4), ("kary", 5), ("knomial", 2), ("kary", Params::FLAT)];
 /// Lengths of segments that scenarios try, in bytes.
 const SEGMENTS: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
-/// So many operations in a row show what each takes.
+/// Number of successive operations that are simulated to obtain the time of each.
 const IN_A_ROW: u32 = 3;
 /// A simulation for a prior has so many pieces of work, or is extrapolated.
 const PRIOR: Bound = Bound::tasks(100_000);
@@ -142,7 +142,7 @@ impl Scenario {
     }
 }
 
-/// One way to do an operation.
+/// Algorithm for an operation, with its parameters.
 struct Way {
     generator: &'static tutti_coll::Generator,
     params: Params,

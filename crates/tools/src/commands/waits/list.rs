@@ -31,7 +31,7 @@ const ANY: Family = Family {
     by_network: false,
 };
 
-/// All of them. Those of objects come in the order in which the same ones serve two programs.
+/// All families. Programs about objects are ordered such that two successive ones use the same objects.
 pub const FAMILIES: [Family; 11] = [
     Family {
         names: &["ring_iprobe", "ring_improbe", "ring_test", "ring_testany", "ring_recv"],

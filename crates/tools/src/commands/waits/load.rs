@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 pub enum Load {
     /// None: only the job runs.
     Alone,
-    /// One process that computes in a Unix session of its own, hence in another group of the scheduler
-    /// (CONFIG_SCHED_AUTOGROUP): somebody else's.
+    /// One computing process of another user: it has a Unix session of its own, hence another group of the
+    /// scheduler (CONFIG_SCHED_AUTOGROUP).
     Busy,
     /// Eight of the session that jobs are started from: other programs of the same terminal.
     Shells,
