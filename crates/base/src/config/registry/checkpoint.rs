@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["no", "now", "stop"]),
         scope: Scope::Process,
         audience: Audience::User,
-        doc: "written by a program while it runs (MPI_T): now has mpirun keep the job, stop end it with that",
+        doc: "request of a running program (MPI_T): now writes a checkpoint, stop also ends the job",
         set: |c, v| one_of(&Checkpoint::NAMES, v).map(|x| c.checkpoint.checkpoint = x),
         show: |c| c.checkpoint.checkpoint.name().to_string(),
     },
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["auto", "still", "fork"]),
         scope: Scope::Launcher,
         audience: Audience::User,
-        doc: "checkpoints are written while ranks stand still, or from copies of them (fork) while they go on; auto: as the pause is shorter",
+        doc: "still: ranks are stopped while a checkpoint is written; fork: copies of them are written while they run on; auto: the way with the shorter pause",
         set: |c, v| one_of(&CheckpointWriting::NAMES, v).map(|x| c.checkpoint.checkpoint_writing = x),
         show: |c| c.checkpoint.checkpoint_writing.name().to_string(),
     },
@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["auto", "never", "always"]),
         scope: Scope::Launcher,
         audience: Audience::User,
-        doc: "whether checkpoints are packed (Zstandard); auto: where that is faster than the disk",
+        doc: "compression of checkpoints (Zstandard); auto: if it is faster than the disk",
         set: |c, v| one_of(&CheckpointPacking::NAMES, v).map(|x| c.checkpoint.checkpoint_packing = x),
         show: |c| c.checkpoint.checkpoint_packing.name().to_string(),
     },
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Text("text"),
         scope: Scope::Launcher,
         audience: Audience::Developer,
-        doc: "for tests: SET:STEP at which daemons stop themselves (SIGSTOP), a step of tutti checkpoints --steps",
+        doc: "for tests: SET:STEP at which daemons stop themselves (SIGSTOP); tutti checkpoints --steps lists the steps",
         set: |c, v| {
             let step = v.split_once(':').filter(|(set, step)| set.parse::<u64>().is_ok() && !step.is_empty());
             if step.is_none() && !v.is_empty() {

@@ -9,7 +9,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Text("file"),
         scope: Scope::Job,
         audience: Audience::User,
-        doc: "the mount file of the io-servers that have the files whose names begin with tutti:",
+        doc: "mount file of the io-servers for files whose names begin with tutti:",
         set: |c, v| {
             c.files.io_mount = v.to_string();
             Ok(())
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["0", "1"]),
         scope: Scope::Job,
         audience: Audience::Developer,
-        doc: "whether io-servers on this host lend their open files, so that data do not pass through them",
+        doc: "let ranks access the open files of io-servers on the same host directly, so that data do not pass through the servers",
         set: |c, v| flag(v).map(|x| c.files.io_near = x),
         show: |c| u8::from(c.files.io_near).to_string(),
     },

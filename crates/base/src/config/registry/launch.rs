@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Text("command"),
         scope: Scope::Launcher,
         audience: Audience::User,
-        doc: "how mpirun reaches other hosts: called as COMMAND HOST PROGRAM...; {host} in it stands for the host",
+        doc: "command that starts programs on other hosts: called as COMMAND HOST PROGRAM...; {host} in it stands for the host",
         set: |c, v| {
             c.launch.agent = v.to_string();
             Ok(())
@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Text("command"),
         scope: Scope::Job,
         audience: Audience::Developer,
-        doc: "what mpirun --debug starts each rank's program under: xterm -e gdb --args; empty: ranks wait for a debugger in MPI_Init",
+        doc: "command under which mpirun --debug runs each rank's program: xterm -e gdb --args; empty: ranks wait for a debugger in MPI_Init",
         set: |c, v| {
             c.launch.debugger = v.to_string();
             Ok(())
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Count,
         scope: Scope::Launcher,
         audience: Audience::Developer,
-        doc: "other hosts that each host starts; 0: the first starts all",
+        doc: "number of other hosts that each host starts; 0: the first starts all",
         set: |c, v| within(v, 0, 1 << 16).map(|x| c.launch.launch_radix = x),
         show: |c| c.launch.launch_radix.to_string(),
     },
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Milliseconds,
         scope: Scope::Launcher,
         audience: Audience::Developer,
-        doc: "longest time without a word between the daemons of two hosts",
+        doc: "longest time without a message between the daemons of two hosts",
         set: |c, v| milliseconds(v).map(|x| c.launch.heartbeat_ms = x),
         show: |c| c.launch.heartbeat_ms.to_string(),
     },
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Milliseconds,
         scope: Scope::Process,
         audience: Audience::User,
-        doc: "how long another host may be silent, without its connections having failed, before the job is ended",
+        doc: "time without a message from a host, on intact connections, after which the job is ended",
         set: |c, v| milliseconds(v).map(|x| c.launch.silence_ms = x),
         show: |c| c.launch.silence_ms.to_string(),
     },
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["refuse", "start"]),
         scope: Scope::Job,
         audience: Audience::User,
-        doc: "what mpirun does with several ranks of a program that is linked to another MPI library, where each would be alone",
+        doc: "reaction of mpirun to several ranks of a program that is linked to another MPI library, of which each would be a job of its own",
         set: |c, v| foreign_mpi(v).map(|x| c.launch.foreign_mpi = x),
         show: |c| format!("{:?}", c.launch.foreign_mpi).to_lowercase(),
     },
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Milliseconds,
         scope: Scope::Launcher,
         audience: Audience::User,
-        doc: "how long a host may take until its daemon, or under another launcher all of its ranks, have started",
+        doc: "time limit for the start of a host's daemon, or of all its ranks under another launcher",
         set: |c, v| milliseconds(v).map(|x| c.launch.start_ms = x),
         show: |c| c.launch.start_ms.to_string(),
     },
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["auto", "pmix", "pmi", "alone"]),
         scope: Scope::Job,
         audience: Audience::Developer,
-        doc: "who started this process, if not mpirun: found out, PMIx, PMI-1 or PMI-2, or nobody (a job of its own)",
+        doc: "process manager that started this process, if not mpirun; auto: as the environment shows; pmi: PMI-1 or PMI-2; alone: none, a job of its own",
         set: |c, v| starter(v).map(|x| c.launch.starter = x),
         show: |c| {
             let name = match c.launch.starter {
@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Text("path"),
         scope: Scope::Process,
         audience: Audience::Developer,
-        doc: "the library of PMIx; by default that of the starter if it says where it is, or libpmix.so.2 of the system",
+        doc: "file of the PMIx library; by default the one that the process manager names, or libpmix.so.2 of the system",
         set: |c, v| {
             c.launch.pmix_library = v.to_string();
             Ok(())
