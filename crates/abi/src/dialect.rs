@@ -1,11 +1,11 @@
-//! Who calls a program's functions: programs of the standard ABI are called with its handles; a front
-//! (`crates/fronts`), which translates another ABI to this one, calls with that ABI's.
+//! Calling conventions for a program's callbacks. Programs of the standard ABI are called with its handles. A
+//! front (`crates/fronts`), which translates another ABI to this one, calls with the handles of that ABI.
 //!
-//! A [`Dialect`] has one caller for each type of callback: it gets the program's function and arguments in
-//! the standard ABI. What a program makes out of its functions (an operator, a key, an error handler)
-//! remembers the dialect that was spoken when it was made, so that programs of several ABIs may live in one
-//! process. A front sets the dialect of its thread by [`speak`] around the functions that take callbacks, all
-//! others of its calls need none.
+//! A [`Dialect`] has one caller for each type of callback. The caller receives the program's function, and
+//! arguments in the standard ABI. Objects with callbacks (operators, keys, error handlers) store the dialect
+//! that was in force when they were created. So programs of several ABIs may share a process. A front sets
+//! the dialect of its thread by [`speak`] around functions that take callbacks; its other calls do not need
+//! that.
 
 use std::cell::Cell;
 

@@ -1,8 +1,9 @@
-//! In which lane a call enters the library, found before any lock is taken (see `tutti_core::lanes`).
+//! Selection of the lane in which a call enters the library, before any lock is taken (see
+//! `tutti_core::lanes`).
 //!
-//! A request's handle names its lane. For a communicator the entry can only guess, as looking the object up
-//! is safe only inside: the guess is what the last call with this handle found, and `Call::go_to_lane_of`
-//! puts it right.
+//! A request's handle contains its lane. For a communicator, the entry can only guess, as an object may be
+//! looked up only inside a lane. The guess is the lane that the last call with this handle has found.
+//! `Call::go_to_lane_of` corrects it.
 //!
 //! # Safety
 //! The functions over handles of requests read what the caller of the MPI function vouches for, as in

@@ -1,4 +1,4 @@
-//! Where the library is in its life, and how many calls are under way.
+//! Phases of the library (before, during and after MPI), and the number of calls in progress.
 
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering, compiler_fence, fence};
 

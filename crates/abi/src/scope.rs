@@ -1,7 +1,7 @@
-//! Typed views of what a C caller passes.
+//! Typed views of the arguments that a C caller passes.
 //!
-//! The generated entry points turn every argument into one of these; implementations see no raw pointer
-//! except [`Address`]. A view knows the name of its argument, so that an error can tell it.
+//! The generated entry points turn every argument into a view. Implementations see no raw pointer except
+//! [`Address`]. A view contains the name of its argument, for error messages.
 //!
 //! # Safety
 //! Making a view is unsafe: the caller of the MPI function vouches for its pointers as MPI-5 section 2.5 asks

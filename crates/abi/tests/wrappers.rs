@@ -1,4 +1,4 @@
-//! mpicc and mpicxx: what they would run.
+//! Tests of mpicc and mpicxx: the commands that they would run.
 #![allow(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
 use std::path::Path;

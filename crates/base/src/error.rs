@@ -1,7 +1,7 @@
-//! Errors of MPI: a class of the standard (MPI-5 section 9.4) and one sentence for a person.
+//! Errors of MPI: a class of the standard (MPI-5 section 9.4) and a message of one sentence.
 //!
-//! The class decides what a program sees; the sentence names the argument and what to do. The
-//! function and the rank are added at the edge, where they are known.
+//! The program sees the class. The message names the argument and the remedy. The layer that knows the called
+//! function and the rank adds these.
 
 use std::borrow::Cow;
 use std::fmt;

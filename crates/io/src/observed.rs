@@ -1,5 +1,4 @@
-//! What is counted of an access to a device or to servers (`TUTTI_COUNTERS`, MPI_T), and what a trace gets of
-//! it (`TUTTI_TRACE`).
+//! Counters (`TUTTI_COUNTERS`, MPI_T) and trace events (`TUTTI_TRACE`) of accesses to devices and servers.
 
 use tutti_base::trace::{Action, Event, Level};
 use tutti_base::traffic::TRAFFIC;

@@ -1,11 +1,12 @@
-//! From a sequential stencil to MPI that hides its communication (S12: Barigou 2016, chapter 4).
+//! Translation of a sequential stencil to an MPI program that hides its communication (S12: Barigou 2016,
+//! chapter 4).
 //!
-//! A program in C marks a loop over time with `#pragma scop` ... `#pragma endscop`, or puts `#pragma tutti
-//! overlap` before it. What comes out is the same program, in which that region is computed by all ranks of
-//! an MPI job, each a block of one dimension of space, while the values that neighbours need of each other
-//! travel behind the computation. Everything else stays as it was, and is done by rank 0 alone, so that
-//! input, output, clocks and process numbers are those of one process. The other ranks wait before `main`; at
-//! a region rank 0 broadcasts the memory that it uses, and after it has the results ([`generate`], `calls`).
+//! A program in C marks a loop over time with `#pragma scop` ... `#pragma endscop`, or with `#pragma tutti
+//! overlap` before it. The result is the same program, in which all ranks of an MPI job compute that region.
+//! Each rank computes a block of one dimension of space, while values for its neighbours travel. Rank 0 alone
+//! executes everything else, so that input, output, clocks and process numbers are those of one process. The
+//! other ranks wait before `main`. At a region, rank 0 broadcasts the memory that it uses; after the region,
+//! rank 0 has the results ([`generate`], `calls`).
 //!
 //! | module | what |
 //! |---|---|

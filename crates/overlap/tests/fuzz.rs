@@ -1,6 +1,6 @@
-//! Random programs, most of them almost what is accepted: none makes the translation panic, and every refusal
-//! of a region has a place. `OVERLAP_FUZZ=N` tries N programs instead of a few, `OVERLAP_FUZZ_SEED` begins at
-//! another one.
+//! Random programs, most of which are almost valid. The translation must never panic, and every refusal of a
+//! region must have a position. `OVERLAP_FUZZ=N` tries N programs instead of a few; `OVERLAP_FUZZ_SEED` sets
+//! the first seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What becomes of innermost loops: unrolled, or copied in pieces.
+//! Tests of innermost loops: they are unrolled, or copied in pieces.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What is refused, in the exact words; and the programs that are made of the kernels, line by line.
-//! `OVERLAP_BLESS=1` writes them anew.
+//! Golden texts of refusals, and of the programs that are generated from the kernels. `OVERLAP_BLESS=1`
+//! writes them anew.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Which nests are computed in strips, and along which diagonals.
+//! Tests of nests in strips, and of the diagonals of these.
 
 mod common;
 

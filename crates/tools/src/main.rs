@@ -1,4 +1,5 @@
-//! The command `tutti`: what is here (`info`), how fast it is (`bench`), and against the others (`compare`).
+//! The command `tutti`: description of the installation (`info`), benchmarks (`bench`), and comparison with
+//! other libraries (`compare`).
 //!
 //! # What is where
 //!

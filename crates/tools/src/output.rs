@@ -1,4 +1,4 @@
-//! What a command says.
+//! Output of the commands.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What the ABI says of itself and of Fortran (MPI-5 section 20.5).
+//! Information about the ABI and about Fortran's types (MPI-5 section 20.5).
 //!
 //! Fortran's sizes are those of its usual compilers on this machine, fixed when the library was built: the
 //! functions that set them refuse.

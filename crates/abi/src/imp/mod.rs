@@ -1,4 +1,4 @@
-//! What the functions of MPI do at this layer: check arguments, convert, call core.
+//! Implementations of the MPI functions at this layer: they check arguments, convert them, and call core.
 //!
 //! # How to implement a function
 //! 1. Write `pub fn name(call: &mut Call, ...) -> Result<()>` in the module of its chapter. One function

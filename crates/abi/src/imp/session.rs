@@ -1,4 +1,4 @@
-//! Sessions (MPI-5 section 11.3), and what is made from their process sets.
+//! Sessions (MPI-5 section 11.3), and groups and communicators that are created from their process sets.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! What a status says (MPI-5 sections 3.2.5, 5.1.11, 13.3).
+//! Fields of statuses (MPI-5 sections 3.2.5, 5.1.11, 13.3).
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! What stands behind the handles: the type of the objects of each kind, and how its predefined ones are made
-//! when they are first looked up (`predefined(number)` in the module of the kind).
+//! Objects behind the handles: the type of the objects of each kind, and the creation of predefined ones at
+//! their first lookup (`predefined(number)` in the module of the kind).
 
 use std::sync::Arc;
 

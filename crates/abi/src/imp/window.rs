@@ -1,4 +1,4 @@
-//! Windows (MPI-5 sections 12.2 and 12.5): making and freeing them, what hangs on them, synchronisation.
+//! Windows (MPI-5 sections 12.2 and 12.5): creation and destruction, attributes and names, synchronisation.
 //!
 //! # Safety
 //! The memory of MPI_Win_create is the user's, who vouches for it until MPI_Win_free (MPI-5 section 12.2.1).

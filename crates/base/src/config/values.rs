@@ -1,4 +1,4 @@
-//! How values of settings are read and shown.
+//! Parsers and formats for values of settings.
 
 pub(super) fn size(text: &str) -> std::result::Result<u64, String> {
     let (digits, shift) = match text.as_bytes().last() {

@@ -1,5 +1,5 @@
-//! How a region comes to all ranks. The user's program runs on rank 0 alone; the others wait, before `main`,
-//! for regions. For each region there are
+//! Distribution of a region to all ranks. The user's program runs on rank 0 alone; the other ranks wait for
+//! regions before `main`. For each region there are three functions.
 //!
 //! - `overlap_lines_N`, called by rank 0 in the place of the region: it checks that sizes fit their types and
 //!   that arrays do not overlap, broadcasts the numbers and the memory that the region reads and writes, and

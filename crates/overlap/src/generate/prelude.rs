@@ -1,4 +1,4 @@
-//! What stands before the first function that uses it: headers, and a few functions of one purpose each.
+//! Text before the first generated function: headers, and small helper functions.
 
 use super::text::{Names, words};
 use super::writer::Options;

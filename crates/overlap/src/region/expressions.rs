@@ -1,4 +1,4 @@
-//! What expressions of a region read.
+//! Parser of the expressions of a region: the elements and variables that they read.
 
 use super::loops::{Reader, unqualified};
 use super::types::{Access, Array};

@@ -1,5 +1,5 @@
-//! Whether two arrays of a region are one memory, as far as the file shows it: the rest is checked by the
-//! program when it comes to the region.
+//! Check whether two arrays of a region are the same memory, as far as the file shows it. The program checks
+//! all others when it reaches the region.
 
 use std::collections::BTreeMap;
 

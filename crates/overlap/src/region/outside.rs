@@ -1,5 +1,5 @@
-//! What a region needs of the program around it. The region becomes functions of their own, after the
-//! function that it stands in: numbers that it reads are passed to them, types and macros must be known
+//! Dependences of a region on the program around it. The region becomes functions of its own, after the
+//! function that contains it. Numbers that it reads are passed as arguments; types and macros must be visible
 //! there.
 
 use std::collections::{BTreeMap, BTreeSet};

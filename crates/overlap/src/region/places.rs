@@ -1,4 +1,4 @@
-//! Where the regions of a file are: pragmas, which libclang does not tell of, are found in the text.
+//! Search for the regions of a file. libclang does not report pragmas, so they are found in the text.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! `tutti connections`: how many connections patterns like those of the NAS kernels make, and what waiting
-//! for them costs.
+//! `tutti connections`: number of connections that patterns like those of the NAS kernels create, and the
+//! cost of waiting for them.
 //!
 //! The patterns run on hosts of their own (`tutti testbed`), a rank on each, as in yu-2006, table 3.2, once
 //! with connections on demand and once with all of them made at the start; latency and bandwidth are measured

@@ -1,4 +1,4 @@
-//! Which cells are measured: operations, ways and sizes, in their order.
+//! Cells to measure: operations, modes and sizes, in their order.
 
 use crate::measure::options::{IN_THREADS, Options};
 use crate::measure::session::Ask;

@@ -1,5 +1,5 @@
-//! Measuring libraries from outside, as programs see them: the machine, the libraries, the programs, jobs
-//! that are alive at once and measure one cell each in turn, and what follows from the times.
+//! Measurement of libraries from outside, as programs see them: the machine, the libraries, the programs,
+//! concurrent jobs that measure one cell each in turns, and the evaluation of the times.
 
 pub mod awake;
 pub mod cells;

@@ -1,5 +1,5 @@
-//! What is simulated instead of measured: machines that were recorded, the papers' clusters, how ranks are
-//! spread over them, the start of jobs and the order of ranks.
+//! Simulations in place of measurements: recorded machines, clusters of the papers, distributions of ranks
+//! over hosts, the start of jobs, and the order of ranks.
 
 pub mod cluster;
 pub mod machines;

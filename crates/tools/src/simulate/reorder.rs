@@ -1,5 +1,5 @@
-//! `tutti sim reorder`: what it brings to let the ranks of a grid be reordered (MPI_Cart_create), as bytes
-//! times distance before and after, on this or any recorded machine.
+//! `tutti sim reorder`: effect of reordering the ranks of a grid (MPI_Cart_create). It prints bytes times
+//! distance before and after, on this or any recorded machine.
 
 use std::path::PathBuf;
 

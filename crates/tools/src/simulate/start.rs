@@ -1,5 +1,5 @@
-//! `tutti sim start`: how long a job of any size takes to start, by scheme, and what memory a rank needs;
-//! from a model that is fitted to measured runs.
+//! `tutti sim start`: time to start a job of any size by each scheme, and memory of a rank. The model is
+//! fitted to measured runs.
 
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
-//! Whether buffers of a collective overlap: its result would then depend on who comes first (MPI-5 section
-//! 6.1).
+//! Check whether buffers of a collective overlap. The result would then depend on the order of accesses
+//! (MPI-5 section 6.1).
 //!
-//! Only arrays without gaps are looked at, since those with gaps may lie between each other. That a process
-//! sends what lies where it receives the same, as programs do that do not know MPI_IN_PLACE, changes nothing
-//! and is let pass. Looking through lists takes time in proportion to their length, and programs are in use
-//! whose received blocks overlap without harm (MPICH's allgatherv4 among them): `TUTTI_CHECK_ARGUMENTS=1`
-//! asks for it.
+//! Only arrays without gaps are checked, since arrays with gaps may interleave. A process may send and
+//! receive the same data at the same address, as programs do that do not use MPI_IN_PLACE: this changes
+//! nothing and is allowed. Checks of lists take time in proportion to their length. Programs are in use whose
+//! received blocks overlap without harm, for example MPICH's allgatherv4. So lists are checked with
+//! `TUTTI_CHECK_ARGUMENTS=1` only.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective::{Collective, Side};

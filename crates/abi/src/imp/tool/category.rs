@@ -1,5 +1,5 @@
-//! Categories of variables and events (MPI-5 section 15.3.9): one for the settings, one for each area of what
-//! is counted, and one above them all.
+//! Categories of variables and events (MPI-5 section 15.3.9): one for the settings, one for each area of
+//! counters, and a common parent.
 
 use std::ffi::c_int;
 

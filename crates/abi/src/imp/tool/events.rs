@@ -1,4 +1,4 @@
-//! Events and who hears of them (MPI-5 section 15.3.8).
+//! Events and their listeners (MPI-5 section 15.3.8).
 //!
 //! Callbacks run at the end of the outermost call in which an event was noted ([`crate::listeners`]).
 //!

@@ -1,5 +1,5 @@
-//! The tool information interface (MPI-5 section 15.3): what `tutti_core::tool` knows, with handles, sessions
-//! and C types.
+//! The tool information interface (MPI-5 section 15.3): variables and events of `tutti_core::tool`, with
+//! handles, sessions and C types.
 //!
 //! It may be used before MPI_Init and after MPI_Finalize. No error handler is called: functions return their
 //! code, and a wrong argument without a code of its own is MPI_T_ERR_INVALID. Where the standard lets an

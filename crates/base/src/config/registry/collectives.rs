@@ -1,4 +1,4 @@
-//! Rows: Collectives: their memory, how their algorithms are chosen, and what carries them.
+//! Rows: collectives: memory, choice of algorithms, and paths between hosts.
 
 use crate::BankSizes;
 use crate::config::algorithms;

@@ -1,4 +1,4 @@
-//! Rows: Checks of programs, and what is told about them.
+//! Rows: checks of programs, and reports about them.
 
 use crate::config::diagnosis::InitialErrorHandler;
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};

@@ -1,4 +1,4 @@
-//! Rows: Memory that ranks of a host let each other work in.
+//! Rows: memory that ranks of a host share with each other.
 
 use crate::config::memory::{CopyBy, Mapped, MappedHome, OneSided};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};

@@ -1,4 +1,4 @@
-//! Rows: What carries messages between hosts, and its connections.
+//! Rows: networks and connections between hosts.
 
 use crate::PortRange;
 use crate::config::network::{Connections, Protection, check_interface};

@@ -1,4 +1,4 @@
-//! What a comparison of builds has measured and decided, for all that show it.
+//! Result of a comparison of builds: measurements and verdicts, for all forms of output.
 
 use std::path::PathBuf;
 

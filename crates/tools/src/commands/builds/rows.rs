@@ -1,5 +1,5 @@
-//! What follows from the times of two builds: a row with a verdict for each cell, means, and whether anything
-//! is slower. Pure.
+//! Evaluation of the times of two builds: a row with a verdict for each cell, means, and whether any cell is
+//! slower. The module is pure.
 
 use super::stages::Stage;
 use crate::measure::rank_test::{Bounds, Verdict, judge, p_value, ratio};

@@ -1,6 +1,6 @@
-//! `tutti sim checkpoint`: how long all daemons of a job take to stop and to go on together, by Tutti's tree
-//! and by the paper's ring, at any size, from costs that are fitted to measured checkpoints ([`model`]); and
-//! what checkpoints cost in all.
+//! `tutti sim checkpoint`: time for all daemons of a job to stop and to continue together, by Tutti's tree
+//! and by the paper's ring, at any size. The costs are fitted to measured checkpoints ([`model`]). It also
+//! prints the total cost of checkpoints.
 //!
 //! Measured checkpoints are text, a line each, in milliseconds as `mpirun --verbose` tells them (`#` begins a
 //! comment):

@@ -1,4 +1,4 @@
-//! Which costs of this machine are in force: measured where and when, or the defaults.
+//! Costs of this machine that are in force: their origin and date, or the defaults.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

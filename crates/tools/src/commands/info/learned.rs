@@ -1,4 +1,4 @@
-//! `tutti info --learned`: what tuning at run time has kept.
+//! `tutti info --learned`: stored results of tuning at run time.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! What this machine costs, in seconds. Two threads pinned to processors at each distance stand for two
-//! ranks: a cache line, a copy and a hand-over cost the same between threads as between processes. Of several
-//! rounds the fastest counts, because disturbances only add time. Costs that cannot be measured without messages
-//! (overheads of the library) keep their defaults, scaled by a measured cost that they are part of.
+//! Costs of this machine, in seconds. Two threads on processors at each distance represent two ranks: a cache
+//! line, a copy and a hand-over cost the same between threads as between processes. The fastest of several
+//! rounds counts, because disturbances only add time. Costs that cannot be measured without messages
+//! (overheads of the library) keep their defaults, scaled by a measured cost that they contain.
 
 use std::hint::{black_box, spin_loop};
 use std::io::IoSliceMut;

@@ -1,4 +1,4 @@
-//! What `tutti tune` prints and keeps.
+//! Output and stored results of `tutti tune`.
 
 use std::fmt::Write as _;
 
