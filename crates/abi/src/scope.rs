@@ -251,7 +251,7 @@ impl Address {
     /// address of a pointer (`baseptr`, `attribute_val` of MPI_Comm_get_attr).
     ///
     /// # Errors
-    /// `Arg` when it is null.
+    /// Fails with `Arg` if it is null.
     pub fn store(self, value: usize, name: &'static str) -> Result<()> {
         if self.is_null() {
             return Err(null(name));
@@ -264,7 +264,7 @@ impl Address {
     /// Writes bytes to this address.
     ///
     /// # Errors
-    /// `Arg` when it is null.
+    /// Fails with `Arg` if it is null.
     pub fn store_bytes(self, bytes: &[u8], name: &'static str) -> Result<()> {
         if self.is_null() {
             return Err(null(name));
@@ -311,7 +311,7 @@ impl<'s, K: Stored> In<'s, K> {
     /// Returns the object that the handle denotes.
     ///
     /// # Errors
-    /// The class of the kind when the handle is null, freed, of another kind or garbage.
+    /// Fails with the class of the kind if the handle is null, freed, of another kind or garbage.
     #[inline]
     pub fn get(self) -> Result<&'s K::Object> {
         // SAFETY: `'s` ends with the call.
@@ -321,7 +321,7 @@ impl<'s, K: Stored> In<'s, K> {
     /// Returns the object, or `None` for the null handle.
     ///
     /// # Errors
-    /// As [`In::get`].
+    /// Fails like [`In::get`].
     #[inline]
     pub fn optional(self) -> Result<Option<&'s K::Object>> {
         if self.is_null() { Ok(None) } else { self.get().map(Some) }
@@ -332,7 +332,7 @@ impl<'s, K: Kind> HandleOut<'s, K> {
     /// Stores a handle in the caller's variable.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn set(self, raw: Raw<K>) -> Result<()> {
         self.place.set(raw)
@@ -341,7 +341,7 @@ impl<'s, K: Kind> HandleOut<'s, K> {
     /// Returns the null handle.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     pub fn set_null(self) -> Result<()> {
         self.place.set(Raw::predefined(K::NULL))
     }
@@ -349,7 +349,7 @@ impl<'s, K: Kind> HandleOut<'s, K> {
     /// Returns the handle in the caller's variable.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn input(self) -> Result<In<'s, K>> {
         Ok(In { raw: self.place.get()?, name: self.place.name, scope: PhantomData })
@@ -358,7 +358,7 @@ impl<'s, K: Kind> HandleOut<'s, K> {
     /// Refuses a null pointer before anything has been done.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn check(self) -> Result<()> {
         self.place.check()
@@ -388,7 +388,7 @@ impl<'s, K: Stored> HandleOut<'s, K> {
     /// Stores an object and returns its new handle.
     ///
     /// # Errors
-    /// `Arg` for a null pointer, `NoMem`.
+    /// Fails with `Arg` for a null pointer, `NoMem`.
     pub fn create(self, object: K::Object) -> Result<Raw<K>> {
         self.place.check()?;
         let raw = handles::insert::<K>(object)?;
@@ -400,7 +400,7 @@ impl<'s, K: Stored> HandleOut<'s, K> {
     /// object stays usable until the call ends.
     ///
     /// # Errors
-    /// As [`In::get`]; predefined objects cannot be removed.
+    /// Fails like [`In::get`]; predefined objects cannot be removed.
     pub fn remove(self) -> Result<&'s K::Object> {
         let input = self.input()?;
         // SAFETY: `'s` ends with the call.
@@ -414,7 +414,7 @@ impl<T: Copy> Out<'_, T> {
     /// Stores a value in the caller's variable.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn set(self, value: T) -> Result<()> {
         self.check()?;
@@ -426,7 +426,7 @@ impl<T: Copy> Out<'_, T> {
     /// Returns the value in the caller's variable.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn get(self) -> Result<T> {
         self.check()?;
@@ -437,7 +437,7 @@ impl<T: Copy> Out<'_, T> {
     /// Refuses a null pointer before anything has been done.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn check(self) -> Result<()> {
         if self.pointer.is_null() { Err(null(self.name)) } else { Ok(()) }
@@ -453,7 +453,7 @@ impl Out<'_, c_int> {
     /// Returns a logical value.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn set_flag(self, flag: bool) -> Result<()> {
         self.set(c_int::from(flag))
@@ -464,7 +464,7 @@ impl CountOut<'_> {
     /// Returns a value; `MPI_UNDEFINED` where an `int` cannot hold it.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn set(self, value: i64) -> Result<()> {
         if self.pointer.is_null() {
@@ -484,7 +484,7 @@ impl CountOut<'_> {
     /// Returns the value in the caller's variable (`position` of MPI_Pack).
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     #[inline]
     pub fn get(self) -> Result<i64> {
         if self.pointer.is_null() {
@@ -510,7 +510,7 @@ impl<'s, T> Array<'s, T> {
     /// Returns the array as a slice of `count` items. A null pointer is allowed where the count is zero.
     ///
     /// # Errors
-    /// `Arg` for a null pointer or a negative count.
+    /// Fails with `Arg` for a null pointer or a negative count.
     pub fn slice(self, count: i64) -> Result<&'s [T]> {
         let count = length(count, self.name)?;
         if count == 0 {
@@ -538,7 +538,7 @@ impl<'s, K: Kind> Array<'s, Raw<K>> {
     /// Returns the handles, each with the name of the argument.
     ///
     /// # Errors
-    /// As [`Array::slice`].
+    /// Fails like [`Array::slice`].
     pub fn handles(self, count: i64) -> Result<impl ExactSizeIterator<Item = In<'s, K>> + Clone> {
         let name = self.name;
         Ok(self.slice(count)?.iter().map(move |raw| In { raw: *raw, name, scope: PhantomData }))
@@ -555,7 +555,7 @@ impl<'s, T> ArrayOut<'s, T> {
     /// Returns the array as a slice of `count` items. A null pointer is allowed where the count is zero.
     ///
     /// # Errors
-    /// `Arg` for a null pointer or a negative count.
+    /// Fails with `Arg` for a null pointer or a negative count.
     pub fn slice(self, count: i64) -> Result<&'s mut [T]> {
         let count = length(count, self.name)?;
         if count == 0 {
@@ -583,7 +583,7 @@ impl<'s, K: Kind> ArrayOut<'s, Raw<K>> {
     /// Returns the first `count` handles, as the call was given them.
     ///
     /// # Errors
-    /// As [`ArrayOut::slice`].
+    /// Fails like [`ArrayOut::slice`].
     pub fn handles(self, count: i64) -> Result<impl Iterator<Item = In<'s, K>> + Clone> {
         let handles: &'s [Raw<K>] = self.slice(count)?;
         Ok(handles.iter().map(move |raw| self.handle(*raw)))
@@ -594,7 +594,7 @@ impl<'s> CountArray<'s> {
     /// Returns the first `count` numbers. A null pointer is allowed where the count is zero.
     ///
     /// # Errors
-    /// `Arg` for a null pointer or a negative count.
+    /// Fails with `Arg` for a null pointer or a negative count.
     pub fn read(self, count: i64) -> Result<impl ExactSizeIterator<Item = i64> + Clone + 's> {
         let count = length(count, self.name)?;
         if self.pointer.is_null() && count > 0 {
@@ -636,7 +636,7 @@ impl<'s> CountArray<'s> {
     /// Returns the first `count` numbers as a vector.
     ///
     /// # Errors
-    /// As [`CountArray::read`].
+    /// Fails like [`CountArray::read`].
     pub fn to_vec(self, count: i64) -> Result<Vec<i64>> {
         Ok(self.read(count)?.collect())
     }
@@ -656,7 +656,7 @@ impl<'s> Text<'s> {
     /// Returns the string without its zero.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     pub fn bytes(self) -> Result<&'s [u8]> {
         if self.pointer.is_null() {
             return Err(null(self.name));
@@ -676,7 +676,7 @@ impl TextOut<'_> {
     /// number of bytes written without the zero.
     ///
     /// # Errors
-    /// `Arg` for a null pointer.
+    /// Fails with `Arg` for a null pointer.
     pub fn set(self, text: &[u8], capacity: usize) -> Result<usize> {
         if capacity == 0 {
             return Ok(0);

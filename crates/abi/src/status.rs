@@ -91,7 +91,7 @@ impl<'s> StatusIn<'s> {
     /// Returns a copy of the user's status.
     ///
     /// # Errors
-    /// `Arg` for a null pointer: MPI_STATUS_IGNORE is not a status.
+    /// Fails with `Arg` for a null pointer: MPI_STATUS_IGNORE is not a status.
     pub fn get(self) -> Result<MPI_Status> {
         if self.pointer.is_null() {
             let reason = format!("argument {} is MPI_STATUS_IGNORE or a null pointer", self.name);
@@ -146,7 +146,7 @@ impl<'s> StatusOut<'s> {
     /// Changes the status that is there (MPI_Status_set_...).
     ///
     /// # Errors
-    /// `Arg` for MPI_STATUS_IGNORE.
+    /// Fails with `Arg` for MPI_STATUS_IGNORE.
     pub fn change(self, change: impl FnOnce(&mut MPI_Status)) -> Result<()> {
         // SAFETY: the caller vouches for the pointer where it is not null.
         let status = unsafe { self.pointer.as_mut() };

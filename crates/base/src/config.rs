@@ -88,7 +88,7 @@ impl Config {
     /// Reads all settings from the environment of this process.
     ///
     /// # Errors
-    /// The first variable whose value does not parse, or an unknown name that begins with `TUTTI_`.
+    /// Returns the first variable whose value is invalid, or an unknown name that begins with `TUTTI_`.
     pub fn from_env() -> std::result::Result<Config, ConfigError> {
         Config::from_variables(std::env::vars_os(), std::iter::empty())
     }
@@ -96,7 +96,7 @@ impl Config {
     /// Reads settings from environment variables, and from pairs that win over these.
     ///
     /// # Errors
-    /// As [`Config::from_env`]; a value that is not UTF-8 is wrong for every setting.
+    /// Fails like [`Config::from_env`]. A value that is not UTF-8 is invalid for every setting.
     pub fn from_variables(
         variables: impl Iterator<Item = (OsString, OsString)>,
         written: impl Iterator<Item = (String, String)>,
@@ -170,7 +170,7 @@ impl Config {
     /// Reads settings from pairs of name and value. Other names than `TUTTI_...` are ignored.
     ///
     /// # Errors
-    /// As [`Config::from_env`].
+    /// Fails like [`Config::from_env`].
     pub fn from_pairs(
         pairs: impl Iterator<Item = (String, String)>,
     ) -> std::result::Result<Config, ConfigError> {

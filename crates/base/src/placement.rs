@@ -34,7 +34,7 @@ impl Placement {
     /// Returns the placement of all `ranks` on one host.
     ///
     /// # Panics
-    /// Without a rank: a job has one.
+    /// Panics without a rank, as every job has one.
     pub fn one_host(ranks: u32) -> Placement {
         Placement::from_runs([Run { host: 0, ranks }]).expect("one host, some ranks")
     }

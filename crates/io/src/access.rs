@@ -288,7 +288,7 @@ impl File {
     /// Starts an access behind a request.
     ///
     /// # Errors
-    /// What is wrong with the arguments, unless all members take part: then the request tells it, at all of them.
+    /// Fails if arguments are invalid. In a collective access the request reports the error, at all members.
     pub fn start(
         self: &Arc<Self>,
         held: &mut LaneGuard,
@@ -368,7 +368,7 @@ impl File {
     /// Begins a split access (MPI_File_read_all_begin and similar functions).
     ///
     /// # Errors
-    /// `Other` where another one has begun and not ended.
+    /// Fails with `Other` if another split access has not ended.
     pub fn begin(
         self: &Arc<Self>,
         held: &mut LaneGuard,

@@ -14,7 +14,7 @@ pub fn verdict<T>(result: &Result<T>) -> u32 {
 /// Returns the own result if its class is `worst`, the class that all return; otherwise an error of that class.
 ///
 /// # Errors
-/// See above.
+/// Fails with the class `worst`, unless it is 0.
 pub fn judge<T>(result: Result<T>, worst: u32) -> Result<T> {
     let class = ErrorClass::from_code(worst as i32).unwrap_or(ErrorClass::Other);
     match result {
@@ -43,7 +43,7 @@ pub fn agree<T>(
 /// their banks takes some hundred times as long.
 ///
 /// # Errors
-/// As [`agree`].
+/// Fails like [`agree`].
 pub fn agree_by_messages<T>(
     held: &mut LaneGuard,
     process: &Process,

@@ -95,7 +95,7 @@ pub fn handle_of_context(held: &LaneGuard, context: u32) -> Option<usize> {
 /// Deletes a file by its name (MPI_File_delete).
 ///
 /// # Errors
-/// `NoSuchFile` and what else the system reports.
+/// Fails with `NoSuchFile`, or with another error that the system reports.
 pub fn delete(process: &Process, name: &[u8]) -> Result<()> {
     place::delete(process, without_prefix(name)).map_err(|error| with_name("delete", name, error))
 }
@@ -121,7 +121,8 @@ impl File {
     /// Opens a file; collective over `comm` (MPI_File_open).
     ///
     /// # Errors
-    /// `Comm` for an intercommunicator, `Amode`, `NotSame`, and what the system reports: the same class at all members.
+    /// Fails with `Comm` for an intercommunicator, with `Amode`, `NotSame`, or an error that the system
+    /// reports. The class is the same at all members.
     pub fn open(
         held: &mut LaneGuard,
         process: &'static Process,
@@ -204,7 +205,8 @@ impl File {
     /// Closes a file; collective (MPI_File_close).
     ///
     /// # Errors
-    /// `Other` while a split access has not ended: then the file stays open; what the system reports where the file is to be deleted.
+    /// Fails with `Other` while a split access has not ended; the file then stays open. Fails if the system
+    /// cannot delete the file.
     pub fn close(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         let has_split = self.state.borrow(held).split.is_some();
         let idle = match has_split {
@@ -267,7 +269,7 @@ impl File {
     /// Returns the size of the file in bytes (MPI_File_get_size).
     ///
     /// # Errors
-    /// What the system reports.
+    /// Fails with the error that the system reports.
     pub fn bytes(&self) -> Result<u64> {
         self.driver.bytes()
     }
@@ -287,7 +289,7 @@ impl File {
     /// Sets the size of the file in bytes; collective (MPI_File_set_size).
     ///
     /// # Errors
-    /// `Arg`, `NotSame`, `ReadOnly`, what the system reports.
+    /// Fails with `Arg`, `NotSame`, `ReadOnly`, or an error that the system reports.
     pub fn resize(&self, held: &mut LaneGuard, process: &'static Process, size: i64) -> Result<()> {
         self.by_first(held, process, size, |bytes| self.driver.resize(bytes))
     }
@@ -295,7 +297,7 @@ impl File {
     /// Reserves storage for the first `size` bytes; collective (MPI_File_preallocate).
     ///
     /// # Errors
-    /// As [`File::resize`]; `NoSpace`.
+    /// Fails like [`File::resize`]; `NoSpace`.
     pub fn allocate(&self, held: &mut LaneGuard, process: &'static Process, size: i64) -> Result<()> {
         self.by_first(held, process, size, |bytes| self.driver.allocate(bytes))
     }
@@ -317,7 +319,7 @@ impl File {
     /// Transfers written data to the storage device; collective (MPI_File_sync).
     ///
     /// # Errors
-    /// What the system reports, now or at an earlier sync.
+    /// Fails if the system reports an error, now or for an earlier write.
     pub fn sync(&self, held: &mut LaneGuard, process: &'static Process) -> Result<()> {
         let result = if self.amode.writes() { held.release_while(|| self.driver.sync()) } else { Ok(()) };
         agree(held, process, &self.comm, result)
@@ -326,7 +328,7 @@ impl File {
     /// Sets the view of this process; collective (MPI_File_set_view).
     ///
     /// # Errors
-    /// `Arg`, `UnsupportedDatarep`, `NotSame`.
+    /// Fails with `Arg`, `UnsupportedDatarep`, `NotSame`.
     #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
     pub fn set_view(
         &self,
@@ -452,7 +454,7 @@ impl File {
     /// Switches atomic mode on or off; collective (MPI_File_set_atomicity).
     ///
     /// # Errors
-    /// `NotSame`.
+    /// Fails with `NotSame`.
     pub fn set_atomic(&self, held: &mut LaneGuard, process: &'static Process, atomic: bool) -> Result<()> {
         agree_same(held, process, &self.comm, Ok(()), [atomic.into()], "argument flag")?;
         self.state.borrow_mut(held).atomic = atomic;
@@ -478,7 +480,7 @@ impl File {
     /// Sets hints of the file; collective (MPI_File_set_info).
     ///
     /// # Errors
-    /// What went wrong with a message.
+    /// Fails if a message fails.
     pub fn set_hints(&self, held: &mut LaneGuard, process: &'static Process, info: &Info) -> Result<()> {
         let mut state = self.state.borrow_mut(held);
         state.change_hints(info);
@@ -503,7 +505,7 @@ impl File {
     /// Moves the individual file pointer (MPI_File_seek).
     ///
     /// # Errors
-    /// `Arg` for a place before the beginning.
+    /// Fails with `Arg` for a position before the beginning.
     pub fn seek(&self, held: &LaneGuard, offset: i64, whence: Whence) -> Result<()> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_seek"));
@@ -517,7 +519,7 @@ impl File {
     /// Returns the individual file pointer, in etypes (MPI_File_get_position).
     ///
     /// # Errors
-    /// `UnsupportedOperation` for streams.
+    /// Fails with `UnsupportedOperation` for streams.
     pub fn position(&self, held: &LaneGuard) -> Result<i64> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_get_position"));
@@ -528,7 +530,7 @@ impl File {
     /// Moves the shared file pointer; collective (MPI_File_seek_shared).
     ///
     /// # Errors
-    /// As [`File::seek`], `NotSame`.
+    /// Fails like [`File::seek`], `NotSame`.
     pub fn seek_shared(
         &self,
         held: &mut LaneGuard,
@@ -552,7 +554,7 @@ impl File {
     /// Returns the shared file pointer, in etypes (MPI_File_get_position_shared).
     ///
     /// # Errors
-    /// `UnsupportedOperation` for streams; what went wrong with a message.
+    /// Fails with `UnsupportedOperation` for streams, or if a message fails.
     pub fn shared_position(&self, held: &mut LaneGuard, process: &'static Process) -> Result<i64> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_get_position_shared"));
@@ -563,7 +565,7 @@ impl File {
     /// Converts an offset in the view to bytes in the file (MPI_File_get_byte_offset).
     ///
     /// # Errors
-    /// `Arg` for an offset that is negative or out of range.
+    /// Fails with `Arg` for an offset that is negative or out of range.
     pub fn byte_of(&self, held: &LaneGuard, offset: i64) -> Result<i64> {
         if self.amode.is_sequential() {
             return Err(sequential("MPI_File_get_byte_offset"));
@@ -576,7 +578,7 @@ impl File {
     /// Returns the extent of a datatype in the file's representation (MPI_File_get_type_extent).
     ///
     /// # Errors
-    /// What the program's function for lengths returned.
+    /// Fails with the error that the program's function for lengths returns.
     pub fn extent_of(&self, held: &LaneGuard, datatype: &Datatype) -> Result<i64> {
         Ok(self.view(held).representation.layout(datatype)?.extent())
     }

@@ -36,7 +36,7 @@ impl Memory {
     /// Describes the memory of `count` items at `base`.
     ///
     /// # Errors
-    /// As [`Buffer::user`].
+    /// Fails like [`Buffer::user`].
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -71,7 +71,7 @@ impl Items {
     /// Writes them in external32.
     ///
     /// # Errors
-    /// `Conversion` for a value that does not fit.
+    /// Fails with `Conversion` for a value that does not fit.
     pub fn to_external(&self, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: the module's Safety section.
         unsafe { self.datatype.pack_external(self.base, self.count, bytes) }.map(drop)
@@ -80,7 +80,7 @@ impl Items {
     /// Reads them from external32.
     ///
     /// # Errors
-    /// `Truncate` for too few bytes.
+    /// Fails with `Truncate` for too few bytes.
     pub fn from_external(&self, bytes: &[u8]) -> Result<()> {
         // SAFETY: the module's Safety section.
         unsafe { self.datatype.unpack_external(self.base, self.count, bytes) }.map(drop)

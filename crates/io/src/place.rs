@@ -56,7 +56,7 @@ fn text(name: &[u8]) -> Result<&str> {
 /// Opens a file with the driver that its name selects.
 ///
 /// # Errors
-/// What the system or a server reports.
+/// Fails with the error that the system or a server reports.
 pub fn open(process: &Process, name: &[u8], amode: Amode, hints: &Hints) -> Result<Arc<dyn Driver>> {
     if let Some(name) = name.strip_prefix(SERVERS) {
         let wish = Wish { bytes: hints.stripe_bytes, count: hints.stripes };
@@ -71,7 +71,7 @@ pub fn open(process: &Process, name: &[u8], amode: Amode, hints: &Hints) -> Resu
 /// Removes a file of the system or of io-servers.
 ///
 /// # Errors
-/// As [`open`].
+/// Fails like [`open`].
 pub fn delete(process: &Process, name: &[u8]) -> Result<()> {
     match name.strip_prefix(SERVERS) {
         Some(name) => Striped::delete(&client(process)?, text(name)?),

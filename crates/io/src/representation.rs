@@ -56,7 +56,7 @@ static REGISTERED: Mutex<Vec<Arc<UserRepresentation>>> = Mutex::new(Vec::new());
 /// Registers a representation until the process ends (MPI_Register_datarep).
 ///
 /// # Errors
-/// `Arg` for a name that is empty or too long, `DupDatarep` for one that is known.
+/// Fails with `Arg` for a name that is empty or too long, `DupDatarep` for one that is known.
 pub fn register(representation: UserRepresentation) -> Result<()> {
     let name = &representation.name;
     if name.is_empty() || name.len() >= MOST_NAME_BYTES {
@@ -122,7 +122,7 @@ impl Representation {
     /// Returns the layout of a datatype in the file.
     ///
     /// # Errors
-    /// What the program's function for lengths returned.
+    /// Fails with the error that the program's function for lengths returns.
     pub fn layout(&self, datatype: &Datatype) -> Result<Datatype> {
         match self {
             Representation::Native | Representation::Internal => Ok(datatype.clone()),
@@ -134,7 +134,7 @@ impl Representation {
     /// Bytes that items have in the file.
     ///
     /// # Errors
-    /// As [`Representation::layout`]; `Count` for too many.
+    /// Fails like [`Representation::layout`]; `Count` for too many.
     pub fn file_bytes(&self, datatype: &Datatype, count: u64) -> Result<u64> {
         let bytes = match self {
             Representation::Native | Representation::Internal => datatype.size(),
@@ -149,7 +149,7 @@ impl Representation {
     /// Items of memory as they are in the file.
     ///
     /// # Errors
-    /// `Conversion`, what the program's function returned.
+    /// Fails with `Conversion`, or with the error of the program's function.
     pub fn encode(&self, items: &Items) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.file_bytes(items.datatype(), items.count())? as usize];
         match self {
@@ -165,7 +165,7 @@ impl Representation {
     /// Fills items of memory from what was in the file, as many as `bytes` has; returns how many bytes of memory they have.
     ///
     /// # Errors
-    /// As [`Representation::encode`].
+    /// Fails like [`Representation::encode`].
     pub fn decode(&self, items: &Items, bytes: &mut [u8]) -> Result<u64> {
         let each = self.file_bytes(items.datatype(), 1)?.max(1);
         let whole = items.first(bytes.len() as u64 / each);

@@ -61,7 +61,7 @@ fn check_order(datatype: &Datatype, succession: Succession, name: &str, writes: 
 /// alone mean what they say.
 ///
 /// # Errors
-/// As [`check_order`].
+/// Fails like [`check_order`].
 fn repeatable(layout: Datatype, writes: bool) -> Result<(Datatype, Succession, Option<u64>)> {
     let endless = check_order(&layout, layout.succession(), "filetype", writes);
     match endless {
@@ -81,7 +81,8 @@ impl View {
     /// may overlap.
     ///
     /// # Errors
-    /// `Arg`, `Type` and `Io` for what the standard excludes, naming the argument.
+    /// Fails with `Arg`, `Type` or `Io` for arguments that the standard excludes; the message contains the
+    /// argument.
     pub fn new(
         displacement: i64,
         etype: &Datatype,
@@ -159,8 +160,8 @@ impl View {
     /// Returns the stream byte where the etype with this number begins.
     ///
     /// # Errors
-    /// `Arg` for one beyond what a file can have, and for a second item of a file type that ends before its
-    /// data do.
+    /// Fails with `Arg` for an etype beyond the greatest file, and for a second item of a file type that ends
+    /// before its data.
     pub fn stream_of(&self, etypes: i64) -> Result<u64> {
         let stream = u64::try_from(etypes).ok().and_then(|etypes| etypes.checked_mul(self.etype_bytes));
         if let (Some(once), Some(stream)) = (self.once, stream)

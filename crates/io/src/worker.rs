@@ -57,7 +57,7 @@ static WORK: Condvar = Condvar::new();
 /// Gives work to a thread.
 ///
 /// # Errors
-/// `Other` where there is no thread to be had.
+/// Fails with `Other` if no thread can be created.
 pub fn start(process: &'static Process, work: Work) -> Result<Arc<Job>> {
     let job =
         Arc::new(Job { work: Mutex::new(Some(work)), over: AtomicBool::new(false), moved: Mutex::new(None) });

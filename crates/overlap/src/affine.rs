@@ -63,7 +63,8 @@ impl Affine {
     /// Reads an expression of whole numbers.
     ///
     /// # Errors
-    /// If it is no such sum, or has numbers beyond [`LARGEST`], or `terms` refuses a part of it.
+    /// Fails if the expression is not affine, has numbers beyond [`LARGEST`], or contains a part that `terms`
+    /// refuses.
     pub fn parse(node: &Node, source: &str, terms: &mut dyn Terms) -> Result<Affine, Refusal> {
         let text = source.get(node.span.clone()).unwrap_or_default();
         let refuse = |wrong: &str| {

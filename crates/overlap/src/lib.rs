@@ -58,7 +58,7 @@ use refusal::Refusal;
 /// Translates the program in the file `path`, which is parsed with `flags` (`-I`, `-D`).
 ///
 /// # Errors
-/// What cannot be translated, with its place.
+/// Returns the part that cannot be translated, with its position.
 pub fn translate(path: &str, flags: &[String], options: generate::Options) -> Result<String, Refusal> {
     let flags: Vec<String> = flags.iter().cloned().chain(system_headers()).collect();
     Translator::load()?.translate(path, &flags, options)

@@ -124,7 +124,7 @@ fn index_and_generation(bits: usize) -> (u32, u32) {
 /// Returns the object behind a handle.
 ///
 /// # Errors
-/// The class of the kind, with a sentence that names `argument` and what is wrong with it.
+/// Fails with the class of the kind; the message contains `argument` and the problem.
 ///
 /// # Safety
 /// The reference is used only until the call that looked it up ends (see the module's doc).
@@ -197,7 +197,7 @@ fn retire(object: Box<dyn Any + Send>) {
 /// Stores an object under a new handle.
 ///
 /// # Errors
-/// `NoMem` when there are 2^30 objects of the kind.
+/// Fails with `NoMem` if there are 2^30 objects of the kind.
 pub fn insert<K: Stored>(object: K::Object) -> Result<Raw<K>> {
     let (index, slot) = K::table()
         .claim()
@@ -209,7 +209,7 @@ pub fn insert<K: Stored>(object: K::Object) -> Result<Raw<K>> {
 /// Makes a removed handle valid again, for this object, until it is removed once more.
 ///
 /// # Errors
-/// The object, if the handle was never given, or another one was given for its slot meanwhile.
+/// Returns the object, if the handle was never issued, or if its slot has a newer handle.
 pub fn revive<K: Stored>(raw: Raw<K>, object: K::Object) -> std::result::Result<(), K::Object> {
     let (index, generation) = index_and_generation(raw.bits());
     let is_own = (raw.bits() >> KIND_SHIFT) as u8 == K::CODE;
@@ -233,7 +233,7 @@ fn following(generation: u32) -> u32 {
 /// Makes a handle invalid. The object stays usable until the call ends.
 ///
 /// # Errors
-/// As [`resolve`]; predefined objects cannot be removed.
+/// Fails like [`resolve`]; predefined objects cannot be removed.
 ///
 /// # Safety
 /// As [`resolve`].

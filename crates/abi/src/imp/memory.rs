@@ -37,7 +37,7 @@ impl Message<'_> {
 /// Returns the process. The entry wrapper has made sure that there is one.
 ///
 /// # Errors
-/// `Other` between the end of MPI_Finalize and that of the last session.
+/// Fails with `Other` between the end of MPI_Finalize and that of the last session.
 #[inline(always)]
 pub fn process() -> Result<&'static Process> {
     process::process().ok_or_else(no_process)
@@ -51,7 +51,7 @@ fn no_process() -> Error {
 /// Returns a datatype that messages may use.
 ///
 /// # Errors
-/// `Type` for a handle that is none, or one that is not committed.
+/// Fails with `Type` for an invalid handle, or for a datatype that is not committed.
 #[inline(always)]
 pub fn datatype<'s>(handle: In<'s, kind::Datatype>) -> Result<&'s Datatype> {
     let datatype = handle.get()?.data();
@@ -71,7 +71,7 @@ fn not_committed(name: &str) -> Error {
 /// Returns the datatype of `items` items. For none it may be MPI_DATATYPE_NULL, as in MPICH.
 ///
 /// # Errors
-/// As [`datatype`].
+/// Fails like [`datatype`].
 #[inline(always)]
 pub fn datatype_of(items: u64, handle: In<'_, kind::Datatype>) -> Result<&Datatype> {
     datatype(handle).or_else(|error| datatype_of_none(items, handle, error))
@@ -86,7 +86,7 @@ fn datatype_of_none<'s>(items: u64, handle: In<'s, kind::Datatype>, error: Error
 /// Parses a count that must not be negative.
 ///
 /// # Errors
-/// `Count` when it is negative.
+/// Fails with `Count` if it is negative.
 #[inline(always)]
 pub fn count(count: i64, name: &str) -> Result<u64> {
     u64::try_from(count).map_err(|_| negative(count, name))
@@ -100,7 +100,7 @@ fn negative(count: i64, name: &str) -> Error {
 /// Parses the count of items of a datatype. Its name follows from the datatype's: `sendcount` for `sendtype`.
 ///
 /// # Errors
-/// `Count` when it is negative.
+/// Fails with `Count` if it is negative.
 #[inline(always)]
 pub fn count_of(items: i64, handle: In<'_, kind::Datatype>) -> Result<u64> {
     u64::try_from(items).map_err(|_| negative_of(items, handle.name()))
@@ -122,7 +122,7 @@ pub fn argument_beside(datatype: &str, what: &str) -> String {
 /// Parses the buffer of a message.
 ///
 /// # Errors
-/// `Count`, `Type` or `Buffer`, naming the argument.
+/// Fails with `Count`, `Type` or `Buffer`; the message contains the argument.
 #[inline(always)]
 pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
     let items = count_of(items, handle)?;
@@ -133,7 +133,7 @@ pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>)
 /// buffers: see [`message`].
 ///
 /// # Errors
-/// As [`message`].
+/// Fails like [`message`].
 #[inline(always)]
 pub fn run<'s>(
     address: Address,
@@ -148,7 +148,7 @@ pub fn run<'s>(
 /// Returns the contiguous buffer of a message whose count and datatype are checked.
 ///
 /// # Errors
-/// As [`message_of`].
+/// Fails like [`message_of`].
 #[inline(always)]
 pub fn run_of(address: Address, count: u64, datatype: &Datatype) -> Result<Option<ByteRun>> {
     check_address(address, "buf", count, datatype)?;
@@ -166,7 +166,7 @@ pub fn run_like(address: Address, other: ByteRun) -> ByteRun {
 /// Returns a buffer of a message whose count and datatype are checked.
 ///
 /// # Errors
-/// `Buffer` for a null pointer or MPI_IN_PLACE.
+/// Fails with `Buffer` for a null pointer or MPI_IN_PLACE.
 #[inline(always)]
 pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<Message<'_>> {
     check_address(address, "buf", count, datatype)?;
@@ -178,7 +178,7 @@ pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<M
 /// Refuses an address at which `count` items of `datatype` cannot be.
 ///
 /// # Errors
-/// `Buffer` for a null pointer, MPI_IN_PLACE or memory of a device.
+/// Fails with `Buffer` for a null pointer, MPI_IN_PLACE or memory of a device.
 #[inline(always)]
 pub fn check_address(address: Address, name: &str, count: u64, datatype: &Datatype) -> Result<()> {
     if device::is_checked(address.bits()) { look_at(address, name, count, datatype) } else { Ok(()) }
@@ -200,7 +200,7 @@ fn look_at(address: Address, name: &str, count: u64, datatype: &Datatype) -> Res
 /// Refuses memory of a device; `what` names the argument.
 ///
 /// # Errors
-/// `Buffer`.
+/// Fails with `Buffer`.
 #[inline(always)]
 pub fn refuse_device(address: Address, what: impl Fn() -> String) -> Result<()> {
     if device::is_checked(address.bits())

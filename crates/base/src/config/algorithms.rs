@@ -29,7 +29,7 @@ pub enum ForcedParameter {
 /// Reads a parameter such as `radix=4`.
 ///
 /// # Errors
-/// What is wrong with it, for the user.
+/// Returns a description of the error for the user.
 pub fn parameter(text: &str) -> Result<ForcedParameter, String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not parameter=value"))?;
     let (name, value) = (name.trim(), value.trim());
@@ -59,7 +59,7 @@ pub fn parameter(text: &str) -> Result<ForcedParameter, String> {
 /// Checks the choice of an algorithm for a collective, with parameters if they follow: `knomial:radix=4`.
 ///
 /// # Errors
-/// What is wrong with it, and which words are valid.
+/// Returns a description of the error, and the valid words.
 pub fn check_choice(collective: &str, choice: &str) -> Result<(), String> {
     let mut words = choice.split(':');
     let name = words.next().unwrap_or_default().trim();
@@ -82,7 +82,7 @@ pub fn check_choice(collective: &str, choice: &str) -> Result<(), String> {
 /// Checks a list of choices such as `allreduce=ring,bcast=knomial:radix=4`; an empty one names none.
 ///
 /// # Errors
-/// What is wrong with it, and which words are valid.
+/// Returns a description of the error, and the valid words.
 pub fn check_list(list: &str) -> Result<(), String> {
     let mut seen = Vec::new();
     for entry in list.split(',').filter(|_| !list.trim().is_empty()) {

@@ -8,7 +8,7 @@ use crate::PortRange;
 /// `10.1.0.0/16`. The empty text names none.
 ///
 /// # Errors
-/// What is needed.
+/// Returns a description of valid values.
 pub fn check_interface(text: &str) -> Result<(), String> {
     /// Longest name of an interface (IFNAMSIZ without the byte at the end).
     const NAME_BYTES: usize = 15;

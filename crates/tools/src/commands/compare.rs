@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Measures, prints the tables and writes the report.
 ///
 /// # Errors
-/// A library is missing, the program does not compile, or the report cannot be written.
+/// Fails if a library is missing, the program does not compile, or the report cannot be written.
 pub fn run(options: &Options) -> Result<(), String> {
     if options.ops.iter().any(|op| op == FILES) {
         return Err(format!("{FILES} stands for files, which are measured alone: --ops {FILES}"));

@@ -75,7 +75,7 @@ struct Sample {
 /// Measures, prints the tables, and writes them to `connections.txt`.
 ///
 /// # Errors
-/// There can be no testbed here, Tutti is not installed, or a job fails.
+/// Fails if there can be no testbed here, Tutti is not installed, or a job fails.
 pub fn run(options: &Options) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;

@@ -30,7 +30,7 @@ pub const BETWEEN_TWO: [&str; 7] =
 /// Measures, prints the tables and writes the report.
 ///
 /// # Errors
-/// There can be no testbed here, a library is missing, or the report cannot be written.
+/// Fails if there can be no testbed here, a library is missing, or the report cannot be written.
 pub fn run(options: &Options) -> Result<(), String> {
     let home = crate::measure::library::home()?;
     let find = |name: &String| Library::find(name, &home, &options.peers);
@@ -64,7 +64,7 @@ impl Raised {
     /// Makes `hosts` hosts that see the folders `shared`.
     ///
     /// # Errors
-    /// There can be none here.
+    /// Fails if there can be none on this machine.
     pub fn new(hosts: u32, rate: &str, shared: &[&Path]) -> Result<Raised, String> {
         let name = format!("tutti-{}", std::process::id());
         let absolute = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

@@ -28,7 +28,7 @@ pub struct Options {
 /// Writes all of it; `tutti` is this program.
 ///
 /// # Errors
-/// What cannot be written, and why.
+/// Returns the file that cannot be written, with the reason.
 pub fn run(options: &Options, tutti: Command) -> Result<(), String> {
     write(&options.directory, tutti).map_err(|error| format!("{}: {error}", options.directory.display()))
 }

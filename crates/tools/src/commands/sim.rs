@@ -98,7 +98,7 @@ pub struct Setup {
 /// Prints the predicted times.
 ///
 /// # Errors
-/// A file cannot be read, or no algorithm is left.
+/// Fails if a file cannot be read, or no algorithm is left.
 pub fn run(options: &Options) -> Result<(), String> {
     match &options.other {
         Some(Other::Start(options)) => start::run(options),
@@ -130,7 +130,7 @@ impl Setup {
     /// Returns the operation, its environment, and all candidates with predicted times.
     ///
     /// # Errors
-    /// A file cannot be read, or no algorithm is left.
+    /// Fails if a file cannot be read, or no algorithm is left.
     pub fn question(&self) -> Result<Question, String> {
         let machine = machine(self.machine.as_deref())?;
         check_list(&machine, &self.bind)?;
@@ -225,7 +225,7 @@ impl Operation {
     /// defaults for other machines and without a measurement.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn model(&self, this_machine: bool) -> Result<Model, String> {
         let config = Config::from_env().map_err(|error| error.to_string())?;
         let kept = || crate::kept::default_path(&config).filter(|path| this_machine && path.exists());
@@ -250,7 +250,7 @@ impl Setup {
 /// Reads the name of a collective.
 ///
 /// # Errors
-/// It is none; all names.
+/// Returns a list of all names if the text is none.
 pub fn collective(name: &str) -> Result<Collective, String> {
     let found = Collective::ALL.into_iter().find(|collective| collective.name() == name);
     found.ok_or_else(|| format!("one of {}", Collective::ALL.map(Collective::name).join(", ")))

@@ -69,7 +69,7 @@ impl Drop for Awake {
 /// its input and ends with the input.
 ///
 /// # Errors
-/// The processors are not known.
+/// Fails if the processors are not known.
 pub fn spin() -> Result<(), String> {
     let mut input = std::io::stdin();
     if !matches!(input.read(&mut [0]), Ok(1)) {

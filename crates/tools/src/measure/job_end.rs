@@ -11,7 +11,7 @@ pub const VICTIM_RANKS: u32 = 4;
 /// Milliseconds from the start of the launcher to its end, for init, barrier, finalize.
 ///
 /// # Errors
-/// The job failed.
+/// Fails if the job failed.
 pub fn start(library: &Library, program: &Path, ranks: u32, timeout: Duration) -> Result<f64, String> {
     let outcome = run::run(&mut library.command(ranks, program), timeout)?;
     match outcome.end {
@@ -23,7 +23,7 @@ pub fn start(library: &Library, program: &Path, ranks: u32, timeout: Duration) -
 /// Milliseconds from the death of rank 1 to the end of the launcher.
 ///
 /// # Errors
-/// The job did not come to that point, or did not end.
+/// Fails if the job does not reach that point, or does not end.
 pub fn killed(library: &Library, program: &Path, note: &Path, timeout: Duration) -> Result<f64, String> {
     let _ = std::fs::remove_file(note);
     let outcome = run::run(library.command(VICTIM_RANKS, program).arg(note), timeout)?;

@@ -119,7 +119,7 @@ impl Library {
     /// Tutti, to show the effect of a change.
     ///
     /// # Errors
-    /// No such library, or it is not installed.
+    /// Fails if there is no such library, or if it is not installed.
     pub fn find(name: &str, home: &Path, peers: &Path) -> Result<Library, String> {
         let place = |peer: &str| std::path::absolute(peers.join(peer)).unwrap_or_else(|_| peers.join(peer));
         let library = match name {
@@ -152,7 +152,7 @@ impl Library {
     /// Finds a build of Tutti that is installed at `prefix`, and names it `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub fn build(name: &str, prefix: &Path) -> Result<Library, String> {
         let prefix =
             std::fs::canonicalize(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Measures between the first two hosts of `place` and puts what it finds into `model`.
 ///
 /// # Errors
-/// The job does not run, or says nothing.
+/// Fails if the job does not run, or prints nothing.
 pub fn probe(tutti: &Library, programs: &Programs, place: &Place, model: &mut Model) -> Result<(), String> {
     let hosts: Vec<String> = place.hosts.iter().take(2).cloned().collect();
     if hosts.len() < 2 {
@@ -50,7 +50,7 @@ pub fn keep(model: &Model, directory: &Path) -> Result<std::path::PathBuf, Strin
 /// after `tutti probe --hosts`.
 ///
 /// # Errors
-/// As [`probe`], or the model cannot be kept.
+/// Fails like [`probe`], or if the model cannot be stored.
 pub fn told(tutti: &Library, programs: &Programs, place: &Place) -> Result<Library, String> {
     let mut model = Model::default();
     probe(tutti, programs, place, &mut model)?;

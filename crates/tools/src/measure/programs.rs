@@ -46,7 +46,7 @@ impl Programs {
     /// Compiles all of them into `programs` under `out`.
     ///
     /// # Errors
-    /// A file cannot be written, or a compiler refuses.
+    /// Fails if a file cannot be written, or a compiler refuses.
     pub fn build(out: &Path, libraries: &[Library]) -> Result<Programs, String> {
         Programs::some(out, libraries, &PROGRAMS.map(|(name, _)| name))
     }
@@ -54,7 +54,7 @@ impl Programs {
     /// Compiles those called `names`, unless they are there already.
     ///
     /// # Errors
-    /// As [`Programs::build`].
+    /// Fails like [`Programs::build`].
     pub fn some(out: &Path, libraries: &[Library], names: &[&str]) -> Result<Programs, String> {
         let directory = out.join("programs");
         std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -96,7 +96,7 @@ impl Programs {
     /// Compiles a program that uses no MPI.
     ///
     /// # Errors
-    /// As [`Programs::build`].
+    /// Fails like [`Programs::build`].
     pub fn compile_plain(&self, name: &str) -> Result<PathBuf, String> {
         let text = PLAIN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).unwrap_or_default();
         let source = self.write(&format!("{name}.c"), text)?;

@@ -70,7 +70,7 @@ impl Running {
     /// Starts `command` without standard input, in a process group of its own.
     ///
     /// # Errors
-    /// The program cannot be started.
+    /// Fails if the program cannot be started.
     pub fn start(command: &mut Command) -> Result<Running, String> {
         let name = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -112,7 +112,7 @@ impl Running {
 /// Runs `command` without standard input for at most `timeout`.
 ///
 /// # Errors
-/// The program cannot be started.
+/// Fails if the program cannot be started.
 pub fn run(command: &mut Command, timeout: Duration) -> Result<Outcome, String> {
     let running = Running::start(command)?;
     let deadline = running.start + timeout;

@@ -44,7 +44,7 @@ impl Session {
     /// Starts `command` (the benchmark program on `ranks` ranks) with pipes at `prefix`.
     ///
     /// # Errors
-    /// It does not come up.
+    /// Fails if it does not come up.
     pub fn start(mut command: Command, ranks: u32, prefix: &Path) -> Result<Session, String> {
         let paths: Vec<_> =
             (0..ranks).map(|rank| PathBuf::from(format!("{}.{rank}", prefix.display()))).collect();
@@ -65,7 +65,7 @@ impl Session {
     /// Measures one cell. Nothing comes back for a cell that is too large.
     ///
     /// # Errors
-    /// The job has ended or says nothing for `timeout`; it is of no use any more.
+    /// Fails if the job has ended, or prints nothing for `timeout`. The job must not be used afterwards.
     pub fn measure(
         &mut self,
         ask: &Ask,

@@ -81,7 +81,7 @@ impl Cluster {
     /// one machine.
     ///
     /// # Errors
-    /// The recorded machine cannot be read.
+    /// Fails if the recorded machine cannot be read.
     pub fn environment(&self, model: Model, share: bool) -> Result<Environment, String> {
         let machine =
             Machine::parse(self.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;

@@ -10,7 +10,7 @@ use tutti_topo::Machine;
 /// Reads the machine in a file, or returns the local machine without one.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Fails if the file cannot be read.
 pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
     match path {
         Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display())),
@@ -21,7 +21,7 @@ pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
 /// Reads the model in a file.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Fails if the file cannot be read.
 pub fn model(path: &Path) -> Result<Model, String> {
     Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
 }
@@ -37,7 +37,7 @@ fn read(path: &Path) -> Result<String, String> {
 /// Parses the binding of ranks to cores.
 ///
 /// # Errors
-/// What cannot be read.
+/// Returns the part that cannot be parsed.
 pub fn binding(text: &str) -> Result<Binding, String> {
     match (text, text.strip_prefix("random:")) {
         ("compact", _) => Ok(Binding::Compact),
@@ -54,7 +54,7 @@ pub fn binding(text: &str) -> Result<Binding, String> {
 /// Checks that the machine has all processors of a list.
 ///
 /// # Errors
-/// One that is not.
+/// Returns a processor that the machine does not have.
 pub fn check_list(machine: &Machine, binding: &Binding) -> Result<(), String> {
     let Binding::List(list) = binding else { return Ok(()) };
     match list.iter().find(|&&listed| machine.processors().all(|processor| processor != listed)) {

@@ -42,7 +42,7 @@ struct Extents(Vec<u32>);
 /// Prints bytes times distance before and after.
 ///
 /// # Errors
-/// The machine's file cannot be read.
+/// Fails if the machine's file cannot be read.
 pub fn run(options: &Options) -> Result<(), String> {
     crate::output::show(&report(options)?);
     Ok(())

@@ -36,7 +36,7 @@ const RUNS_BYTES: u64 = 64 << 20;
 /// Prints the predicted times.
 ///
 /// # Errors
-/// The file cannot be read, or a line of it is not understood.
+/// Fails if the file cannot be read, or a line of it is not understood.
 pub fn run(options: &Options) -> Result<(), String> {
     let runs = match &options.runs {
         None => Runs::default(),

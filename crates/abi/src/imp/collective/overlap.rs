@@ -17,7 +17,7 @@ type Run = (usize, usize);
 /// Refuses buffers that overlap; with `thorough`, also blocks that are received over each other.
 ///
 /// # Errors
-/// `Buffer`, naming the blocks.
+/// Fails with `Buffer`; the message contains the blocks.
 pub fn check(collective: Collective, send: &Side<'_>, recv: &Side<'_>, thorough: bool) -> Result<()> {
     match (send, recv) {
         (_, Side::Entries(blocks)) if thorough && blocks.len() > 1 => among(blocks.iter().map(run_of)),

@@ -74,7 +74,7 @@ struct Sample {
 /// Measures, prints the table, and writes it to `asp.txt`.
 ///
 /// # Errors
-/// There can be no testbed here, a library is not installed, or a job fails.
+/// Fails if there can be no testbed here, a library is not installed, or a job fails.
 pub fn run(options: &Options) -> Result<(), String> {
     let home = home()?;
     let mut libraries = vec![Library::find("tutti", &home, &options.peers)?];

@@ -92,7 +92,7 @@ enum Way {
 /// Prints the tables of all requested clusters and placements.
 ///
 /// # Errors
-/// There are fewer cities than ranks, or no such algorithm.
+/// Fails if there are fewer cities than ranks, or if there is no such algorithm.
 pub fn run(options: &Options) -> Result<(), String> {
     for name in &options.cluster {
         for near in &options.map_by {

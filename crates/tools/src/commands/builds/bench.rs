@@ -39,7 +39,7 @@ impl Bench<'_> {
     /// Measures `rounds` rounds of all stages by the first `members` libraries. Returns results by stage.
     ///
     /// # Errors
-    /// There is no folder for files.
+    /// Fails if there is no folder for files.
     pub fn measure(&self, stages: &[Stage], members: usize, rounds: u32) -> Result<Vec<Results>, String> {
         let scratch = Scratch::new(Path::new(MEMORY))?;
         let casts: Vec<Vec<Library>> =

@@ -106,7 +106,7 @@ fn insert(text: &str, line: &str) -> String {
 /// Puts a line into the ledger at `path`, which is made if it is not there.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write(path: &Path, line: &str) -> Result<(), String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     std::fs::write(path, insert(&text, line)).map_err(|error| format!("{}: {error}", path.display()))

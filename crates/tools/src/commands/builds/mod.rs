@@ -73,7 +73,7 @@ pub struct Options {
 /// Measures two builds, prints the table and writes it to `builds.txt`. Returns the exit status.
 ///
 /// # Errors
-/// A build is not there, a program does not compile, a cell has failed, or a file cannot be written.
+/// Fails if a build is not there, a program does not compile, a cell has failed, or a file cannot be written.
 pub fn run(options: &options::Options, builds: &Options, before: &Path) -> Result<ExitCode, String> {
     let rounds = options.rounds as usize;
     if !(LEAST_TIMES..=MOST_TIMES).contains(&rounds) {

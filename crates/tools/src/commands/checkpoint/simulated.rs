@@ -67,7 +67,7 @@ struct Run {
 /// Returns the predicted times as text.
 ///
 /// # Errors
-/// The file cannot be read, or a line of it is not understood.
+/// Fails if the file cannot be read, or a line of it is not understood.
 pub fn text(options: &Options) -> Result<String, String> {
     let runs = match &options.runs {
         None => Vec::new(),

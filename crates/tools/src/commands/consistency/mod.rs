@@ -70,7 +70,7 @@ struct Section {
 /// Measures, prints the violations, and writes them to `consistency.txt`.
 ///
 /// # Errors
-/// Tutti is not installed, or the program does not compile.
+/// Fails if Tutti is not installed, or the program does not compile.
 pub fn run(options: &Options) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find(SUBJECT, &home, &home)?;

@@ -119,8 +119,8 @@ pub fn asks_of_builds(quick: bool) -> Vec<Ask> {
 /// Measures, prints the table, and writes it to `io.txt`.
 ///
 /// # Errors
-/// A library is missing, the program does not compile, there can be no hosts here, or the table cannot be
-/// written.
+/// Fails if a library is missing, the program does not compile, there can be no hosts here, or the table
+/// cannot be written.
 pub fn run(options: &Options) -> Result<(), String> {
     let home = home()?;
     let find = |name: &String| Library::find(name, &home, &options.peers);

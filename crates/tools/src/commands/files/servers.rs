@@ -32,7 +32,7 @@ impl Scratch {
     /// Creates a directory within `within`, and removes those of killed measurements.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Fails with the error that the system reports.
     pub fn new(within: &Path) -> Result<Scratch, String> {
         left_behind(within).for_each(|path| drop(Scratch(path)));
         let path = within.join(format!("{NAME}{}", std::process::id()));

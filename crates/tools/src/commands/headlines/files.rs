@@ -52,7 +52,7 @@ pub static ROWS: [Row; 8] = [
 /// Measures all rows that are wanted; calls `tell` with each as it is there.
 ///
 /// # Errors
-/// There is no directory to be made.
+/// Fails if the directory cannot be created.
 pub fn measure(
     tutti: &Library,
     programs: &Programs,

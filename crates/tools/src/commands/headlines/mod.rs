@@ -70,7 +70,7 @@ pub struct Options {
 /// Measures, simulates, prints the table, and writes it to `headlines.txt`.
 ///
 /// # Errors
-/// Tutti is not installed, or a program does not compile.
+/// Fails if Tutti is not installed, or a program does not compile.
 pub fn run(options: &Options) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;

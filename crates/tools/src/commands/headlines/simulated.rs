@@ -46,7 +46,7 @@ impl Scene {
     /// Creates a simulation of the operation, with ranks on the cores of the machine in `text` by `binding`.
     ///
     /// # Errors
-    /// The recorded machine cannot be read.
+    /// Fails if the recorded machine cannot be read.
     pub fn new(collective: Collective, bytes: u64, text: &str, binding: &Binding) -> Result<Scene, String> {
         let machine = Machine::parse(text).map_err(|error| format!("a recorded machine: {error:?}"))?;
         let ranks = machine.count(Level::Core) as u32;
@@ -59,7 +59,7 @@ impl Scene {
     /// Creates a simulation of the operation on several hosts.
     ///
     /// # Errors
-    /// The recorded machine cannot be read.
+    /// Fails if the recorded machine cannot be read.
     pub fn across(collective: Collective, bytes: u64, cluster: &Cluster) -> Result<Scene, String> {
         let shape = Shape::new(collective, cluster.ranks(), 0, bytes);
         Ok(Scene { shape, environment: cluster.environment(cluster.model(), false)? })
@@ -105,7 +105,7 @@ impl Scene {
 /// program.
 ///
 /// # Errors
-/// It is not lowered.
+/// Fails if the schedule cannot be lowered.
 pub fn barriers(hosts: u32) -> Result<[f64; 2], String> {
     let generator = registry()
         .iter()

@@ -83,7 +83,7 @@ fn surroundings(
 /// impossible ones with the reason.
 ///
 /// # Errors
-/// The model cannot be read.
+/// Fails if the model cannot be read.
 pub fn explain(
     operation: &Operation,
     spread: &Spread,

@@ -24,7 +24,7 @@ use super::job::OwnJob;
 /// Describes the storage of a file, and the resulting accesses.
 ///
 /// # Errors
-/// Where there is neither a file nor a directory to make it in; where servers cannot be asked.
+/// Fails if neither the file nor its directory exists, or if servers do not answer.
 pub fn describe(path: &Path, job: Option<&OwnJob>, config: &Config) -> Result<String, String> {
     let hints = Hints::of_environment();
     let ranks = job.map(|job| job.job.header().world_size);

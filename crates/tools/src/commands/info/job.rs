@@ -17,7 +17,7 @@ impl OwnJob {
     /// Returns the job in which mpirun started this process, or `None` without one.
     ///
     /// # Errors
-    /// What the environment names is no job of this version.
+    /// Fails if the job that the environment names is of another version.
     pub fn find() -> Result<Option<OwnJob>, String> {
         let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
         let (Some(fd), Some(rank)) = (number(ENV_FD), number(ENV_RANK)) else { return Ok(None) };
@@ -50,7 +50,7 @@ impl OwnJob {
     /// Returns the costs of the machines that the launcher has loaded.
     ///
     /// # Errors
-    /// That is no model.
+    /// Fails if the text is not a model.
     pub fn model(&self) -> Result<Model, String> {
         Model::parse(std::str::from_utf8(self.job.model()).unwrap_or_default())
     }

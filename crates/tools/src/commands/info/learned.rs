@@ -10,7 +10,7 @@ use tutti_sys::files;
 /// are read.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Fails if the file cannot be read.
 pub fn list(path: &Path, most_bytes: u64) -> Result<String, String> {
     let text = match files::read(path, most_bytes) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),

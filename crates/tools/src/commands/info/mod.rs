@@ -55,7 +55,7 @@ pub struct Options {
 /// Prints the information that the options select.
 ///
 /// # Errors
-/// A TUTTI_ variable of the environment is wrong.
+/// Fails if a TUTTI_ variable of the environment is invalid.
 pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let own_job = OwnJob::find()?;

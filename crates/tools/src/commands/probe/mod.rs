@@ -46,7 +46,7 @@ pub struct Options {
 /// Measures and keeps the model.
 ///
 /// # Errors
-/// The file cannot be written, or there is no place for it.
+/// Fails if the file cannot be written, or there is no place for it.
 pub fn run(options: &Options) -> Result<(), String> {
     if let Some(out) = options.out.as_deref().filter(|_| options.unasked) {
         return unasked::run(out).map_err(|error| format!("cannot write {}: {error}", out.display()));

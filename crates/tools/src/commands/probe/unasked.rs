@@ -25,7 +25,7 @@ const LEAST_SHARE: f64 = 0.9;
 /// Measures and keeps the model at `out`, if nothing disturbs.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn run(out: &Path) -> io::Result<()> {
     let attempt = out.with_added_extension("attempt");
     let lock = File::options().write(true).open(&attempt)?;

@@ -39,7 +39,7 @@ const MOST_STEPS: u64 = 2_000_000;
 /// Reads or simulates a trace and draws it.
 ///
 /// # Errors
-/// A file cannot be read or written, or is no trace; or what is to be simulated is not possible.
+/// Fails if a file cannot be read or written, or is no trace; or what is to be simulated is not possible.
 pub fn run(options: &Options) -> Result<(), String> {
     let (trace, title) = match &options.file {
         Some(file) => (read::file(file)?, file.display().to_string()),

@@ -15,7 +15,7 @@ const TRACE_BYTES: u64 = 8 << 30;
 /// Reads the trace in a file.
 ///
 /// # Errors
-/// It cannot be read, or is no trace of Tutti.
+/// Fails if it cannot be read, or is no trace of Tutti.
 pub fn file(path: &Path) -> Result<Trace, String> {
     let text = files::read_text_or_pipe(path, TRACE_BYTES)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -25,7 +25,7 @@ pub fn file(path: &Path) -> Result<Trace, String> {
 /// Parses the text of a trace.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns a description of the error.
 pub fn text(text: &str) -> Result<Trace, String> {
     let all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let lines = all["traceEvents"].as_array().ok_or("it has no traceEvents: is it a trace of Tutti?")?;

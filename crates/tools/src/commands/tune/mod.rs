@@ -48,7 +48,7 @@ const SEGMENTS: usize = 4;
 /// Measures, prints the table, and keeps the corrections.
 ///
 /// # Errors
-/// Tutti is not installed, a program does not compile, or the model cannot be read or written.
+/// Fails if Tutti is not installed, a program does not compile, or the model cannot be read or written.
 pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let path = options.out.clone().or_else(|| crate::kept::default_path(&config));

@@ -122,7 +122,7 @@ struct Score {
 /// Simulates all scenarios. Returns the tables, or an empty text if it draws a picture.
 ///
 /// # Errors
-/// A file cannot be read or written.
+/// Fails if a file cannot be read or written.
 pub fn run(options: &Options) -> Result<String, String> {
     let noise = noise(options.noise.as_deref())?;
     let scenarios = scenarios::all(options.scenarios, options.seed);
@@ -157,7 +157,7 @@ pub fn run(options: &Options) -> Result<String, String> {
 /// Tutti, and by brute force.
 ///
 /// # Errors
-/// A recorded file cannot be read.
+/// Fails if a recorded file cannot be read.
 pub fn found(collective: Collective, number: usize) -> Result<[f64; 2], String> {
     let noise = noise(None)?;
     let all = scenarios::all(SCENARIOS, SEED);

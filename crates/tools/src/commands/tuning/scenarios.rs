@@ -104,7 +104,7 @@ impl Scenario {
     /// Simulates all alternatives and returns their times.
     ///
     /// # Errors
-    /// The recorded machine cannot be read.
+    /// Fails if the recorded machine cannot be read.
     pub fn truth(&self) -> Result<Truth, String> {
         let environment = self.cluster.environment(self.cluster.model(), false)?;
         let shape = Shape::new(self.collective, self.ranks, 0, self.bytes);

@@ -27,7 +27,7 @@ impl Load {
     /// Processes that compute from now on, until what is returned is dropped.
     ///
     /// # Errors
-    /// There is no shell, or no `setsid`.
+    /// Fails if there is no shell, or no `setsid`.
     pub fn begin(self) -> Result<Computing, String> {
         let (words, number): (&[&str], u32) = match self {
             Load::Alone => (&[], 0),

@@ -74,8 +74,8 @@ const PLACES: [(u32, u32); 11] =
 /// Measures, prints the table, and writes it to `waits.txt`.
 ///
 /// # Errors
-/// There can be no hosts here, a library is missing, a program does not compile, or the table cannot be
-/// written.
+/// Fails if there can be no hosts here, a library is missing, a program does not compile, or the table cannot
+/// be written.
 pub fn run(options: &Options) -> Result<(), String> {
     let places = places(&options.hosts, &options.ranks);
     let stages = stages(options, &places);

@@ -19,7 +19,7 @@ pub use words::{size, time};
 /// Prints the tables; writes `report.txt`, `report.html` and `figures.tsv` into the output directory.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write(options: &Options, libraries: &[Library], results: &Results) -> Result<(), String> {
     let mut machine = machine::describe();
     machine.extend(results.kept_awake.then(|| crate::measure::awake::NOTE.to_string()));
