@@ -20,8 +20,8 @@ pub fn spoken() -> &'static Dialect {
     SPOKEN.try_with(Cell::get).unwrap_or(&STANDARD)
 }
 
-/// From now on this thread speaks `dialect`; the standard one for null. Who speaks already goes on: Fortran's
-/// layer speaks its own around a front's function, which then speaks the front's.
+/// Sets the dialect of this thread, or the standard one for null. A dialect that is set already stays in
+/// force: Fortran's layer sets its own around a front's function, which then tries to set the front's.
 ///
 /// # Safety
 /// `dialect` is null or lives as long as the process.

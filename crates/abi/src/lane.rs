@@ -71,7 +71,7 @@ fn guess(handle: usize) -> Lane {
     guessed.and_then(|number| Lane::new(number.into())).unwrap_or(Lane::FIRST)
 }
 
-/// Predefined communicators are in the first lane.
+/// Returns the index of a communicator's guess, or `None` for predefined ones, which are in the first lane.
 fn place(handle: usize) -> Option<usize> {
     (handle >= FIRST_INT).then_some(handle as u32 as usize % GUESSES)
 }

@@ -97,7 +97,7 @@ fn every_function_links() {
     }
 }
 
-/// One `static assert` a constant, written for both languages.
+/// Returns a `static assert` for each constant, valid in C and C++.
 fn assertions() -> String {
     let mut text = String::from(
         "#include <mpi.h>\n#include <stddef.h>\n\

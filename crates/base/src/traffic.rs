@@ -236,7 +236,7 @@ impl Totals {
 }
 
 impl fmt::Display for Totals {
-    /// `self=MESSAGES/BYTES ring=...`
+    /// Formats the counts as `self=MESSAGES/BYTES ring=...`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (name, (transfers, bytes))) in LEVELS.iter().zip(&self.levels).enumerate() {
             if number > 0 {

@@ -117,7 +117,7 @@ pub unsafe fn error_string(errorcode: c_int, string: *mut c_char, resultlen: *mu
     }
 }
 
-/// An attribute whose value is an integer of a domain: where the translated value stands for this thread.
+/// Replaces the address of an attribute's integer by that of a translated copy, which belongs to this thread.
 unsafe fn translated(value: *mut c_void, translate: fn(c_int) -> c_int) {
     std::thread_local! {
         static VALUES: [std::cell::Cell<c_int>; 8] = const { [const { std::cell::Cell::new(0) }; 8] };

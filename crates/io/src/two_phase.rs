@@ -242,7 +242,7 @@ mod tests {
     use tutti_storage::hints::Choice;
     use tutti_storage::together::Wish;
 
-    /// Every member has every n-th piece.
+    /// Returns the parameters for views in which each member has every n-th piece.
     fn means(ranks: u32, piece: i64, buffer_bytes: u64) -> Means {
         let byte = Datatype::predefined(0x247).unwrap();
         let seen = |rank: u32| {

@@ -116,7 +116,7 @@ struct Fuzz {
 }
 
 impl Fuzz {
-    /// Whether there is something wild, in so many of a hundred places of a wild program.
+    /// Returns true in `percent` of 100 places of a wild program.
     fn is_wild(&mut self, percent: usize) -> bool {
         self.draw.below(10_000) < percent * self.wildness
     }

@@ -7,7 +7,7 @@ use tutti_overlap::generate::Scheme;
 const DECLARATIONS: &str = "double a[50], b[50], c[50][50], d[50][50];
 float narrow[50];";
 
-/// The lines that the nest of a program becomes, from the first that is `expected`.
+/// Checks the lines that the nest of a program becomes, beginning with the first of `expected`.
 fn check(name: &str, nest: &str, expected: &[&str]) {
     let body = format!(
         "for (int i = 1; i < n - 1; i++)

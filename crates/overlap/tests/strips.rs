@@ -4,7 +4,7 @@ mod common;
 
 use tutti_overlap::generate::Scheme;
 
-/// The loops that the nest of a program, in two or three loops, becomes in its first tile or step.
+/// Checks the loops that a nest of two or three loops becomes in its first tile or step.
 fn check(name: &str, nest: &str, expected: &[&str]) {
     let made = common::made(name, "double a[50][50], b[50][50], c[50][50][50];", nest, Scheme::Auto);
     let found: Vec<&str> = made

@@ -84,7 +84,8 @@ pub fn set_fortran_info(_call: &mut Call, info: In<Info>) -> Result<()> {
     Err(fixed())
 }
 
-/// MPI_Abi_get_fortran_booleans: true is 1, false is 0, in an integer of the size of a logical.
+/// Returns Fortran's representation of true (1) and false (0), in an integer of the size of a logical
+/// (MPI_Abi_get_fortran_booleans).
 pub fn get_fortran_booleans(
     _call: &mut Call,
     logical_size: c_int,

@@ -33,7 +33,7 @@ pub fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
     addr1.wrapping_sub(addr2)
 }
 
-/// MPI_Request_fromint: requests live in core's table.
+/// Converts an integer to a request, by the table of core (MPI_Request_fromint).
 pub fn request_from_int(number: c_int) -> MPI_Request {
     if (number as u32 as usize) < handles::FIRST_INT {
         return Raw::predefined(number as usize);

@@ -235,7 +235,8 @@ pub fn match_size(
     datatype.set(handle_of(&call.held, Data::match_size(typeclass, size)?)?)
 }
 
-/// MPI_Type_get_value_index: the pair type for MPI_MINLOC and MPI_MAXLOC of a value and an index type.
+/// Returns the type of pairs of a value and an index, for MPI_MINLOC and MPI_MAXLOC
+/// (MPI_Type_get_value_index).
 pub fn get_value_index(
     call: &mut Call,
     value_type: In<Datatype>,

@@ -190,7 +190,7 @@ fn left<K: Stored>() -> (usize, &'static str) {
     (unsafe { handles::all::<K>() }.len(), <K as Kind>::WHAT)
 }
 
-/// `a request` and `3 requests`.
+/// Formats a number of objects: `a request` and `3 requests`.
 fn words(count: usize, what: &str) -> String {
     match what.split_once(' ') {
         Some((_, noun)) if count > 1 => format!("{count} {noun}s"),
@@ -216,8 +216,8 @@ pub fn query_thread(provided: Out<c_int>) -> Result<()> {
     provided.set(number_of(world.map_or_else(session::highest_level, |world| world.level)))
 }
 
-/// MPI_Is_thread_main: whether this is the thread that called MPI_Init, or without the world model that
-/// opened the first session.
+/// Returns whether this thread has called MPI_Init, or has opened the first session without the world model
+/// (MPI_Is_thread_main).
 pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
     let process = process()?;
     let main_thread = WORLD.get().map_or(process.main_thread, |world| world.main_thread);
@@ -260,7 +260,8 @@ pub fn get_processor_name(_call: &mut Call, name: TextOut, resultlen: Out<c_int>
     resultlen.set(written as c_int)
 }
 
-/// MPI_Get_hw_resource_info: the types of resources, each with whether the caller is confined to one of them.
+/// Returns the types of hardware resources, each with a flag whether the caller is confined to one of them
+/// (MPI_Get_hw_resource_info).
 pub fn get_hw_resource_info(_call: &mut Call, hw_info: HandleOut<Info>) -> Result<()> {
     let mut entries = Entries::new();
     for (resource, confined) in
@@ -271,14 +272,14 @@ pub fn get_hw_resource_info(_call: &mut Call, hw_info: HandleOut<Info>) -> Resul
     hw_info.create(FirstLaneCell::new(entries)).map(drop)
 }
 
-/// MPI_Pcontrol: from level 0 to the next higher one time does not count for tuning, so that a program can
-/// bracket what it wants to be fast.
+/// Excludes the time from level 0 to the next higher level from tuning (MPI_Pcontrol). So a program can
+/// restrict tuning to its important parts.
 pub fn pcontrol(level: c_int) -> Result<()> {
     tutti_core::inside::counts(level > 0);
     Ok(())
 }
 
-/// MPI_Wtime: seconds since the machine started, the same for all processes on it.
+/// Returns the seconds since the start of the machine, equal for all processes on it (MPI_Wtime).
 pub fn wtime() -> c_double {
     seconds(clock(libc::clock_gettime))
 }

@@ -151,7 +151,8 @@ pub fn error_class(call: &mut Call, errorcode: c_int, errorclass: Out<c_int>) ->
     errorclass.set(CODES.borrow(&call.held).class_of(errorcode)?)
 }
 
-/// MPI_Error_string: for a class of the standard also what this thread's last error of it was.
+/// Returns the meaning of an error code (MPI_Error_string). For a class of the standard, the message of this
+/// thread's last error of the class follows.
 pub fn error_string(call: &mut Call, errorcode: c_int, string: TextOut, resultlen: Out<c_int>) -> Result<()> {
     resultlen.check()?;
     let codes = CODES.borrow(&call.held);

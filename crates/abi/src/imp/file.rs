@@ -110,7 +110,8 @@ fn perform(
     }
 }
 
-/// MPI_File_read_at, MPI_File_write_at, their collective and non-blocking forms.
+/// Reads or writes at an offset (MPI_File_read_at, MPI_File_write_at, and their collective and non-blocking
+/// forms).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has, and which")]
 pub fn access_at(
     call: &mut Call,
@@ -127,7 +128,8 @@ pub fn access_at(
     perform(call, access, fh, (buf, count, datatype), form)
 }
 
-/// MPI_File_read, MPI_File_write, and all of their forms that need no offset.
+/// Reads or writes at a file pointer (MPI_File_read, MPI_File_write, and all of their forms without an
+/// offset).
 pub fn access(
     call: &mut Call,
     (direction, by): (Direction, By),
@@ -157,7 +159,8 @@ pub fn begin_at(
     fh.get()?.begin(&mut call.held, process()?, access, memory)
 }
 
-/// MPI_File_read_all_begin, MPI_File_read_ordered_begin and those that write.
+/// Begins a split access at a file pointer (MPI_File_read_all_begin, MPI_File_read_ordered_begin, and their
+/// forms for writing).
 pub fn begin(
     call: &mut Call,
     (direction, by): (Direction, By),
@@ -170,7 +173,7 @@ pub fn begin(
     fh.get()?.begin(&mut call.held, process()?, by.access(direction), memory)
 }
 
-/// MPI_File_read_at_all_end and its like.
+/// Ends a split access (MPI_File_read_at_all_end and similar functions).
 pub fn end(call: &mut Call, split: Split, fh: In<File>, buf: Address, status: StatusOut) -> Result<()> {
     let _ = buf;
     let (bytes, result) = fh.get()?.end(&mut call.held, process()?, split);
@@ -286,7 +289,7 @@ pub fn get_view(
     datarep.set(view.representation.name(), MPI_MAX_DATAREP_STRING as usize).map(drop)
 }
 
-/// From where an offset counts.
+/// Parses the origin of an offset.
 fn whence(whence: c_int) -> Result<Whence> {
     match whence {
         MPI_SEEK_SET => Ok(Whence::Start),
@@ -382,7 +385,8 @@ fn handle(data: &Data) -> Result<MPI_Datatype> {
     datatype::handle_of(&lanes::enter(), data)
 }
 
-/// A conversion by a function that takes `int` counts: so many items at a time.
+/// Returns a conversion by a function with `int` counts, which is called for as many items at a time as they
+/// hold.
 fn narrow(function: Option<MPI_Datarep_conversion_function>, extra: Extra) -> Option<Convert> {
     let function = function?;
     Some(Box::new(move |items: &Items, bytes: &mut [u8]| {
@@ -409,7 +413,7 @@ fn narrow(function: Option<MPI_Datarep_conversion_function>, extra: Extra) -> Op
     }))
 }
 
-/// The same by one that takes large counts.
+/// Returns a conversion by a function with large counts.
 fn wide(function: Option<MPI_Datarep_conversion_function_c>, extra: Extra) -> Option<Convert> {
     let function = function?;
     Some(Box::new(move |items: &Items, bytes: &mut [u8]| {

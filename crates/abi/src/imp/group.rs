@@ -26,8 +26,8 @@ pub fn give(newgroup: HandleOut<Group>, members: Members) -> Result<()> {
     newgroup.create(members).map(drop)
 }
 
-/// Two groups for one call: of one session, or of none. If the first is none, the second says whose error it
-/// is.
+/// Returns two groups of a call, which must belong to one session, or to none. If the first belongs to none,
+/// the second determines the error handler.
 fn both<'s>(
     call: &mut Call,
     group1: In<'s, Group>,

@@ -98,7 +98,8 @@ pub fn delete(call: &mut Call, info: In<Info>, key: Text) -> Result<()> {
     writable(info)?.borrow_mut(&call.held).delete(key.bytes()?)
 }
 
-/// MPI_Info_get: `valuelen` does not count the zero, for which there is room.
+/// Returns the value of a key (MPI_Info_get). `valuelen` does not include the terminating zero, for which the
+/// buffer has room.
 pub fn get(
     call: &mut Call,
     info: In<Info>,
@@ -118,7 +119,8 @@ pub fn get(
     flag.set_flag(found.is_some())
 }
 
-/// MPI_Info_get_string: `buflen` counts the zero, and tells afterwards how much the whole value needs.
+/// Returns the value of a key (MPI_Info_get_string). `buflen` is the size of the buffer with the terminating
+/// zero, and afterwards the size that the whole value needs.
 pub fn get_string(
     call: &mut Call,
     info: In<Info>,

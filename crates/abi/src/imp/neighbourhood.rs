@@ -30,7 +30,8 @@ fn blocks<'s>(neighbours: u32, address: Address, items: i64, handle: In<'s, Data
     if neighbours == 0 { Ok(Side::Absent) } else { block(address, items, handle) }
 }
 
-/// MPI_Neighbor_allgather, and MPI_Neighbor_alltoall, which takes the same arguments.
+/// Exchanges equal blocks with neighbours (MPI_Neighbor_allgather, and MPI_Neighbor_alltoall with the same
+/// arguments).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's functions have, and which")]
 pub fn regular(
     call: &mut Call,

@@ -135,7 +135,8 @@ pub fn ready_list(
     partitioned::ready(&call.held, process()?, id, sorted.iter().copied())
 }
 
-/// MPI_Parrived. What is null or not active has arrived (MPI-5 section 4.2.2).
+/// Returns whether a partition has arrived (MPI_Parrived). For null and inactive requests, it has (MPI-5
+/// section 4.2.2).
 pub fn arrived(call: &mut Call, request: In<Request>, partition: c_int, flag: Out<c_int>) -> Result<()> {
     flag.check()?;
     let Some(_) = id_of(request)? else { return flag.set_flag(true) };

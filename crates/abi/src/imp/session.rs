@@ -70,8 +70,8 @@ fn handler_for(call: &mut Call, errhandler: In<Errhandler>, kind: HandlerKind) -
     Ok(handler)
 }
 
-/// MPI_Session_finalize. The last session takes the process out of the job, unless the world model needs it
-/// still, or perhaps later.
+/// Finalises a session (MPI_Session_finalize). With the last session the process leaves the job, unless the
+/// world model uses it, or may do so later.
 pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     call.at = At::Session(session.input()?.raw());
     let closed = session.remove()?;
@@ -84,8 +84,8 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Session_get_info: the thread level that the session got (MPI-5 section 11.3.1) and the kinds of
-/// memory.
+/// Returns an info object with the session's thread level (MPI-5 section 11.3.1) and the kinds of memory
+/// (MPI_Session_get_info).
 pub fn get_info(call: &mut Call, session: In<Session>, info_used: HandleOut<Info>) -> Result<()> {
     let session = session.get()?;
     let mut entries = Entries::new();
@@ -106,7 +106,8 @@ pub fn get_num_psets(
     npset_names.set(session::process_sets(process()?).len() as c_int)
 }
 
-/// MPI_Session_get_nth_pset: `pset_len` counts the zero, and tells afterwards how much the whole name needs.
+/// Returns the name of a process set (MPI_Session_get_nth_pset). `pset_len` is the size of the buffer with
+/// the terminating zero, and afterwards the size that the whole name needs.
 pub fn get_nth_pset(
     _call: &mut Call,
     session: In<Session>,
@@ -172,7 +173,8 @@ pub fn create_from_group(
     comm::give(newcomm, new)
 }
 
-/// MPI_Intercomm_create_from_groups. MPI_COMM_NULL for who is not in the local group.
+/// Creates an intercommunicator of two groups (MPI_Intercomm_create_from_groups). A process outside the local
+/// group receives MPI_COMM_NULL.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn intercomm_create_from_groups(
     call: &mut Call,

@@ -42,7 +42,7 @@ pub fn set_elements(_call: &mut Call, status: StatusOut, datatype: In<Datatype>,
     status.change(|status| status.set_bytes(bytes))
 }
 
-/// Packed bytes of the first `elements` basic items of an array of `layout`.
+/// Returns the packed bytes of the first `elements` basic items of an array of `layout`.
 fn bytes_of_elements(layout: &Layout, elements: u64) -> Option<u64> {
     let (size, each) = (layout.size() as u64, layout.elements() as u64);
     if size == 0 || each == 0 {

@@ -17,7 +17,7 @@ const ALIGNMENT: usize = 64;
 const SHARED_BYTES: usize = 32 << 10;
 const PAGE_BYTES: usize = 4096;
 
-/// MPI_Alloc_mem. The info key `mpi_minimum_memory_alignment` is heard.
+/// Allocates memory (MPI_Alloc_mem). The info key `mpi_minimum_memory_alignment` is supported.
 pub fn alloc_mem(call: &mut Call, size: i64, info: In<Info>, baseptr: Address) -> Result<()> {
     let wrong = || Error::new(ErrorClass::Arg, format!("argument size is {size}; it must not be negative"));
     let bytes = usize::try_from(size).map_err(|_| wrong())?;
@@ -44,7 +44,8 @@ pub fn alloc_mem(call: &mut Call, size: i64, info: In<Info>, baseptr: Address) -
     baseptr.store(memory as usize, "baseptr")
 }
 
-/// MPI_Free_mem. Also after MPI_Finalize, as with Open MPI: destructors of static objects call it then.
+/// Frees memory (MPI_Free_mem). It works after MPI_Finalize too, like Open MPI, as destructors of static
+/// objects call it then.
 pub fn free_mem(call: &mut Call, base: Address) -> Result<()> {
     let memory = base.pointer();
     if let Some(shared) = NonNull::new(memory.cast())

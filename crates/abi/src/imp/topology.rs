@@ -303,7 +303,8 @@ pub fn dist_graph_neighbors_count(
     weighted.set_flag(edges.weighted)
 }
 
-/// MPI_Dist_graph_neighbors: as many as there is room for (MPI-5 section 8.5.5).
+/// Returns the neighbours of the caller, as many as the arrays hold (MPI_Dist_graph_neighbors; MPI-5 section
+/// 8.5.5).
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn dist_graph_neighbors(
     _call: &mut Call,

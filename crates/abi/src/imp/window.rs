@@ -112,8 +112,8 @@ pub fn create_dynamic(call: &mut Call, info: In<Info>, comm: In<Comm>, win: Hand
     make(call, Flavor::Dynamic, Address::NOWHERE, (0, 1), info, comm, win).map(drop)
 }
 
-/// MPI_Win_shared_query: memory that this process may load and store, of windows of any flavour (MPI-5
-/// section 12.2.3).
+/// Returns memory that this process may load and store directly, for windows of any flavour
+/// (MPI_Win_shared_query; MPI-5 section 12.2.3).
 pub fn shared_query(
     call: &mut Call,
     win: In<Win>,

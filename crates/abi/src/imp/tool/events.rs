@@ -261,7 +261,8 @@ pub fn event_callback_get_info(
     info_used.create(FirstLaneCell::new(info)).map(drop)
 }
 
-/// MPI_T_event_handle_free. The function hears when no callback of it will run any more: now.
+/// Ends a registration (MPI_T_event_handle_free). The program's function is called at once, as no further
+/// callback will run.
 pub fn event_handle_free(
     call: &mut Call,
     event_registration: MPI_T_event_registration,

@@ -120,8 +120,8 @@ fn enumeration(handle: MPI_T_enum) -> Result<&'static (String, Names)> {
     })
 }
 
-/// MPI_T_init_thread. Threads at the same time take the lock that only MPI_THREAD_MULTIPLE gives: without it
-/// a program's calls would become slower because a tool looks on.
+/// Initialises the tool interface (MPI_T_init_thread). MPI_THREAD_MULTIPLE is provided only if the program
+/// itself uses that level: its lock would slow down other programs.
 pub fn init_thread(call: &mut Call, required: c_int, provided: Out<c_int>) -> Result<()> {
     provided.check()?;
     let wanted = level_of(required)?;

@@ -10,10 +10,10 @@ const SEGMENT: u64 = 1024;
 /// Number of segments in flight: a rank receives one and forwards the segment before.
 const WINDOW: u32 = 2;
 
-/// The split binary tree: the first half goes down the tree below one child of the root, the second half
-/// below the other one, in segments. Then each rank exchanges halves with one of the other tree. Ranks are
-/// numbered from the root and lie in the tree level by level, in steps of the level's width, so that parent
-/// and child are the farther apart the deeper they are.
+/// Returns the schedule of the split binary tree: the first half goes down the tree below one child of the
+/// root, the second half below the other one, in segments. Then each rank exchanges halves with one of the
+/// other tree. Ranks are numbered from the root and lie in the tree level by level, in steps of the level's
+/// width, so that parent and child are the farther apart the deeper they are.
 pub fn split_binary(shape: &Shape) -> Schedule {
     let mut builder = Builder::new(Collective::Bcast.unit());
     let b = &mut builder;

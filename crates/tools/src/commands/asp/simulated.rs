@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::command_line;
 
-    /// Both tables, or why there is none.
+    /// Checks both tables, or the error.
     fn check(line: &str, expected: Result<&[&str], &str>) {
         let options: Options = command_line::options(line).unwrap();
         let tables =

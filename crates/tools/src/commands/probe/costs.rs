@@ -204,9 +204,8 @@ fn read_by_call(from: &[u8]) -> Option<f64> {
     complete.then_some(took)
 }
 
-/// So many readers of one memory by system calls serve best together: of the powers of two that there are
-/// processors for the first that twice as many do not exceed. Where more are always better, nothing is known,
-/// and the usual number stands.
+/// Returns the best number of concurrent readers of one memory by system calls. It is the first power of two
+/// that twice as many readers do not surpass. Returns `None` if more readers are always better.
 fn source_readers(allowed: &[usize]) -> Option<f64> {
     let from = vec![1_u8; IN_CACHE];
     let rate = |readers: usize| {

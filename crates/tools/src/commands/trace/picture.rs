@@ -118,7 +118,7 @@ fn axis(first: u64, last: u64, height: f64, x: &dyn Fn(u64) -> f64, out: &mut St
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `step` and at least 1.
+/// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `step` and at least 1.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1.0).log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -138,7 +138,7 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Name and strip of a host.
+    /// Draws the name and the strip of a host.
     fn host(&mut self, trace: &Trace, host: u32) {
         let _ = writeln!(self.out, "<text x=\"8\" y=\"{:.1}\" class=\"h\">host {host}</text>", self.y + 9.0);
         for (level, colour) in [(Level::Network, LEGEND[0].1), (Level::Node, LEGEND[2].1)] {

@@ -313,7 +313,7 @@ fn row(name: &str, scores: &[Score]) -> String {
 mod tests {
     use super::*;
 
-    /// Some scenarios of a seed: with a model that is poisoned what is learned is better than the default.
+    /// Checks in some scenarios with a poisoned model that the learned choice is better than the default.
     #[test]
     fn the_best_is_found_in_what_is_simulated() {
         let noise = Noise::even(0.05);
