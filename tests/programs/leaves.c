@@ -154,7 +154,7 @@ static int wait_for_leaver(const char *name)
     return code;
 }
 
-/* What all do before rank 1 leaves: a window or a file, and in it what the leaver still holds. */
+/* Makes a window or a file on all ranks, before rank 1 leaves, and in it what the leaver still holds. */
 static void prepare(const char *name)
 {
     int *memory;

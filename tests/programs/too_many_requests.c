@@ -1,4 +1,4 @@
-/* One request more than there may be: MPI_ERR_NO_MEM, and the program goes on. TUTTI_WRAP_AFTER has that
+/* A request beyond the limit is refused with MPI_ERR_NO_MEM. The program goes on. TUTTI_WRAP_AFTER has that
  * happen early. */
 #include "check.h"
 

@@ -285,7 +285,7 @@ fn is_of_libc(path: &[u8]) -> bool {
 }
 
 /// Returns the offsets of the words that name the thread `tid` as the owner of a locked recursive mutex of
-/// glibc: words for the lock (1, or 2 with waiters), count, owner, users (1) and kind (1).
+/// glibc. Its words: the lock (1, or 2 with waiters), count, owner, users (1) and kind (1).
 fn owners(bytes: &[u8], tid: i32) -> Vec<usize> {
     const OWNER: usize = 2;
     let words: Vec<i32> = bytes.as_chunks::<4>().0.iter().map(|word| i32::from_ne_bytes(*word)).collect();

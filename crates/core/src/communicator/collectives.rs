@@ -58,7 +58,7 @@ const KEPT: usize = 16;
 /// in banks.
 pub(crate) const MOST_UNDER_WAY: u32 = 128;
 
-/// Where the upper 9 bits of a tag of MPI_Comm_create_group begin in the names of members. Ranks are below
+/// First bit of the upper 9 bits of a tag of MPI_Comm_create_group in the names of members. Ranks are below
 /// 2^23, or two of these calls could be taken for each other as if their tags differed in nothing else.
 const TAG_IN_NAME_SHIFT: u32 = 23;
 
@@ -224,7 +224,7 @@ impl Collectives {
     /// and ranks in a group would not tell their members from ours. Messages have room for the lower bits of the
     /// tag; its upper bits are added to the names.
     pub fn outside(tag: i32, mut names: Box<[u32]>) -> Collectives {
-        names.iter_mut().for_each(|name| *name ^= tag as u32 / NUMBERS << TAG_IN_NAME_SHIFT);
+        names.iter_mut().for_each(|name| *name ^= (tag as u32 / NUMBERS) << TAG_IN_NAME_SHIFT);
         let tag = (tag as u32 % NUMBERS) << LANE_BITS;
         Collectives { channel: Channel::Outside(tag as i32), names: Some(names), ..Collectives::default() }
     }

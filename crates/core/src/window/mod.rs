@@ -161,7 +161,7 @@ struct Counts {
     posts: Vec<u32>,
     /// Completed access epochs to the own memory.
     completed: u32,
-    /// Ranks that the own memory is posted to.
+    /// Ranks to which the own memory is posted.
     origins: Vec<u32>,
 }
 

@@ -205,7 +205,7 @@ impl Window {
         Ok(over)
     }
 
-    /// The ranks of the world that the own memory is posted to.
+    /// Returns the ranks of the world to which the own memory is posted.
     fn origins(&self, held: &LaneGuard) -> Vec<WorldRank> {
         self.counts.borrow(held).origins.iter().map(|origin| self.world(*origin)).collect()
     }

@@ -264,7 +264,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has what is queued on one connection sent, from now on.
+    /// Starts to send the queue of one connection.
     fn begin_sending(&mut self, place: u32) {
         if self.sending.contains(&place) {
             return;
