@@ -17,7 +17,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("coll", &["base", "data", "topo"]),
     // The kernel's packet program: what ranks and `tutti netd` share of it.
     ("offload", &["sys", "transport", "coll"]),
-    ("core", &["base", "sys", "data", "topo", "transport", "coll", "offload"]),
+    ("core", &["base", "sys", "data", "topo", "transport", "coll", "offload", "seal"]),
     ("storage", &["base", "sys", "data", "seal"]),
     ("io", &["base", "sys", "data", "transport", "coll", "core", "storage"]),
     ("abi", &["base", "data", "core", "io"]),

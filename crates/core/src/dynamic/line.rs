@@ -7,9 +7,9 @@
 //! | 1 | magic, a nonce | |
 //! | 2 | | a nonce, a tag over both |
 //! | 3 | another tag over both | |
-//! | then | letters: their length, their bytes, a tag over both, over who sends it, and over how many there were | the same |
+//! | then | letters: their length, then encrypted bytes with a tag, which is also over the length, the sender and the letter's number | the same |
 //!
-//! Letters are authenticated, not hidden, as is all that goes between hosts. Descriptors do not travel so far.
+//! Descriptors do not travel so far.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -17,13 +17,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tutti_seal::{MESSAGE_OVERHEAD, Messages, Root};
 use tutti_sys::letter::{self, Letter};
 use tutti_sys::local_socket::Connection;
 use tutti_sys::process;
 use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_transport::adaptive::tag::{Key, TAG_BYTES, Use, derive};
 
-const MAGIC: [u8; 8] = *b"tutti-p1";
+const MAGIC: [u8; 8] = *b"tutti-p2";
 const NONCE_BYTES: usize = 16;
 /// How long who connects waits until the other end accepts.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,7 +58,9 @@ pub enum Line {
 #[derive(Debug)]
 pub struct FarLine {
     stream: TcpStream,
+    /// Makes nonces of letters.
     key: Key,
+    messages: Box<Messages>,
     secret: [u8; 32],
     accepts: bool,
     /// Letters sent and received.
@@ -238,7 +241,8 @@ impl FarLine {
         stream.set_nodelay(true)?;
         Ok(FarLine {
             stream,
-            key: Key::new(&secret, Use::Line),
+            key: Key::new(&secret, Use::Hidden),
+            messages: Box::new(Messages::new(&Root::new(&secret, "letters"))),
             secret,
             accepts,
             letters: Mutex::new([0; 2]),
@@ -253,15 +257,20 @@ impl FarLine {
         count.to_le_bytes()
     }
 
-    /// What the tag of a letter is over.
-    fn said(&self, by_accepting: bool, number: &[u8], length: &[u8], bytes: &[u8]) -> Vec<u8> {
+    /// A letter before it is sealed. Its front says who sends it, its number and its length; the other end knows
+    /// what these are, so the front is not sent.
+    fn letter(&self, by_accepting: bool, number: &[u8], length: &[u8], bytes: &[u8]) -> Vec<u8> {
         [if by_accepting { ACCEPTS } else { CONNECTS }, number, length, bytes].concat()
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let length = (bytes.len() as u64).to_le_bytes();
-        let tag = self.key.tag(&[&self.said(self.accepts, &self.next(false), &length, bytes)]);
-        (&self.stream).write_all(&[&length[..], bytes, &tag].concat())
+        let mut letter = self.letter(self.accepts, &self.next(false), &length, bytes);
+        let front = letter.len() - bytes.len();
+        let tag = self.key.tag(&[&letter]);
+        let nonce = tag.first_chunk().expect("a nonce is shorter than a tag");
+        self.messages.seal(nonce, &mut letter, front);
+        (&self.stream).write_all(&[&length[..], &letter[front..]].concat())
     }
 
     fn receive(&self) -> io::Result<Vec<u8>> {
@@ -272,11 +281,12 @@ impl FarLine {
         if bytes > MOST_BYTES {
             return Err(wrong());
         }
-        let mut rest = vec![0; bytes as usize + TAG_BYTES];
-        (&self.stream).read_exact(&mut rest)?;
-        let tag = rest.split_off(bytes as usize);
-        let said = self.said(!self.accepts, &self.next(true), &length, &rest);
-        if self.key.verifies(&said, &tag) { Ok(rest) } else { Err(wrong()) }
+        let mut letter = self.letter(!self.accepts, &self.next(true), &length, &[]);
+        let front = letter.len();
+        letter.resize(front + bytes as usize + MESSAGE_OVERHEAD, 0);
+        (&self.stream).read_exact(&mut letter[front..])?;
+        let opened = self.messages.open(&mut letter, front).map_err(|_| wrong())?;
+        Ok(opened[front..].to_vec())
     }
 }
 
