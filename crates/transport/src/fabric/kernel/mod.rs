@@ -264,7 +264,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Starts to send the queue of one connection.
+    /// Adds a connection to those with queued bytes.
     fn begin_sending(&mut self, place: u32) {
         if self.sending.contains(&place) {
             return;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use tutti_seal::{Cover, End, Root, SALT_BYTES, Salt, Salts, StreamKeys};
 use tutti_sys::event::{Interest, Poller, set_nonblocking};
-use tutti_sys::socket;
+use tutti_sys::{kept, socket};
 
 use super::super::carrier::{Event, PRIVATE_BYTES, RequestId};
 use super::OPENING;
@@ -51,8 +51,8 @@ pub(super) enum Word {
 enum State {
     /// The kernel connects; then the request is sent.
     Connecting(ConnectionId, Vec<u8>),
-    /// The answer to this is awaited.
-    Asked(ConnectionId, Offer),
+    /// Own request without an answer, and the number of restarts of this process when it was sent.
+    Asked(ConnectionId, Offer, u32),
     /// Somebody connected here and has to say hello.
     Stranger(Instant),
     /// Its request is with the owner.
@@ -276,7 +276,7 @@ impl KernelWaiting {
         let mut stuck = None;
         self.entries.retain(|_, entry| match &entry.state {
             State::Connecting(name, _) => *name != connection,
-            State::Asked(name, _) if *name == connection => {
+            State::Asked(name, ..) if *name == connection => {
                 let is_stuck = is_stuck(&entry.socket);
                 stuck = entry.socket.peer_addr().ok().filter(|_| is_stuck).map(|address| address.ip());
                 false
@@ -291,7 +291,7 @@ impl KernelWaiting {
     pub fn give_up_stuck(&mut self) -> Vec<(ConnectionId, IpAddr)> {
         let mut stuck = Vec::new();
         self.entries.retain(|_, entry| match (&entry.state, entry.socket.peer_addr()) {
-            (State::Asked(name, _), Ok(address)) if is_stuck(&entry.socket) => {
+            (State::Asked(name, ..), Ok(address)) if is_stuck(&entry.socket) => {
                 stuck.push((*name, address.ip()));
                 false
             }
@@ -329,7 +329,7 @@ fn step(sealing: &Sealing, entry: &mut Entry, token: u64, poller: &Poller) -> io
         let connection = *connection;
         let offer = sealing.offer(sealing.cover, data)?;
         send_greeting(&entry.socket, Word::Request, &offer)?;
-        entry.state = State::Asked(connection, offer);
+        entry.state = State::Asked(connection, offer, kept::restarts());
         poller.change(entry.socket.as_fd(), token, Interest::Read)?;
         return Ok(Step::Reached(connection));
     }
@@ -340,10 +340,14 @@ fn step(sealing: &Sealing, entry: &mut Entry, token: u64, poller: &Poller) -> io
     }
     let Some((word, offer, end)) = parse(&entry.got)? else { return Ok(Step::Wait) };
     match (&entry.state, word) {
-        (State::Asked(_, asked), Word::Accept) if offer.cover < asked.cover => {
+        // Both salts may be of before the checkpoint, which another restart of it uses too.
+        (State::Asked(_, _, restarts), Word::Accept) if *restarts != kept::restarts() => {
+            Err(io::Error::new(ErrorKind::ConnectionAborted, "the job was restarted meanwhile"))
+        }
+        (State::Asked(_, asked, _), Word::Accept) if offer.cover < asked.cover => {
             Err(io::Error::new(ErrorKind::InvalidData, "the answer asks for less protection (TUTTI_PROTECT)"))
         }
-        (State::Asked(connection, asked), Word::Accept) => {
+        (State::Asked(connection, asked, _), Word::Accept) => {
             let keys = sealing.keys(End::Connecting, asked, &offer);
             Ok(Step::Connected(*connection, keys, offer.data, entry.got[end..].to_vec()))
         }
@@ -370,7 +374,7 @@ fn send_greeting(mut socket: &TcpStream, word: Word, offer: &Offer) -> io::Resul
 /// What is reported of a connection that could not be opened: strangers are not.
 fn closed(state: &State, error: &io::Error) -> Option<Event> {
     match state {
-        State::Connecting(connection, _) | State::Asked(connection, _) => {
+        State::Connecting(connection, _) | State::Asked(connection, ..) => {
             Some(Event::Closed(*connection, error.to_string()))
         }
         State::Stranger(_) | State::Requested(_) => None,
