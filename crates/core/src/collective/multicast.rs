@@ -301,7 +301,7 @@ mod tests {
         check(&mut Terms { vain: 1, ..Terms::default() }, PRICE_NS / 8, 128);
         check(&mut Terms { is_there: true, next: 5, ..Terms::default() }, 0, 5);
         check(&mut Terms { next: 9, ..Terms::default() }, u64::MAX, 9);
-        assert!(!(0..1000).any(|_| Terms { next: u32::MAX, ..Terms::default() }.count(u64::MAX)));
+        assert!(!(0..1000).any(|_| Terms { next: u64::MAX, ..Terms::default() }.count(u64::MAX)));
     }
 
     #[test]

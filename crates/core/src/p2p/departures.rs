@@ -141,6 +141,7 @@ mod tests {
 
     #[test]
     fn a_pattern_that_is_polled_alone_for_long_is_a_wait() {
+        let pattern = |tag| Pattern { context: 8, source: Some(1), tag: Some(tag) };
         let mut departures = Departures::default();
         let mut look = |patterns: &[i32]| {
             patterns.iter().for_each(|tag| departures.polled(pattern(*tag), false).expect("not given up"));

@@ -85,8 +85,8 @@ impl Turnstile {
         self.left.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns the name of the ticket that has the lock alone or is the next in the queue. `None` if there is
-    /// no such ticket, or some share the lock.
+    /// Returns the name of the ticket that has the lock alone or is the next to be let in. Returns `None` if
+    /// there is no such ticket, or some share the lock.
     pub fn sole_holder(&self) -> Option<u32> {
         let (admitted, left) = (self.admitted.load(Ordering::SeqCst), self.left.load(Ordering::SeqCst));
         let is_asked = (self.next.load(Ordering::SeqCst).wrapping_sub(left) as i32) > 0;
