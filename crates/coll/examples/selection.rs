@@ -1,6 +1,6 @@
-//! How long it takes to choose an algorithm at the first use of a shape, in milliseconds of one processor,
-//! during which all ranks wait: one node, and hosts at 1 Gbit/s. usage: cargo run --release -p tutti-coll
-//! --example selection [BYTES...]
+//! Time to select an algorithm at the first use of a shape, in milliseconds of one processor, during which
+//! all ranks wait: on one node, and on hosts at 1 Gbit/s. Usage: cargo run --release -p tutti-coll --example
+//! selection [BYTES...]
 
 use std::sync::Arc;
 use std::time::Instant;

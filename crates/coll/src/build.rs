@@ -1,5 +1,5 @@
-//! Writes schedules. An algorithm is a sequence of groups: the steps of a group run side by side, and
-//! [`Builder::join`] ends it, so that what follows comes after all of it. Inside a loop a group is an
+//! Construction of schedules. An algorithm is a sequence of groups. The steps of a group run side by side,
+//! and [`Builder::join`] ends the group, so that all later steps follow it. Inside a loop a group is an
 //! iteration, and its steps are ordered by explicit edges.
 
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use crate::ir::{
 };
 use crate::neighbours::Neighbours;
 
-/// A schedule in the making.
+/// Builder of a rank's schedule, step by step.
 #[derive(Debug)]
 pub struct Builder {
     schedule: Schedule,
-    /// What every new step comes after.
+    /// Edges that every new step gets.
     frontier: Vec<Edge>,
-    /// The first step since the last `join`.
+    /// Index of the first step since the last `join`.
     group: usize,
     in_loop: Option<u16>,
-    /// Who is near whom, if anybody has said so.
+    /// Distances of the ranks, if known.
     hierarchy: Option<Arc<Hierarchy>>,
-    /// For neighbourhood collectives.
+    /// Neighbours of the rank, for neighbourhood collectives.
     neighbours: Arc<Neighbours>,
 }
 
 impl Builder {
-    /// An empty schedule whose spans count `unit`s.
+    /// Returns a builder of an empty schedule whose spans count `unit`s.
     pub fn new(unit: Unit) -> Builder {
         let order = Order::Edges;
         let schedule = Schedule {
@@ -51,23 +51,23 @@ impl Builder {
         }
     }
 
-    /// The same, for ranks of which it is known who is near whom.
-    pub fn on(unit: Unit, hierarchy: Option<&Arc<Hierarchy>>) -> Builder {
+    /// Returns a builder for ranks whose distances are known if `hierarchy` is given.
+    pub fn with_hierarchy(unit: Unit, hierarchy: Option<&Arc<Hierarchy>>) -> Builder {
         Builder { hierarchy: hierarchy.cloned(), ..Builder::new(unit) }
     }
 
-    /// The same, for a rank with these neighbours.
+    /// Returns the same builder, for a rank with these neighbours.
     pub fn among(self, neighbours: Option<&Arc<Neighbours>>) -> Builder {
         Builder { neighbours: neighbours.cloned().unwrap_or_default(), ..self }
     }
 
-    /// With whom this rank exchanges blocks in a neighbourhood collective.
+    /// Returns the ranks with which this rank exchanges blocks in a neighbourhood collective.
     pub fn neighbours(&self) -> Arc<Neighbours> {
         Arc::clone(&self.neighbours)
     }
 
-    /// Who is near whom among `ranks` ranks, with some distances ignored. If nobody has said so, all are
-    /// equally far.
+    /// Returns the distances of `ranks` ranks, with some distances ignored. If they are unknown, all ranks
+    /// are equally far from one another.
     pub fn hierarchy(&self, ranks: u32, ignored: Ignored) -> Arc<Hierarchy> {
         match &self.hierarchy {
             Some(hierarchy) if ignored == Ignored::NONE => Arc::clone(hierarchy),
@@ -76,7 +76,7 @@ impl Builder {
         }
     }
 
-    /// The schedule.
+    /// Returns the finished schedule.
     pub fn finish(mut self) -> Schedule {
         if self.schedule.strands.last().is_some_and(|first| *first as usize == self.schedule.steps.len()) {
             self.schedule.strands.pop();
@@ -84,7 +84,7 @@ impl Builder {
         self.schedule
     }
 
-    /// A temporary of `units` units.
+    /// Adds a temporary of `units` units.
     pub fn temporary(&mut self, units: u64) -> BufferId {
         self.schedule.temporaries.push(units);
         let number = self.schedule.temporaries.len() - 1;
@@ -93,7 +93,7 @@ impl Builder {
 
     /// Makes this a schedule in program order, for the steps within a node. Before the first step.
     pub fn in_program_order(&mut self) {
-        assert!(self.schedule.steps.is_empty(), "the order of a schedule is chosen before its steps");
+        assert!(self.schedule.steps.is_empty(), "the order of a schedule is chosen before its first step");
         self.schedule.order = Order::Program;
     }
 
@@ -110,13 +110,13 @@ impl Builder {
         }
     }
 
-    /// What [`permuted`] blocks are looked up in.
+    /// Sets the permutation in which [`permuted`] blocks are looked up.
     pub fn permute(&mut self, permutation: Arc<[u32]>) {
         assert!(self.schedule.permutation.is_empty(), "a schedule has one permutation");
         self.schedule.permutation = permutation;
     }
 
-    /// Every rank's bank has (at least) `units` units; the same call on all ranks.
+    /// Ensures that every rank's bank has at least `units` units. All ranks must make the same call.
     pub fn bank(&mut self, units: u64) {
         self.schedule.bank = self.schedule.bank.max(units);
     }
@@ -131,7 +131,7 @@ impl Builder {
         self.step(Kind::Await { peer: peer.into(), flag, value: value.into() }, &[])
     }
 
-    /// Lets the others at `what`, as number `slot`.
+    /// Exposes `what` to other ranks as number `slot`.
     pub fn expose(&mut self, slot: u16, what: Span, access: Access) -> StepId {
         self.step(Kind::Expose { slot, what, access }, &[])
     }
@@ -141,7 +141,7 @@ impl Builder {
         self.step(Kind::Pull { peer: peer.into(), from, into }, &[])
     }
 
-    /// `into = from op with`, `from` of `peer`.
+    /// Appends `into = from op with`, with `from` in the memory of `peer`.
     pub fn combine(&mut self, peer: impl Into<Index>, from: Span, with: Span, into: Span) -> StepId {
         self.step(Kind::Combine { peer: peer.into(), from, with, into }, &[])
     }
@@ -156,7 +156,7 @@ impl Builder {
         self.step(Kind::Pack { from, into }, &[])
     }
 
-    /// Takes what the frame `from` of `peer` holds to `into`.
+    /// Copies the block in the frame `from` of `peer` to `into`.
     pub fn unpack(&mut self, peer: impl Into<Index>, from: Span, into: Span) -> StepId {
         self.step(Kind::Unpack { peer: peer.into(), from, into }, &[])
     }
@@ -166,7 +166,7 @@ impl Builder {
         self.step(Kind::Send { peer: peer.into(), lane, from }, after)
     }
 
-    /// A group of ranks, for [`Builder::multicast`].
+    /// Adds a group of ranks for [`Builder::multicast`], and returns its number.
     pub fn group(&mut self, members: &[u32]) -> u16 {
         self.schedule.groups.push(members.into());
         u16::try_from(self.schedule.groups.len() - 1).expect("a schedule has few groups")
@@ -187,7 +187,7 @@ impl Builder {
         self.step(Kind::Copy { from, into }, after)
     }
 
-    /// `right = left op right`.
+    /// Appends `right = left op right`.
     pub fn reduce(&mut self, left: Span, right: Span, after: &[Edge]) -> StepId {
         self.step(Kind::Reduce { left, right }, after)
     }
@@ -212,8 +212,8 @@ impl Builder {
         id
     }
 
-    /// Appends all of another schedule, for the ranks from `first` on, with these buffers in the place of its
-    /// send and receive buffers. It comes after all that was written before, and what follows after it.
+    /// Appends all of another schedule, for ranks that begin with `first`. `user` replaces its send and
+    /// receive buffers. All earlier steps precede it, and all later steps follow it.
     pub fn embed(&mut self, part: Schedule, first: u32, user: [BufferId; 2]) {
         assert!(
             part.order == Order::Edges && part.permutation.is_empty() && self.in_loop.is_none(),
@@ -253,7 +253,7 @@ impl Builder {
         self.join();
     }
 
-    /// The step that is appended next.
+    /// Returns the number of the step that is appended next.
     pub fn upcoming(&self) -> StepId {
         StepId(self.schedule.steps.len() as u32)
     }
@@ -281,9 +281,9 @@ impl Builder {
         self.group = self.schedule.steps.len();
     }
 
-    /// A loop of `count` iterations, at most `window` in flight; `body` writes the steps of one. The
-    /// loop is part of the group where it stands. Nothing is written if `count` is 0
-    /// or the body has no step. In program order, one iteration is no loop, so that two ranks pay for none.
+    /// Writes a loop of `count` iterations, at most `window` in flight; `body` writes the steps of one. The
+    /// loop is part of the current group. Nothing is written if `count` is 0 or the body has no step. In
+    /// program order, one iteration is no loop, so that two ranks do not pay for one.
     pub fn repeat(&mut self, count: u32, window: u32, body: impl FnOnce(&mut Builder)) {
         if count == 0 {
             return;
@@ -305,7 +305,8 @@ impl Builder {
         self.schedule.loops.push(Loop { first: first as u32, steps, count, window });
     }
 
-    /// `body` for `count` peers one after the other: a loop, or within a loop (and for one) as many steps.
+    /// Writes `body` for `count` peers one after the other: as a loop, or within a loop (and for one peer) as
+    /// separate steps.
     pub fn each(&mut self, peers: Index, count: u32, body: impl Fn(Index, &mut Builder)) {
         if self.in_loop.is_some() || count < 2 {
             (0..count).for_each(|number| body(Index::fixed(peers.at(number)), self));
@@ -321,31 +322,32 @@ impl From<u32> for Index {
     }
 }
 
-/// `length` units of `buffer` from `offset` on.
+/// Returns `length` units of `buffer`, beginning at `offset`.
 pub fn range(buffer: BufferId, offset: u64, length: u64) -> Span {
     let start = Start::Affine { offset, stride: 0, index: Index::fixed(0) };
     Span { buffer, start, length: Length::Fixed(length) }
 }
 
-/// Block `index` of `buffer`, divided by `division`.
+/// Returns block `index` of `buffer`, divided by `division`.
 pub fn block(buffer: BufferId, division: Division, index: impl Into<Index>) -> Span {
     blocks(buffer, division, index, 1)
 }
 
-/// `count` consecutive blocks of `buffer` from block `index` on.
+/// Returns `count` consecutive blocks of `buffer`, beginning with block `index`.
 pub fn blocks(buffer: BufferId, division: Division, index: impl Into<Index>, count: u32) -> Span {
     let index = index.into();
     let start = Start::Block { division, index };
     Span { buffer, start, length: Length::Blocks { division, index, count } }
 }
 
-/// The block of `buffer`, divided by `division`, whose number is entry `index` of the schedule's permutation.
+/// Returns the block of `buffer`, divided by `division`, whose number is entry `index` of the schedule's
+/// permutation.
 pub fn permuted(buffer: BufferId, division: Division, index: impl Into<Index>) -> Span {
     let index = index.into();
     Span { buffer, start: Start::Permuted { division, index }, length: Length::Permuted { division, index } }
 }
 
-/// Part `part` of the `parts` nearly equal ones of block `index` of `buffer`.
+/// Returns part `part` of the `parts` nearly equal ones of block `index` of `buffer`.
 pub fn part(
     buffer: BufferId,
     division: Division,
@@ -357,19 +359,19 @@ pub fn part(
     Span { buffer, start, length: Length::Part { division, index, part, parts } }
 }
 
-/// Block `index` of `buffer` if it has more than `most` units.
+/// Returns block `index` of `buffer` if it has more than `most` units, otherwise an empty span.
 pub fn beyond(buffer: BufferId, division: Division, index: impl Into<Index>, most: u64) -> Span {
     let index = index.into();
     Span { buffer, start: Start::Block { division, index }, length: Length::Beyond { division, index, most } }
 }
 
-/// Room in `buffer` for what `like` denotes, at `offset + stride * index`.
+/// Returns a span of the length of `like` in `buffer`, at `offset + stride * index`.
 pub fn slot(buffer: BufferId, offset: u64, stride: u64, index: impl Into<Index>, like: Span) -> Span {
     let start = Start::Affine { offset, stride, index: index.into() };
     Span { buffer, start, length: like.length }
 }
 
-/// The same place as `like`, in another buffer.
+/// Returns the same range as `like` in another buffer.
 pub fn same(buffer: BufferId, like: Span) -> Span {
     Span { buffer, ..like }
 }

@@ -1,14 +1,14 @@
-//! Strides by which all places of a ring come once.
+//! Strides that visit every place of a ring once.
 
-/// The least number from `least` (1 or more) on that has no divisor in common with `places`: places that
-/// follow each other at this distance, counted round, are all different until all have come.
+/// Returns the least number from `least` (1 or more) on that has no divisor in common with `places`. Steps of
+/// this length around `places` places visit all of them before one repeats.
 pub(crate) fn coprime_from(least: u64, places: u64) -> u64 {
     (least..)
         .find(|&stride| divisor(stride, places) == 1)
-        .expect("of numbers that follow each other one has none in common")
+        .expect("consecutive numbers include one that is coprime to places")
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor of two numbers.
 fn divisor(mut one: u64, mut other: u64) -> u64 {
     while other > 0 {
         (one, other) = (other, one % other);

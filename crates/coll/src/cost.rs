@@ -1,9 +1,10 @@
-//! What an algorithm costs, in closed form: the time of its [`Work`] on a [`Model`]. Selection orders the
-//! candidates by it before it simulates the best of them; for ranks by the thousand it is all that there is.
+//! Cost of an algorithm in closed form: the time of its [`Work`] on a [`Model`]. Selection sorts the
+//! candidates by this cost before it simulates the best of them. For thousands of ranks nothing is simulated,
+//! and the closed form decides alone.
 //!
-//! Two regimes. With a core for every rank, time is the critical path: hops, messages of the busiest
-//! rank, its bytes and reductions. With more ranks than cores every wait for a message that is not
-//! there is a switch to another process: a hop costs as much, and the time is no less than the work of
+//! There are two regimes. With a core for every rank, time is the critical path: hops, and messages, bytes
+//! and reductions of the busiest rank. With more ranks than cores, a wait for a message that has not arrived
+//! switches to another process. A hop then costs as much as that switch, and the time is at least the work of
 //! all ranks divided by the cores.
 
 use std::sync::Arc;
@@ -14,34 +15,36 @@ use crate::shape::{Params, Shape};
 use crate::simulate::{Layout, Reach, Stage};
 use crate::work::Work;
 
-/// Where the ranks of a communicator run, and what things cost there. Equal on all of them.
+/// Placement of the ranks of a communicator, and the costs and permissions there. Equal on all ranks, so that
+/// all of them select the same algorithm.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// Cores that the ranks of this node share.
     pub cores: u32,
     /// Ranks of the communicator on this node; the largest number of any node.
     pub ranks_on_node: u32,
-    /// Whether a node has more ranks (of the job) than cores.
+    /// True if a node has more ranks (of the job) than cores.
     pub oversubscribed: bool,
-    /// What the node gives the ranks of the communicator.
+    /// Kind of memory that the ranks of the communicator share on a node.
     pub node: Node,
     /// The largest bank that the node gives a rank.
     pub bank_bytes: u64,
-    /// How ranks get at memory that others expose.
+    /// Access of ranks to memory that others expose: by mapping or by system call.
     pub reach: Reach,
     /// Results are to have the same bits on any machine
-    /// ([`Association::of`](crate::generator::Association::of)).
+    /// ([`Association::deterministic_for`](crate::generator::Association::deterministic_for)).
     pub deterministic: bool,
-    /// The network copies what a host sends to several others.
+    /// True if the network copies messages of a host to several others.
     pub multicast: bool,
-    /// Where each rank is.
+    /// Place of each rank: host, processor, distances.
     pub layout: Arc<Layout>,
-    /// What things cost.
+    /// Parameters of the machine's speed.
     pub model: Arc<Model>,
 }
 
 impl Environment {
-    /// `ranks` ranks that share `cores` cores of one node, of which nothing is known; they send messages.
+    /// Returns the environment of `ranks` ranks that share `cores` cores of one node of unknown layout. They
+    /// can only send messages.
     pub fn flat(ranks: u32, cores: u32) -> Environment {
         Environment {
             cores,
@@ -57,8 +60,8 @@ impl Environment {
         }
     }
 
-    /// Ranks on several hosts: only what all of them know alike. Of hosts that are one machine each has its
-    /// part of the cores.
+    /// Returns the environment of ranks on several hosts, made of properties that all of them know alike.
+    /// Hosts that share one machine divide its cores evenly.
     pub fn on_hosts(layout: Arc<Layout>, model: Arc<Model>) -> Environment {
         let (ranks, ranks_on_node) = (layout.ranks(), layout.ranks_on_host());
         let oversubscribed = layout.crowded();
@@ -67,16 +70,17 @@ impl Environment {
         Environment { cores, ranks_on_node, oversubscribed, layout, model, ..Environment::flat(ranks, cores) }
     }
 
-    /// `ranks` ranks of a job that has `job_ranks` on this node, which share its `cores` cores.
+    /// Returns the environment of `ranks` ranks of a job that has `job_ranks` on this node, which share its
+    /// `cores` cores.
     pub fn in_job(ranks: u32, job_ranks: u32, cores: u32, model: Arc<Model>) -> Environment {
         let (job_ranks, cores) = (job_ranks.max(1), cores.max(1));
-        // Where the job has more ranks than cores, others run beside these.
+        // If the job has more ranks than cores, ranks outside the communicator run beside these.
         let own = if job_ranks > cores { (ranks * cores / job_ranks).max(1) } else { cores };
         let oversubscribed = job_ranks > cores;
         Environment { cores, oversubscribed, model, ..Environment::flat(ranks, own) }
     }
 
-    /// What the simulator runs on.
+    /// Returns the machine and the layout for the simulator.
     pub fn stage(&self) -> Stage<'_> {
         Stage { model: &self.model, layout: &self.layout, reach: self.reach }
     }
@@ -85,20 +89,20 @@ impl Environment {
 /// Seconds of the parts of the closed forms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
-    /// From one rank to another, at the least.
+    /// Least latency from one rank to another.
     hop: f64,
-    /// To send or to receive one message.
+    /// Processor time to send or receive one message.
     message: f64,
-    /// To move a byte from one rank to another.
+    /// Time to move a byte from one rank to another.
     byte: f64,
-    /// To combine (or copy) a byte.
+    /// Time to combine or copy a byte.
     reduce: f64,
-    /// To put one process to sleep and wake another on its core.
+    /// Time to put one process to sleep and wake another on its core.
     switch: f64,
 }
 
 impl Rates {
-    fn of(environment: &Environment) -> Rates {
+    fn from_environment(environment: &Environment) -> Rates {
         let model = &environment.model;
         let far = environment.layout.hosts() > 1;
         let distance = if far { DISTANCES - 1 } else { 1 };
@@ -115,9 +119,9 @@ impl Rates {
 }
 
 impl Work {
-    /// How long it takes, in seconds.
+    /// Returns the estimated time in seconds.
     pub fn time(&self, environment: &Environment) -> f64 {
-        let rates = Rates::of(environment);
+        let rates = Rates::from_environment(environment);
         let mean = if self.all_messages > 0.0 { self.all_bytes / self.all_messages } else { 0.0 };
         let one_host = environment.layout.hosts() == 1;
         let handshake = if mean > environment.model.longest_eager(!one_host) { 2.0 } else { 1.0 };
@@ -136,22 +140,23 @@ impl Work {
             + 2.0 * self.all_messages * rates.message
             + self.all_bytes * rates.byte
             + self.all_reduced * rates.reduce;
-        // Of two that keep the cores equally busy, the one with the shorter path wins.
+        // Among two that keep the cores equally busy, the one with the shorter path wins.
         path.max(work / f64::from(environment.cores.max(1))) + path / 16.0
     }
 
-    /// What each of several operations in a row takes; as where it is simulated, of two that keep the busiest
-    /// rank as long, the one with the shorter path wins.
+    /// Returns the estimated time of one of several operations in a row, in seconds. The busiest rank is the
+    /// bottleneck. A sixteenth of the path is added, so that of two equal bottlenecks the shorter path wins.
     fn in_a_row(&self, environment: &Environment) -> f64 {
-        let rates = Rates::of(environment);
+        let rates = Rates::from_environment(environment);
         let path = self.time(environment);
         let steady = |(messages, bytes)| messages * rates.message + bytes * rates.byte;
         self.busiest.map_or(path, steady).min(path) + path / 16.0
     }
 }
 
-/// How long an algorithm for several hosts takes: what `work` says of leaders, one a host, and of the ranks
-/// of a host. In segments the two overlap, but for the first one.
+/// Estimates the time in seconds of an algorithm for several hosts: that of `work` for the leaders, one for
+/// each host, plus that of `work` for the ranks of one host. With segments the two parts overlap, except for
+/// the first segment.
 pub(crate) fn of_levels(
     work: fn(&Shape, &Params) -> Work,
     shape: &Shape,
@@ -160,7 +165,7 @@ pub(crate) fn of_levels(
 ) -> f64 {
     use crate::shape::Collective as C;
     let (hosts, local) = (environment.layout.hosts(), environment.ranks_on_node.max(1));
-    // What stands for a host: the blocks of all its ranks.
+    // Blocks that represent a host: those of all its ranks.
     let blocks = match shape.collective {
         C::Gather | C::Scatter | C::Allgather | C::ReduceScatterBlock | C::Gatherv | C::Scatterv => {
             u64::from(local)
@@ -168,13 +173,13 @@ pub(crate) fn of_levels(
         C::Alltoall | C::Alltoallv => u64::from(local) * u64::from(local),
         _ => 1,
     };
-    // Where nobody knows how long blocks are, frames travel; what is longer does so in any algorithm.
+    // Blocks of unknown lengths travel in frames. Longer blocks are messages of their own in any algorithm.
     let framed = matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv) && params.segment > 0;
     let frame = params.segment + crate::ir::Kind::FRAME_HEADER;
     let shape = &Shape { count: if framed { frame } else { shape.count }, ..*shape };
     let params = &Params { segment: if framed { 0 } else { params.segment }, ..*params };
     let leaders = Shape { ranks: hosts, root: 0, count: shape.count * blocks, ..*shape };
-    // What is for all others passes the bank of a leader.
+    // Data for all other hosts pass through the bank of a leader.
     let passes = if blocks > 1 { u64::from(hosts) } else { 1 };
     let members = Shape { ranks: local, root: 0, count: shape.count * passes, ..*shape };
     let host = Environment {

@@ -1,22 +1,23 @@
-//! How far the execution of a schedule is, and which steps may start. The one place that gives the
-//! order, edges, loops and windows of the intermediate representation their meaning; the engine, the
-//! verifier and the simulator all run on it.
+//! Progress of the execution of a schedule, and the steps that may start. No other module interprets the
+//! order, edges, loops and windows of the intermediate representation: the engine, the verifier and the
+//! simulator all use the cursor.
 //!
-//! A schedule of [`Order::Edges`] has many instances under way. One of [`Order::Program`] has a single one a
-//! strand: its cursor is a place in the program for each, and to advance it costs a few instructions a step.
+//! A schedule of [`Order::Edges`] has many instances under way. One of [`Order::Program`] has a single one in
+//! each strand. Its cursor is a position in the program for each strand, and advancing it costs a few
+//! instructions a step.
 
 use crate::ir::{Edge, Loop, Order, Schedule, StepId};
 
-/// One run of a step: the step and the iteration.
+/// Execution of a step in one iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instance {
-    /// The step.
+    /// Step of the schedule that runs.
     pub step: StepId,
-    /// The iteration; 0 outside of loops.
+    /// Number of the iteration; 0 outside of loops.
     pub iteration: u32,
 }
 
-/// What is known of one step.
+/// Progress of one step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Iterations `0..started` have been started.
@@ -67,9 +68,9 @@ struct Strand {
     step: usize,
     /// One past the last step of the strand.
     end: usize,
-    /// Of the step.
+    /// Iteration of the current step.
     iteration: u32,
-    /// Where the present instance stands.
+    /// State of the current instance.
     stage: Stage,
 }
 
@@ -103,7 +104,7 @@ impl Cursor {
         }
     }
 
-    /// Whether every step of `schedule` is complete.
+    /// Returns true if every step of `schedule` is complete.
     pub fn finished(&mut self, schedule: &Schedule) -> bool {
         if schedule.order == Order::Program {
             return self.strands.iter_mut().all(|strand| strand.settle(schedule));
@@ -129,10 +130,7 @@ impl Cursor {
         strand.stage = Stage::Over;
     }
 
-    /// Starts every instance that may start: `start` tells whether it was complete at once.
-    ///
-    /// # Errors
-    /// The first error of `start`, which ends the execution.
+    /// Starts every instance that may start; `start` returns whether it was complete at once.
     pub fn advance<E>(
         &mut self,
         schedule: &Schedule,
@@ -164,7 +162,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// One pass over the body of a loop; whether another one may find more to start.
+    /// Starts steps in one pass over the body of a loop. Returns true if another pass may find more to start.
     fn advance_loop<E>(
         &mut self,
         schedule: &Schedule,
@@ -205,9 +203,9 @@ impl Cursor {
 
     /// Returns true if the dependency `edge` does not keep iteration `iteration` of its step from starting.
     ///
-    /// The edge asks for all iterations of the earlier step ([`Edge::WHOLE`]), or for the one
-    /// `edge.distance` iterations before this one. If there is none so early, the edge holds; if the
-    /// earlier step has fewer iterations, its last one counts.
+    /// The edge requires all iterations of the earlier step ([`Edge::WHOLE`]), or the one `edge.distance`
+    /// iterations before this one. If there is no such early iteration, the edge holds. If the earlier step
+    /// has fewer iterations, its last one counts.
     fn holds(&self, schedule: &Schedule, edge: Edge, iteration: u32) -> bool {
         let before = &self.steps[edge.step.0 as usize];
         let count = schedule.iterations(edge.step);
@@ -234,14 +232,14 @@ impl Strand {
         Ok(())
     }
 
-    /// From what is complete to the next to run; whether this is the end.
+    /// Moves from a completed instance to the next one to run. Returns true at the end of the strand.
     #[inline]
     fn settle(&mut self, schedule: &Schedule) -> bool {
         if self.stage == Stage::Over {
             self.stage = Stage::Next;
             self.pass(schedule);
         }
-        // Loops without iterations.
+        // Skip loops without iterations.
         while self.step < self.end {
             match schedule.steps[self.step].in_loop.map(|number| &schedule.loops[usize::from(number)]) {
                 Some(this) if this.count == 0 => self.step = (this.first + this.steps) as usize,

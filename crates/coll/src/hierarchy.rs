@@ -1,13 +1,14 @@
-//! The ranks of a communicator as nested groups: who is near whom (S3: ma-2012 dissertation, chapter 4).
+//! The ranks of a communicator as nested groups by distance (S3: ma-2012 dissertation, chapter 4).
 //!
 //! Distances 1 to 6 are those of [`tutti_topo::Distance`], 7 is the network. All ranks at most `d` from one
-//! another form a group of level `d`; groups nest, so P ranks need P numbers a level instead of P² distances,
-//! and all is built by sorting in O(P log P). Nothing depends on the order of ranks or on how they are bound:
-//! a group is headed by its smallest rank, or by the root where it holds the root.
+//! another form a group of level `d`. Groups nest, so P ranks need P numbers for each level instead of P²
+//! distances, and the hierarchy is built by sorting in O(P log P). The result depends neither on the order of
+//! ranks nor on their binding: a group is headed by its smallest rank, or by the root if it contains the
+//! root.
 //!
-//! From it come the [`Tree`] of a broadcast and the [`ring`](Hierarchy::ring) of an allgather. Both are what
-//! the paper's greedy algorithms over all pairs give; the tests hold them against those. Levels that make no
-//! difference to an operation are left out by [`Hierarchy::without`].
+//! The [`Tree`] of a broadcast and the [`ring`](Hierarchy::ring) of an allgather are derived from it. Both
+//! equal the results of the paper's greedy algorithms over all pairs; the tests compare them.
+//! [`Hierarchy::without`] removes levels that make no difference to an operation.
 
 pub mod mapping;
 mod ring;
@@ -23,43 +24,42 @@ use tutti_topo::model::Places;
 pub use ring::Ring;
 pub use tree::{Child, Tree};
 
-/// Between ranks on different machines; further than every [`tutti_topo::Distance`].
+/// Distance between ranks on different machines, larger than every [`tutti_topo::Distance`].
 pub const NETWORK: u8 = 7;
 
-/// Where a rank runs.
+/// Place at which a rank runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankLocation {
-    /// Which machine: any number, one a machine.
+    /// Number of its machine; any number, different for each machine.
     pub host: u32,
-    /// What it is confined to there ([`tutti_topo::Machine::places`]).
+    /// Resources that it is confined to on its machine ([`tutti_topo::Machine::places`]).
     pub at: Places,
 }
 
-/// Distances that are not told apart from the next smaller one: who is so far counts as being in one group
-/// with the nearer ones.
+/// Distances that are treated like the next smaller one: ranks so far apart count as members of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ignored(u8);
 
 impl Ignored {
-    /// All distances count.
+    /// No distance is ignored.
     pub const NONE: Ignored = Ignored(0);
-    /// What shares a memory controller is one group, whatever caches and sockets: large messages are bounded
-    /// by the controller, and a deeper tree only makes them wait (section 4.5.2).
+    /// Ranks that share a memory controller form one group, whatever their caches and sockets. Large messages
+    /// are bounded by the controller, and a deeper tree only delays them (section 4.5.2).
     pub const BELOW_MEMORY: Ignored = Ignored(1 << 2 | 1 << 3);
-    /// What shares a machine is one group.
+    /// Ranks that share a machine form one group.
     pub const WITHIN_NODE: Ignored = Ignored(0b111_1110);
 
-    /// A bit a distance.
+    /// Returns the set as a mask: bit `d` is distance `d`.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// From a bit a distance.
+    /// Returns the set that a mask of [`Ignored::bits`] denotes.
     pub const fn of_bits(bits: u8) -> Ignored {
         Ignored(bits)
     }
 
-    /// Whether `distance` is among them.
+    /// Returns true if `distance` is ignored.
     pub fn contains(self, distance: u8) -> bool {
         self.0 >> distance & 1 == 1
     }
@@ -76,27 +76,27 @@ impl fmt::Display for Ignored {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Groups {
     distance: u8,
-    /// Where in `Hierarchy::order` each begins.
+    /// Position in `Hierarchy::order` at which each group begins.
     starts: Vec<u32>,
 }
 
-/// The ranks of a communicator as nested groups. Immutable; made once a communicator.
+/// The ranks of a communicator as nested groups. Immutable, built once for each communicator.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    /// All ranks, each group of any level side by side and headed by its smallest rank.
+    /// All ranks, such that each group of any level is contiguous and headed by its smallest rank.
     order: Vec<u32>,
-    /// Where each rank is in `order`.
+    /// Position of each rank in `order`.
     position: Vec<u32>,
-    /// From the inside out, each coarser than the one before; the last is one group of all.
+    /// Levels from the inside out, each coarser than the one before. The last one is one group of all ranks.
     levels: Vec<Groups>,
     ring: OnceLock<Arc<Ring>>,
 }
 
 impl Hierarchy {
-    /// Of ranks at these places, one a rank.
+    /// Returns the hierarchy of ranks at these places, one for each rank.
     pub fn new(places: &[RankLocation]) -> Hierarchy {
         let mut sets = Sets::new(places.len());
-        // For each rank the smallest of its group, level by level.
+        // For each level, the smallest rank of each rank's group.
         let heads: Vec<Vec<u32>> = (1..=NETWORK)
             .map(|distance| {
                 for keys in shared(distance) {
@@ -108,7 +108,8 @@ impl Hierarchy {
         Hierarchy::of_heads(places.len(), &heads)
     }
 
-    /// Of ranks of which nothing is known: all are as far from one another as different sockets.
+    /// Returns the hierarchy of ranks at unknown places: all are as far from one another as different
+    /// sockets.
     pub fn flat(ranks: u32) -> Hierarchy {
         let order: Vec<u32> = (0..ranks).collect();
         let levels = vec![Groups { distance: tutti_topo::Distance::SameBoard as u8, starts: vec![0] }];
@@ -137,27 +138,28 @@ impl Hierarchy {
         Hierarchy { position: inverse(&order), order, levels, ring: OnceLock::new() }
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.order.len() as u32
     }
 
-    /// The distances that occur, from the nearest to the furthest.
+    /// Returns the distances that occur, from the nearest to the furthest.
     pub fn levels(&self) -> impl DoubleEndedIterator<Item = u8> + '_ {
         self.levels.iter().map(|groups| groups.distance)
     }
 
-    /// All ranks, those near one another side by side.
+    /// Returns all ranks in an order in which groups are contiguous.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// Where `rank` is in [`Hierarchy::order`].
+    /// Returns the position of `rank` in [`Hierarchy::order`].
     pub fn position(&self, rank: u32) -> u32 {
         self.position[rank as usize]
     }
 
-    /// The groups whose members are at most `distance` from one another; each begins with its smallest rank.
+    /// Returns the groups whose members are at most `distance` from one another. Each begins with its
+    /// smallest rank.
     pub fn groups(&self, distance: u8) -> impl Iterator<Item = &[u32]> + '_ {
         let level = self.levels.iter().rposition(|groups| groups.distance <= distance);
         let count = level.map_or(self.order.len(), |level| self.levels[level].starts.len());
@@ -167,7 +169,7 @@ impl Hierarchy {
         })
     }
 
-    /// The ranks at most `distance` from `rank`, with itself; the smallest comes first.
+    /// Returns the ranks at most `distance` from `rank`, itself included, the smallest first.
     pub fn group(&self, distance: u8, rank: u32) -> &[u32] {
         match self.levels.iter().rposition(|groups| groups.distance <= distance) {
             Some(level) => &self.order[self.range(level, self.index(level, rank))],
@@ -175,12 +177,12 @@ impl Hierarchy {
         }
     }
 
-    /// Who speaks for the group of `rank`: `root` if it is in it, or else its smallest rank.
+    /// Returns the leader of the group of `rank`: `root` if it is a member, otherwise the smallest rank.
     pub fn leader(&self, distance: u8, rank: u32, root: u32) -> u32 {
         if self.distance(rank, root) <= distance { root } else { self.group(distance, rank)[0] }
     }
 
-    /// How far two ranks are from one another; 0 from itself.
+    /// Returns the distance of two ranks; 0 from a rank to itself.
     pub fn distance(&self, one: u32, two: u32) -> u8 {
         if one == two {
             return 0;
@@ -190,17 +192,17 @@ impl Hierarchy {
         self.levels[level.expect("the last level is one group of all")].distance
     }
 
-    /// The same ranks, with some distances ignored.
+    /// Returns the hierarchy of the same ranks with some distances ignored.
     pub fn without(&self, ignored: Ignored) -> Hierarchy {
         let mut levels: Vec<Groups> = Vec::new();
         for groups in &self.levels {
             if ignored.contains(groups.distance) {
-                // Its groups take the place of the finer ones that they are made of.
+                // The groups of this level replace the finer ones that they consist of.
                 levels.pop();
             }
             levels.push(groups.clone());
         }
-        // Within what is now one group, ranks are in their own order.
+        // Ranks of what is one group now are in their own order.
         let heads: Vec<Vec<u32>> = levels.iter().map(|groups| self.heads_of(groups)).collect();
         let mut fewer = Hierarchy::of_heads(self.order.len(), &heads);
         let distances = levels.iter().map(|groups| groups.distance);
@@ -208,7 +210,7 @@ impl Hierarchy {
         fewer
     }
 
-    /// For each rank the smallest of its group.
+    /// Returns for each rank the smallest of its group.
     fn heads_of(&self, groups: &Groups) -> Vec<u32> {
         let mut heads = vec![0; self.order.len()];
         let ends = groups.starts[1..].iter().copied().chain([self.ranks()]);
@@ -220,13 +222,13 @@ impl Hierarchy {
         heads
     }
 
-    /// Which group of a level holds `rank`.
+    /// Returns the index of the group of a level that contains `rank`.
     fn index(&self, level: usize, rank: u32) -> usize {
         let position = self.position[rank as usize];
         self.levels[level].starts.partition_point(|&start| start <= position) - 1
     }
 
-    /// Where a group is in `order`.
+    /// Returns the positions of a group in `order`.
     fn range(&self, level: usize, index: usize) -> std::ops::Range<usize> {
         let starts = &self.levels[level].starts;
         let end = starts.get(index + 1).map_or(self.order.len(), |&end| end as usize);
@@ -234,7 +236,8 @@ impl Hierarchy {
     }
 }
 
-/// What two ranks at `distance` (or nearer) share, one or another of these (section 4.4.1).
+/// Returns the alternative sets of resources, one of which two ranks at `distance` or nearer must share
+/// (section 4.4.1).
 fn shared(distance: u8) -> &'static [&'static [Level]] {
     match distance {
         1 => &[&[Level::L3], &[Level::L2], &[Level::Core]],
@@ -246,7 +249,8 @@ fn shared(distance: u8) -> &'static [&'static [Level]] {
     }
 }
 
-/// What `place` has of `levels`; `None` if it is not confined to one of each.
+/// Returns the host and the instances of `levels` that `place` is confined to, or `None` if it is not
+/// confined to one of each.
 fn key(distance: u8, place: &RankLocation, levels: &[Level]) -> Option<(u32, [u32; 2])> {
     let mut instances = [0; 2];
     for (instance, level) in instances.iter_mut().zip(levels) {
@@ -273,7 +277,7 @@ impl Sets {
         Sets { parent: (0..ranks as u32).collect() }
     }
 
-    /// The smallest rank of the set of `rank`.
+    /// Returns the smallest rank of the set of `rank`.
     fn head(&mut self, mut rank: u32) -> u32 {
         while self.parent[rank as usize] != rank {
             let above = self.parent[self.parent[rank as usize] as usize];

@@ -5,58 +5,59 @@
 //! costs a handful of steps, and a schedule's size is O(log P + degree) whatever the message size.
 //!
 //! # When a step may start
-//! Every edge of `after` is satisfied ([`Edge`]), the same step of the previous iteration has been
-//! started, and (in a loop) all steps of the iteration `window` before are complete. Nothing else
-//! orders steps: what is not ordered may happen in any order, at the same time.
+//! All edges in `after` must be satisfied ([`Edge`]), the same step of the previous iteration must have been
+//! started, and (in a loop) all steps of the iteration `window` before must be complete. Nothing else orders
+//! steps: unordered steps may run in any order, or at the same time.
 //!
 //! # Messages
-//! A message is matched by (peer, lane) in the order in which both sides start; hence two different
-//! steps that use one lane towards one peer must be ordered by `after`, or use two lanes. A send may
-//! complete as late as when it is received. A message whose span is empty is not sent at all (both
-//! sides know its length); [`Span::SIGNAL`] is the exception, a message that carries nothing.
+//! A message is matched by (peer, lane) in the order in which both sides start. Two different steps that use
+//! one lane towards one peer must therefore be ordered by `after`, or use two lanes. A send may complete as
+//! late as its receive. A message whose span is empty is not sent at all (both sides know its
+//! length). [`Span::SIGNAL`] is the exception: it is sent although it carries nothing.
 //!
 //! # Units and addresses
-//! Spans count units. In a schedule that only moves data a unit is one packed byte of the user's
-//! datatype, in one that reduces it is one whole element ([`Unit`]), so that derived datatypes and
-//! user-defined operators need no second algorithm. A buffer is a linear space of units; that of a
-//! buffer given by counts and displacements (the v and w collectives) is the concatenation of its
-//! entries, and a span in it is exactly one entry. Counts are looked up in a [`Table`] when the
-//! schedule runs, not when it is built: a cached schedule serves any counts.
+//! Spans count units ([`Unit`]). In a schedule that only moves data a unit is one packed byte of the user's
+//! datatype; in one that reduces it is one whole element. So derived datatypes and user-defined operators
+//! need no second algorithm. A buffer is a linear space of units. A buffer given by counts and displacements
+//! (the v and w collectives) is the concatenation of its entries, and a span in it is exactly one entry.
+//! Counts are looked up in a [`Table`] when the schedule runs, not when it is built: a cached schedule serves
+//! any counts.
 //!
 //! # Within a node: flags, banks, exposed memory
 //! Ranks of one node share memory while an operation runs (S1, S2 of the papers):
-//! - a *flag* is a counter that one rank sets ([`Kind::Post`]) and others wait for ([`Kind::Await`]). Its
-//!   values only grow within an operation. What a rank did before it posted is visible to whoever awaited
-//!   that value.
-//! - the *bank* ([`BufferId::BANK`]) is shared scratch of [`Schedule::bank`] units at every rank, equally
-//!   many on all of them. A rank writes its own bank only, by any step that writes memory; the others read it
-//!   by [`Kind::Pull`] and [`Kind::Combine`]. It is undefined when the operation begins. A rank may leave the
+//! - A *flag* is a counter that one rank sets ([`Kind::Post`]) and others wait for ([`Kind::Await`]). Its
+//!   values only grow within an operation. All that a rank did before it posted is visible to a rank that
+//!   awaited the value.
+//! - The *bank* ([`BufferId::BANK`]) is shared scratch of [`Schedule::bank`] units at every rank, the same
+//!   number on all of them. A rank writes only its own bank, by any step that writes memory; others read it
+//!   by [`Kind::Pull`] and [`Kind::Combine`]. Its initial content is undefined. A rank may leave the
 //!   operation while others still read its bank: the engine gives the bank to a later operation only when all
 //!   have left this one.
-//! - a *frame* holds a block together with its length ([`Kind::Pack`], [`Kind::Unpack`]), where lengths
+//! - A *frame* holds a block together with its length ([`Kind::Pack`], [`Kind::Unpack`]), for lengths that
 //!   differ from rank to rank.
-//! - a span that is *exposed* ([`Kind::Expose`]) may be read or written by the others until its owner leaves
-//!   the operation; so the owner leaves only after it has awaited that all are done with it. Peers count from
-//!   the first unit of the exposed span, and get at it after they awaited a flag that was posted after it was
-//!   exposed.
+//! - An *exposed* span ([`Kind::Expose`]) may be read or written by others until its owner leaves the
+//!   operation. The owner leaves only after it has awaited that all are done with the span. Peers count from
+//!   the first unit of the exposed span. They may access it after they awaited a flag that was posted after
+//!   the exposure.
 //!
-//! These steps are for ranks of one node, and a schedule that has them is [`Order::Program`].
+//! These steps are for ranks of one node, and a schedule with such steps has [`Order::Program`].
 //!
 //! # Files
-//! A *window* is a range of a file, of which one rank is in charge. It reads ([`Kind::FileRead`]) or writes
-//! ([`Kind::FileWrite`]) the bytes of it that ranks have asked for or given, and no others. In memory these
-//! are one after the other, those of rank 0 first, each rank's in the order in which it has them: where they
-//! lie in the file the engine's port knows. Units are bytes.
+//! A *window* is a range of a file, with one rank in charge, its aggregator. The aggregator reads
+//! ([`Kind::FileRead`]) or writes ([`Kind::FileWrite`]) those bytes of the window that ranks requested or
+//! contributed, and no others. In memory these are contiguous, those of rank 0 first, each rank's in its own
+//! order; the engine's port knows their positions in the file. Units are bytes.
 //!
 //! # Strands: levels that overlap
 //! A schedule in program order may consist of several [`Schedule::strands`], which run at the same time, each
-//! in its own order. So one keeps the network busy while another moves data within the node (S4). They are
-//! joined by flags only: what a strand did before it posted is visible to whoever awaited that value, in
-//! another rank or in another strand of the same one. A lane towards one peer belongs to one strand.
+//! in its own order. So one keeps the network busy while another moves data within the node (S4). Strands are
+//! joined by flags only: all that a strand did before it posted is visible to a strand that awaited the
+//! value, in another rank or in the same one. A lane towards one peer belongs to one strand.
 //!
 //! # Multicast
-//! [`Kind::Multicast`] is one message to each member of a group ([`Schedule::groups`]), sent as one where the
-//! network can (S8). Receivers have a [`Kind::Recv`] from the sender, and so never know how it came.
+//! [`Kind::Multicast`] is one message to each member of a group ([`Schedule::groups`]), sent as one if the
+//! network can copy it (S8). Receivers have a [`Kind::Recv`] from the sender, which does not depend on the
+//! way of sending.
 
 mod kind;
 mod span;
@@ -66,10 +67,10 @@ use std::sync::Arc;
 pub use kind::{Access, Kind};
 pub use span::{Division, Index, Length, Range, Span, Start, Table, Tables};
 
-/// No schedule uses a lane from here on; a transport may count on it.
+/// Bound of the lanes that schedules use; a transport may rely on it.
 pub const LANES: u16 = 16;
 
-/// What the spans of a schedule count.
+/// Unit in which the spans of a schedule are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// One packed byte of the user's datatype.
@@ -78,7 +79,7 @@ pub enum Unit {
     Element,
 }
 
-/// A memory that a schedule works on.
+/// Number of a memory that a schedule works on: user buffer, temporary, bank or exposed span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub u16);
 
@@ -95,12 +96,12 @@ impl BufferId {
     /// Spans that a rank may expose in one operation.
     pub const EXPOSURES: u16 = 4;
 
-    /// What `peer` has exposed as number `slot`.
+    /// Returns the memory that `peer` has exposed as number `slot`.
     pub const fn exposed(slot: u16) -> BufferId {
         BufferId(Self::BANK.0 + 1 + slot)
     }
 
-    /// Which temporary this is, if it is one.
+    /// Returns the index of this temporary in `Schedule::temporaries`, or `None` if it is another memory.
     pub fn temporary(self) -> Option<usize> {
         if self >= Self::BANK {
             return None;
@@ -108,7 +109,7 @@ impl BufferId {
         self.0.checked_sub(Self::FIRST_TEMPORARY).map(usize::from)
     }
 
-    /// The number under which it is exposed, if it is an exposed span.
+    /// Returns the number under which it is exposed, or `None` if it is no exposed span.
     pub fn exposure(self) -> Option<u16> {
         self.0.checked_sub(Self::BANK.0 + 1).filter(|slot| *slot < Self::EXPOSURES)
     }
@@ -119,30 +120,30 @@ impl BufferId {
 pub struct StepId(pub u32);
 
 impl StepId {
-    /// "After this step", in the same iteration where both are in one loop.
+    /// Returns the edge "after this step", in the same iteration if both are in one loop.
     pub fn done(self) -> Edge {
         Edge { step: self, distance: 0 }
     }
 
-    /// "After this step of `distance` iterations before."
+    /// Returns the edge "after this step, `distance` iterations before".
     pub fn before(self, distance: u32) -> Edge {
         Edge { step: self, distance }
     }
 
-    /// "After every iteration of this step."
+    /// Returns the edge "after every iteration of this step".
     pub fn whole(self) -> Edge {
         Edge { step: self, distance: Edge::WHOLE }
     }
 }
 
-/// "Not before that step is complete."
+/// Dependency of a step: it starts only after another step is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
-    /// The step that comes first.
+    /// Step that must be complete first.
     pub step: StepId,
-    /// For a step in a loop: the iteration `distance` before this one (satisfied if there is none),
-    /// or every iteration if this is [`Edge::WHOLE`]. Between different loops, iterations correspond
-    /// by number. For a straight-line step: 0.
+    /// Number of iterations between the two. For a step in a loop, the iteration `distance` before this one
+    /// must be complete (satisfied if there is none), or every iteration if this is [`Edge::WHOLE`]. Between
+    /// different loops, iterations correspond by number. For a straight-line step: 0.
     pub distance: u32,
 }
 
@@ -151,43 +152,43 @@ impl Edge {
     pub const WHOLE: u32 = u32::MAX;
 }
 
-/// One action and what must be complete before it starts.
+/// One action, and the steps that must be complete before it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What is done.
+    /// Action, with its peer and its spans.
     pub kind: Kind,
-    /// What comes first.
+    /// Steps that must be complete first.
     pub after: Box<[Edge]>,
-    /// The loop it is in: an index into [`Schedule::loops`].
+    /// Index of its loop in [`Schedule::loops`]; `None` for a straight-line step.
     pub in_loop: Option<u16>,
 }
 
 /// Consecutive steps that run several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loop {
-    /// The first of its steps.
+    /// Number of the first step in [`Schedule::steps`].
     pub first: u32,
-    /// How many steps it has, at least one.
+    /// Number of steps, at least one.
     pub steps: u32,
-    /// How many iterations.
+    /// Number of iterations of the loop.
     pub count: u32,
-    /// How many iterations may be in flight: `1..=Loop::MAX_WINDOW`.
+    /// Number of iterations that may be in flight: `1..=Loop::MAX_WINDOW`.
     pub window: u32,
 }
 
 impl Loop {
-    /// No loop has more iterations in flight than this.
+    /// Largest number of iterations in flight of any loop.
     pub const MAX_WINDOW: u32 = tutti_base::config::algorithms::MAX_WINDOW;
 }
 
-/// What orders the steps of a schedule.
+/// Rule by which the steps of a schedule are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// [`Step::after`] and windows, as the module says.
+    /// By [`Step::after`] and windows; see the module's documentation.
     Edges,
-    /// Their place: a step starts when the one before it is complete, an iteration of a loop when the one
-    /// before it is, in each strand. There are no edges, and windows are not looked at. All within a node is
-    /// of this order: where nothing is under way while a processor copies, there is nothing to overlap.
+    /// By position: a step starts when the one before it is complete, an iteration of a loop when the one
+    /// before it is, in each strand. There are no edges, and windows are ignored. All schedules within a node
+    /// have this order: a processor that copies has nothing else under way, so nothing could overlap.
     Program,
 }
 
@@ -195,21 +196,21 @@ pub enum Order {
 /// non-blocking and the persistent form. Built by `build::Builder`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// What spans count.
+    /// Unit of all spans.
     pub unit: Unit,
-    /// What orders its steps.
+    /// Rule by which the steps are ordered.
     pub order: Order,
     /// The size of the bank at every rank, in units.
     pub bank: u64,
     /// The sizes of the temporaries, in units.
     pub temporaries: Vec<u64>,
-    /// An order of all ranks, for spans to refer to; or empty. The schedules of a communicator share it.
+    /// Permutation of all ranks that spans may refer to, or empty. The schedules of a communicator share it.
     pub permutation: Arc<[u32]>,
-    /// Who gets what is sent to several at once: ranks, each once, never this one.
+    /// Receivers of each multicast: distinct ranks, never this one.
     pub groups: Vec<Box<[u32]>>,
     /// The program; an edge points to an earlier step, or within one loop at a distance.
     pub steps: Vec<Step>,
-    /// Disjoint, in the order of their steps.
+    /// Loops, which are disjoint, in the order of their steps.
     pub loops: Vec<Loop>,
     /// The first steps of the strands after the first one, which begins with step 0; ascending, no strand
     /// without steps. None in [`Order::Edges`].
@@ -217,7 +218,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// How often a step runs.
+    /// Returns the number of times that a step runs.
     pub fn iterations(&self, step: StepId) -> u32 {
         match self.steps[step.0 as usize].in_loop {
             Some(number) => self.loops[usize::from(number)].count,
@@ -225,13 +226,13 @@ impl Schedule {
         }
     }
 
-    /// The first of the steps with which a rank ends that has exposed memory: it only waits until others are
-    /// done with that. Where all that it has exposed travelled by value, it need not. One past the last where
-    /// there are none, or several strands.
+    /// Returns the first of the final steps in which a rank that exposed memory only waits until its peers
+    /// are done with that memory. The wait is unnecessary if all exposed data travelled by value. Returns one
+    /// past the last step if there are no such steps, or several strands.
     pub fn parting(&self) -> StepId {
         let awaits = |step: &Step| matches!(step.kind, Kind::Await { .. });
         let mut first = self.steps.iter().rposition(|step| !awaits(step)).map_or(0, |last| last + 1);
-        // A loop that does more than wait is not over yet.
+        // A loop with other steps than waits is not part of the final waits.
         if let Some(last) = first.checked_sub(1).and_then(|last| self.steps[last].in_loop) {
             first += self.steps[first..].iter().take_while(|step| step.in_loop == Some(last)).count();
         }
@@ -240,17 +241,17 @@ impl Schedule {
         StepId(if exposes { first } else { self.steps.len() } as u32)
     }
 
-    /// The strand of a step.
+    /// Returns the index of a step's strand.
     pub fn strand(&self, step: StepId) -> usize {
         self.strands.partition_point(|first| *first <= step.0)
     }
 
-    /// Steps that run, those of loops as often as they do.
+    /// Returns the number of steps that run, those of loops counted once for each iteration.
     pub fn instances(&self) -> u64 {
         (0..self.steps.len() as u32).map(|step| u64::from(self.iterations(StepId(step)))).sum()
     }
 
-    /// Units of all temporaries.
+    /// Returns the units of all temporaries together.
     pub fn temporary_units(&self) -> u64 {
         self.temporaries.iter().sum()
     }

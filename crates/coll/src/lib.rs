@@ -1,44 +1,67 @@
-//! Collective communication as data: a schedule is written once by an algorithm, and then moved
-//! (engine), proved (verifier), timed (simulator) or compiled (lowering).
+//! Collective communication as data. An algorithm writes a schedule once; the engine then executes it, the
+//! verifier proves it, the simulator times it, and the lowering compiles it for a network interface.
 //!
-//! Deliberately absent: I/O, clocks, unsafe code, foreign functions, and any knowledge of how a
-//! message travels. Everything here is a function over data.
+//! Deliberately absent: I/O, clocks, unsafe code, foreign functions, tables of sizes for selection, and any
+//! knowledge of how a message travels. Everything here is a function over data. The bytes are moved by
+//! `core::engine`, which knows no algorithm.
 //!
-//! # What is where
+//! Entry points: `Shape`, `Plan::new`, `select`, `select::study`, `registry`, `verify::verify`,
+//! `simulate::predict`.
 //!
-//! Collectives as data. `ir` is the schedule (one rank's part: steps, loops, edges, spans);
-//! `build::Builder` writes it; `algorithms` has one file a family, each a pure function of a `Shape` and
-//! `Params`; `cursor` gives edges, loops and windows their meaning, for the engine as for the verifier;
-//! `hierarchy` has the ranks as nested groups by distance, and the trees and rings made of them (S3; golden
-//! files in `fixtures/topologies`), on which the algorithms called hierarchical run; `algorithms::banks`
-//! are those on flags and banks of one node (S1), `stream*` of them in segments, `exposed` those by a
-//! single copy (S2), `distance` those on the trees of S3, `hosts` those on several hosts whose levels
-//! overlap (S4): strands of one schedule, joined by flags (`hosts::{banks, bank_moves, scan}` those of few
-//! bytes, through banks and one message a pair of hosts; `frames` those whose blocks have lengths that only
-//! two ranks know: in frames that say so, or from rank to rank where they are long; `circulant` on Träff's
-//! circulant graph, whose schedules `circulant` makes, and `circulant_reduce` the reductions on it;
-//! `leaders` those in which several leaders of a host have a part each, `exchange` the long alltoall, host
-//! by host, `doubling` what takes the fewest rounds; `hosts` says who is on which); `groups` has the
-//! algorithms for the two groups of an intercommunicator, made of schedules for one group that are embedded
-//! in the whole, `neighbourhood` those along the edges of a topology, `files` the exchange between ranks
-//! and windows of a file; `hierarchy::mapping` finds out who should take which vertex of a graph; `verify`
-//! proves all ranks' schedules on symbolic data, what ranks of a node share under vector clocks; `simulate`
-//! times them on a `Model` of the machine (named parameters in SI units, kept as text) and a `Layout` of
-//! the ranks on it, one operation or several in a row (`Series`: each rank goes on when it is done with one
-//! and has computed); `traffic` counts what schedules send over the links between hosts and says the least
-//! that any algorithm must; `cost` says in closed form what an algorithm costs (one for several hosts:
-//! leaders across, the ranks of a host within); `start` how long a job takes to start and what memory a
-//! rank needs, from a model (Yu 2006, section 2.7) fitted to runs (`fixtures/starts`); `registry` joins the
-//! lists of all families; `select` orders them by closed form and simulates those that may be the best,
-//! each only until it takes longer than the best so far (up to 256 ranks of a host, on several hosts up to
-//! 64: beyond, the closed forms stand), on what all ranks know (`Environment`). Entry points: `Shape`,
-//! `Plan::new`, `select`, `select::study`, `registry`, `verify::verify`, `simulate::predict`. A new
-//! algorithm is one function and one line in its family's `GENERATORS`; `tests/proofs.rs` then proves it
-//! for 1 to 64 ranks and every root. With `TUTTI_DETERMINISTIC` only algorithms are taken whose results are
-//! one expression of the operands (`generator::Association`, proved by `verify_as`); otherwise the
-//! association depends on what was chosen, and so is stable from run to run, as schedules are static. The
-//! bytes are moved by `core::engine`, which knows no algorithm. Absent: I/O, clocks, unsafe code, FFI,
-//! tables of sizes for selection.
+//! # Modules
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `shape` | description of a collective operation at one rank, and the parameters of algorithms |
+//! | `ir` | the schedule, one rank's part of an operation: steps, loops, edges, spans |
+//! | `build` | `Builder`, which writes schedules |
+//! | `cursor` | progress of an execution: the meaning of edges, loops and windows |
+//! | `algorithms` | one file for each family, each algorithm a pure function of a `Shape` and `Params` |
+//! | `generator`, `registry` | algorithms as entries with needs, parameters and costs; the list of all |
+//! | `hierarchy` | ranks as nested groups by distance, with trees and rings (S3; `fixtures/topologies`) |
+//! | `hierarchy::mapping` | assignment of ranks to the vertices of a communication graph |
+//! | `neighbours` | neighbours of a rank in a topology |
+//! | `verify` | proofs of all ranks' schedules on symbolic data, with vector clocks for shared memory |
+//! | `simulate` | time of schedules on a `Model` of the machine and a `Layout` of the ranks on it |
+//! | `model` | named parameters of the machine in SI units, kept as text |
+//! | `work`, `cost` | work and time of algorithms in closed form |
+//! | `select` | selection of an algorithm and its parameters |
+//! | `traffic` | bytes over the links between hosts, and the least that any algorithm needs |
+//! | `lower` | schedules as programs for a network interface (S9) |
+//! | `tune` | choice of algorithms inside a running program (S11) |
+//! | `start` | time of a job's start and memory of a rank (Yu 2006, section 2.7; `fixtures/starts`) |
+//!
+//! # Algorithms
+//!
+//! | module of `algorithms` | data move by |
+//! | --- | --- |
+//! | `messages` | messages in the order of ranks |
+//! | `banks` | flags and banks of one node (S1); in segments in `stream*` |
+//! | `exposed` | single copies out of exposed memory of one node (S2) |
+//! | `distance` | trees and rings that follow the machine (S3) |
+//! | `hosts` | several hosts with levels that overlap (S4): strands of one schedule, joined by flags |
+//! | `hosts::{banks, bank_moves, scan}` | few bytes: banks in a host, one message for each pair of hosts |
+//! | `hosts::frames` | blocks whose lengths only two ranks know: frames, or messages if they are long |
+//! | `hosts::{circulant, circulant_reduce}` | Träff's circulant graph (`circulant_graph`) |
+//! | `hosts::leaders` | several leaders of a host, each with a part of the data |
+//! | `hosts::exchange` | the long alltoall, host by host |
+//! | `hosts::doubling` | the fewest rounds between hosts |
+//! | `groups` | the two groups of an intercommunicator, by embedded schedules for one group |
+//! | `neighbourhood` | the edges of a topology |
+//! | `files` | exchange between ranks and windows of a file (S10) |
+//!
+//! A new algorithm is one function and one line in its family's `GENERATORS`; `tests/proofs.rs` then proves
+//! it for 1 to 64 ranks and every root.
+//!
+//! # Selection
+//!
+//! Selection orders the algorithms by closed form and simulates those that may be the best, each only until
+//! it takes longer than the best so far. It simulates up to 256 ranks of a host, or 64 on several hosts; for
+//! more ranks the closed forms decide. Only properties that all ranks know are used (`Environment`).
+//!
+//! With `TUTTI_DETERMINISTIC` an algorithm is eligible only if its results are one expression of the operands
+//! (`generator::Association`, proved by `verify_as`). Otherwise the association depends on the choice. It is
+//! stable from run to run, as schedules are static.
 #![forbid(unsafe_code)]
 
 pub mod algorithms;

@@ -1,10 +1,10 @@
-//! What a machine costs: the named parameters of the LogGP-like model that the simulator and the closed forms
+//! Costs of a machine: the named parameters of the LogGP-like model that the simulator and the closed forms
 //! share.
 //!
-//! All parameters are in SI units (seconds, bytes, bytes a second). They are probed once a machine (`tutti
-//! probe`) and kept as text, a parameter a line; what the text does not name keeps its default. Parameters
-//! that depend on how far two ranks are apart have one value a [`DISTANCES`] level. The text also holds what
-//! measuring whole operations taught ([`Correction`]).
+//! All parameters are in SI units (seconds, bytes, bytes a second). They are probed once for each machine
+//! (`tutti probe`) and kept as text with one parameter a line. A parameter that is missing in the text keeps
+//! its default. Parameters that depend on the distance of two ranks have one value for each of [`DISTANCES`]
+//! levels. The text also holds factors from measurements of whole operations ([`Correction`]).
 //!
 //! ```text
 //! # probed on ...
@@ -13,8 +13,8 @@
 //! correction allreduce tree 3 1.27
 //! ```
 //!
-//! All ranks of a job must use the same model, or they choose different algorithms: the launcher hands it to
-//! them.
+//! All ranks of a job must use the same model, or they choose different algorithms. The launcher therefore
+//! passes it to them.
 
 use std::fmt::{self, Write as _};
 
@@ -25,7 +25,7 @@ use crate::shape::Collective;
 /// Levels of distance: 0 the same core, 1 to 6 as `tutti_topo::Distance`, 7 another machine.
 pub const DISTANCES: usize = 8;
 
-/// A value a distance.
+/// Values for each level of distance.
 pub type ByDistance = [f64; DISTANCES];
 
 /// The parameters. Defaults are those of a current server, of which only the ratios matter.
@@ -37,99 +37,102 @@ pub struct Model {
     pub step: f64,
     /// A processor's work to send or to receive one message, without its bytes. Seconds.
     pub message_overhead: f64,
-    /// From the end of a send to when its receiver can see it. Seconds.
+    /// Time from the end of a send until its receiver can see the message. Seconds.
     pub message_latency: ByDistance,
-    /// To move a byte of a message into or out of the transport, whose lines change their owner each time:
-    /// each side pays it. Seconds.
+    /// Time to move a byte of a message into or out of the transport, on each side. The cache lines change
+    /// their owner each time. Seconds.
     pub message_byte: f64,
-    /// Messages above this take a handshake. Bytes.
+    /// Size of messages above which there is a handshake within a host. Bytes.
     pub eager_bytes: f64,
-    /// The same between hosts.
+    /// Size of messages above which there is a handshake between hosts. Bytes.
     pub network_eager_bytes: f64,
-    /// Exposed memory is mapped from this on, where it can be. Bytes.
+    /// Least size of exposed memory that is mapped, where it can be. Bytes.
     pub map_bytes: f64,
-    /// Piece in which a long message passes. Bytes.
+    /// Size of the pieces of a long message. Bytes.
     pub fragment_bytes: f64,
-    /// From a flag's change to when a rank that waits for it sees it; the price of one cache line. Seconds.
+    /// Time from the change of a flag until a rank that waits for it sees it: the price of one cache line.
+    /// Seconds.
     pub line: ByDistance,
-    /// Between two readers of one changed line. Seconds.
+    /// Time between two readers of one changed line. Seconds.
     pub line_gap: f64,
-    /// To set a flag. Seconds.
+    /// Time to set a flag. Seconds.
     pub post: f64,
-    /// To copy a byte into a bank, or out of a peer's: its lines change their owner each time. Seconds.
+    /// Time to copy a byte into a bank, or out of a peer's. The cache lines change their owner each time.
+    /// Seconds.
     pub bank_byte: f64,
-    /// To combine a byte into a bank, beyond combining it: copies into banks go past the caches, this does
+    /// Additional time to combine a byte into a bank. Copies into banks bypass the caches, but combining does
     /// not, and the lines come back from the peers one by one. Seconds.
     pub bank_write_back: f64,
-    /// To copy a byte that is in a cache, by where it lies. Seconds.
+    /// Time to copy a byte that is in a cache, by the distance of its owner. Seconds.
     pub copy_byte: ByDistance,
-    /// To copy a byte that is in no cache, by where it lies. Seconds.
+    /// Time to copy a byte that is in no cache, by the distance of its owner. Seconds.
     pub memory_byte: ByDistance,
-    /// What all copies of one memory controller get together. Bytes a second.
+    /// Bandwidth of one memory controller, shared by all its copies. Bytes a second.
     pub memory_bandwidth: f64,
-    /// What all readers of one rank's memory get together. Bytes a second.
+    /// Bandwidth of one rank's memory, shared by all ranks that read it. Bytes a second.
     pub source_bandwidth: f64,
-    /// Ranks that read the memory of one by system calls in the time that one takes: more are in each other's
-    /// way.
+    /// Number of ranks that can read the memory of one rank by system calls in the time that a single reader
+    /// takes. More readers slow each other down.
     pub source_readers: f64,
-    /// What all copies out of the memory of one controller to ranks at others get together. Bytes a second.
+    /// Bandwidth from one memory controller to ranks at others, shared by all copies. Bytes a second.
     pub link_bandwidth: f64,
-    /// What all copies out of one board to ranks on others get together. Bytes a second.
+    /// Bandwidth from one board to ranks on others, shared by all copies. Bytes a second.
     pub board_bandwidth: f64,
-    /// What a last-level cache holds. Bytes.
+    /// Size of a last-level cache. Bytes.
     pub cache_bytes: f64,
-    /// To combine a byte with another, both in cache. Seconds.
+    /// Time to combine a byte with another, both in cache. Seconds.
     pub reduce_byte: f64,
-    /// To publish a span of memory; and for a peer to find it where it is mapped. Seconds.
+    /// Time to expose a span of memory, and for a peer to find it if it is mapped. Seconds.
     pub expose: f64,
-    /// To write a byte again that another rank has read in place, and the other way round: its line has to be
-    /// taken back. Seconds.
+    /// Additional time to write a byte that another rank has read in place, or to read one that it has
+    /// written. The line must be fetched again. Seconds.
     pub rewrite_byte: f64,
-    /// A single copy by system call, whatever its size. Seconds.
+    /// Time of a single copy by system call, whatever its size. Seconds.
     pub single_copy_call: f64,
-    /// A page of it. Seconds.
+    /// Additional time of a single copy for each page. Seconds.
     pub single_copy_page: f64,
-    /// How long a rank that waits keeps a core that others want. Seconds.
+    /// Time for which a waiting rank spins on a core that others want. Seconds.
     pub spin: f64,
-    /// From one process to another on the same core. Seconds.
+    /// Time of a switch from one process to another on the same core. Seconds.
     pub switch: f64,
-    /// The same for a process that waits, and gives the core away at once. Seconds.
+    /// Time of a switch from a process that waits and gives up the core at once. Seconds.
     pub look: f64,
-    /// What a processor works for it that a process falls asleep and is woken. Between hosts, who waits where
-    /// ranks share processors sleeps at once, on the network and on the bell of its host. Seconds.
+    /// Processor time to put a process to sleep and wake it. Between hosts, a rank that shares its processor
+    /// sleeps at once, on the network and on the doorbell of its host. Seconds.
     pub sleep: f64,
-    /// What all ranks of a machine get of the network together, each way. Bytes a second.
+    /// Bandwidth of the network of a machine, shared by all its ranks, each way. Bytes a second.
     pub network_bandwidth: f64,
-    /// What a message to or from another host costs its rank more than one within the host. Seconds.
+    /// Additional cost at a rank for a message to or from another host, compared with one within the host.
+    /// Seconds.
     pub network_overhead: f64,
-    /// How long, at most, what asks for a long message waits behind those that are on their way out of its
-    /// host: the kernel lets a connection put about a millisecond's bytes before an interface; measured
-    /// around rings of hosts, it is half of that in the mean. Seconds.
+    /// Longest time that the request for a long message waits behind messages on their way out of its host.
+    /// The kernel lets a connection queue about a millisecond's bytes before an interface. Measured around
+    /// rings of hosts, the mean wait is half of that. Seconds.
     pub network_queue: f64,
-    /// What measured operations took in relation to what the parameters say.
+    /// Ratios of measured to predicted times.
     pub corrections: Vec<Correction>,
 }
 
-/// What measuring taught about an algorithm.
+/// Measured correction of the prediction for an algorithm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Correction {
-    /// The operation.
+    /// Collective operation that was measured.
     pub collective: Collective,
-    /// The algorithm.
+    /// Name of the algorithm.
     pub algorithm: String,
-    /// With segments of so many bytes; `None` if that was left to the model.
+    /// Bytes of a segment; `None` if that was left to the model.
     pub segment: Option<u64>,
-    /// The ranks it was measured with.
+    /// Number of ranks in the measurement.
     pub ranks: u32,
-    /// The hosts they were on.
+    /// Number of hosts of these ranks.
     pub hosts: u32,
-    /// [`size_class`] of its bytes.
+    /// Class of the message's size, see [`size_class`].
     pub class: u32,
-    /// Measured time over predicted time.
+    /// Measured time divided by predicted time.
     pub factor: f64,
 }
 
-/// The class of a size: its binary logarithm, 0 for nothing.
+/// Returns the class of a size: its binary logarithm plus 1, and 0 for no bytes.
 pub fn size_class(bytes: u64) -> u32 {
     if bytes == 0 { 0 } else { bytes.ilog2() + 1 }
 }
@@ -169,7 +172,7 @@ impl Default for Model {
             switch: 1.6e-6,
             look: 0.6e-6,
             sleep: 5e-6,
-            // Those of TCP over 10 Gbit/s: a probe across hosts knows better.
+            // Values of TCP over 10 Gbit/s; a probe across hosts measures better ones.
             network_bandwidth: 1.1e9,
             network_overhead: 2.5e-6,
             network_queue: 0.5e-3,
@@ -224,14 +227,14 @@ static VECTORS: [Vector; 4] = [
 ];
 
 impl Model {
-    /// The model of jobs with these settings.
+    /// Returns the model with the eager limits of these settings.
     pub fn under(self, config: &Config) -> Model {
         let (eager_bytes, network_eager_bytes) =
             (config.messages.eager_bytes, config.messages.connected_eager_bytes);
         Model { eager_bytes: eager_bytes as f64, network_eager_bytes: network_eager_bytes as f64, ..self }
     }
 
-    /// Messages above this take a handshake, within a host or between hosts.
+    /// Returns the size in bytes above which messages take a handshake, within a host or between hosts.
     pub fn longest_eager(&self, between_hosts: bool) -> f64 {
         if between_hosts { self.network_eager_bytes } else { self.eager_bytes }
     }
@@ -239,13 +242,12 @@ impl Model {
     /// Reads the text of a model.
     ///
     /// # Errors
-    /// The first line that is wrong, with its number.
+    /// Returns the first wrong line, with its number and the reason.
     pub fn parse(text: &str) -> Result<Model, String> {
         let mut model = Model::default();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or("").trim();
-            // What was learned while programs ran ([`crate::tune::learned`]): whatever it is, it says
-            // nothing of costs.
+            // Lines that tuning has learned in running programs ([`crate::tune::learned`]) contain no costs.
             if !line.is_empty() && line.split(' ').next() != Some(LEARNED) {
                 model.read(line).map_err(|reason| format!("line {number}: {reason}"))?;
             }
@@ -253,7 +255,7 @@ impl Model {
         Ok(model)
     }
 
-    /// Returns true if a text has more than comments and what tuning at run time has learned.
+    /// Returns true if a text contains costs, beside comments and results of tuning at run time.
     pub fn has_costs(text: &str) -> bool {
         let content = |line: &str| line.split('#').next().unwrap_or("").trim().to_string();
         let is_cost = |line: String| !line.is_empty() && line.split(' ').next() != Some(LEARNED);
@@ -281,7 +283,7 @@ impl Model {
         Ok(get(self))
     }
 
-    /// Whether an algorithm was measured with segments of so many bytes.
+    /// Returns true if an algorithm was measured with segments of `segment` bytes.
     pub fn has_measured(
         &self,
         collective: Collective,
@@ -295,9 +297,9 @@ impl Model {
         })
     }
 
-    /// What predictions for an algorithm with segments of so many bytes are multiplied by: 1, or what was
-    /// measured nearby. What was measured with the most similar segments says most. Between two measured
-    /// sizes it changes gradually; measurements with other numbers of ranks or hosts do not count.
+    /// Returns the factor for predictions of an algorithm with segments of `segment` bytes: 1, or one
+    /// measured nearby. Measurements with the most similar segments are used. Between two measured sizes the
+    /// factor is interpolated. Measurements with other numbers of ranks or hosts are ignored.
     pub fn correction(
         &self,
         collective: Collective,
@@ -340,10 +342,10 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 impl Correction {
-    /// Reads what follows the word at the beginning of its line.
+    /// Reads the rest of a line that begins with the word `correction`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the reason if a field is missing or wrong.
     pub fn parse(text: &str) -> Result<Correction, String> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let &[collective, algorithm, place, class, factor] = fields.as_slice() else {
@@ -372,22 +374,23 @@ impl Correction {
     }
 }
 
-/// The first word of lines that tuning at run time has written.
+/// First word of lines that tuning at run time has written.
 pub const LEARNED: &str = "learned";
 
-/// Between an algorithm and the bytes of its segments, as where it is forced.
+/// Separator between an algorithm and the bytes of its segments, in the syntax of `TUTTI_ALGORITHM`.
 const SEGMENT: &str = ":segment=";
 
-/// Between ranks and hosts.
+/// Separator between the numbers of ranks and hosts.
 const HOSTS: &str = "@";
 
-/// An algorithm as it is forced, with segments of so many bytes if that is said.
+/// Returns the name of an algorithm in the syntax of `TUTTI_ALGORITHM`, with the bytes of its segments if
+/// given.
 pub fn variant(algorithm: &str, segment: Option<u64>) -> String {
     segment.map_or(algorithm.to_string(), |bytes| format!("{algorithm}{SEGMENT}{bytes}"))
 }
 
 impl fmt::Display for Correction {
-    /// A line of a model's text.
+    /// Writes a line of a model's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Correction { collective, algorithm, segment, ranks, hosts, class, factor } = self;
         let algorithm = variant(algorithm, *segment);

@@ -1,30 +1,30 @@
-//! With whom a rank exchanges blocks in a neighbourhood collective (MPI-5 section 8.6).
+//! Neighbours of a rank in a neighbourhood collective (MPI-5 section 8.6).
 
-/// The edges of one rank, in the order of its blocks. An edge may be there several times, and lead back to
-/// the rank.
+/// Edges of one rank, in the order of its blocks. An edge may occur several times, and lead back to the rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
-    /// Who sends to this rank, a block of the receive buffer each; [`Neighbours::NOBODY`] leaves its block as
-    /// it is.
+    /// Ranks that send to this rank, each a block of the receive buffer. For [`Neighbours::NOBODY`] the block
+    /// is not changed.
     pub sources: Vec<u32>,
-    /// To whom this rank sends; [`Neighbours::NOBODY`] gets nothing.
+    /// Ranks that this rank sends to; for [`Neighbours::NOBODY`] nothing is sent.
     pub destinations: Vec<u32>,
-    /// Blocks come in pairs, one for each direction of a dimension: what goes in one direction is received as
-    /// from the other one. That makes a difference only where both neighbours are the same process.
+    /// True if blocks come in pairs, one for each direction of a dimension. A block sent in one direction is
+    /// then received as one from the opposite direction. That makes a difference only if both neighbours are
+    /// the same process.
     pub opposite: bool,
 }
 
 impl Neighbours {
-    /// MPI_PROC_NULL, at the rim of a grid.
+    /// Value for MPI_PROC_NULL, at the boundary of a grid.
     pub const NOBODY: u32 = u32::MAX;
 
-    /// Blocks to send and to whom, leaving out nobody.
+    /// Returns the blocks to send and their receivers, without [`Neighbours::NOBODY`].
     pub fn sends(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..).zip(self.destinations.iter().copied()).filter(|(_, rank)| *rank != Self::NOBODY)
     }
 
-    /// Blocks to receive and from whom, leaving out nobody: those of one source in the order in which it
-    /// sends them.
+    /// Returns the blocks to receive and their senders, without [`Neighbours::NOBODY`]. Blocks of one source
+    /// come in the order in which it sends them.
     pub fn receives(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let block = |place: u32| if self.opposite { place ^ 1 } else { place };
         let blocks = (0..self.sources.len() as u32).map(block);

@@ -1,5 +1,5 @@
-//! Every algorithm by name: the lists of all families in one. Selection, verification, forced choice, documentation and
-//! `tutti info` all come from it.
+//! Every algorithm by name: the lists of all families in one. Selection, verification, forced choice,
+//! documentation and `tutti info` all use it.
 
 use crate::algorithms::{banks, distance, exposed, groups, hosts, messages, neighbourhood};
 use crate::build::Builder;
@@ -9,8 +9,8 @@ use crate::generator::{Generator, entry};
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// Those for several hosts, those that send messages, those within a node, those of two groups and of neighbours. Of equal
-/// times the first wins.
+/// Lists of all families: for several hosts, by messages, within a node, for two groups and for neighbours.
+/// Of algorithms with equal times the first wins.
 const FAMILIES: &[&[Generator]] = &[
     hosts::banks::GENERATORS,
     hosts::bank_moves::GENERATORS,
@@ -49,11 +49,11 @@ const FAMILIES: &[&[Generator]] = &[
     neighbourhood::GENERATORS,
 ];
 
-/// Access to a file by all ranks. Its schedules are made of what ranks have in windows ([`crate::algorithms::files`]), not of
-/// a shape.
+/// Read of a file by all ranks. Its schedules are made from the ranks' bytes in each window
+/// ([`crate::algorithms::files`]), not from a shape.
 pub static FILE_READ: Generator =
     entry(Collective::FileRead, "two_phase", ANY, WINDOW, nothing, work::messages::spread);
-/// The same to write.
+/// Write to a file by all ranks, like [`FILE_READ`].
 pub static FILE_WRITE: Generator =
     entry(Collective::FileWrite, "two_phase", ANY, WINDOW, nothing, work::messages::spread);
 
@@ -61,7 +61,7 @@ fn nothing(_: &Shape, _: &Params, _: &mut Builder) {}
 
 static GENERATORS: [Generator; count()] = join();
 
-/// All algorithms.
+/// Returns all registered algorithms.
 pub fn registry() -> &'static [Generator] {
     &GENERATORS
 }

@@ -1,4 +1,4 @@
-//! What is asked for: a collective operation, seen from one rank, without its memory.
+//! Description of a collective operation, seen from one rank, without its memory.
 
 use std::fmt;
 
@@ -51,12 +51,12 @@ pub enum Collective {
     NeighborAlltoallv,
     /// MPI-5 section 14.4: all ranks read from a file.
     FileRead,
-    /// The same, they write.
+    /// MPI-5 section 14.4: all ranks write to a file.
     FileWrite,
 }
 
 impl Collective {
-    /// Those of all members of a communicator, in the order of the standard.
+    /// Collectives of all members of a communicator, in the order of the standard.
     pub const ALL: [Collective; 16] = [
         Collective::Barrier,
         Collective::Bcast,
@@ -76,7 +76,7 @@ impl Collective {
         Collective::Exscan,
     ];
 
-    /// Those of neighbours.
+    /// Collectives along the edges of a topology (MPI-5, section 8.6).
     pub const OF_NEIGHBOURS: [Collective; 4] = [
         Collective::NeighborAllgather,
         Collective::NeighborAllgatherv,
@@ -84,7 +84,7 @@ impl Collective {
         Collective::NeighborAlltoallv,
     ];
 
-    /// All of them.
+    /// Collectives of a communicator, then those of neighbours.
     pub const EVERY: [Collective; 20] = {
         let mut every = [Collective::Barrier; 20];
         let mut place = 0;
@@ -99,7 +99,7 @@ impl Collective {
         every
     };
 
-    /// The name used in settings and reports.
+    /// Returns the name used in settings and reports.
     pub fn name(self) -> &'static str {
         match self {
             Collective::Barrier => "barrier",
@@ -127,7 +127,7 @@ impl Collective {
         }
     }
 
-    /// What a span of its schedules counts.
+    /// Returns the unit of the spans of its schedules.
     pub fn unit(self) -> Unit {
         use Collective as C;
         match self {
@@ -138,17 +138,17 @@ impl Collective {
         }
     }
 
-    /// Whether blocks go along the edges of a topology only.
+    /// Returns true if blocks go along the edges of a topology only.
     pub fn is_of_neighbours(self) -> bool {
         Collective::OF_NEIGHBOURS.contains(&self)
     }
 
-    /// Whether all ranks access a file: what each reads or writes of which window is in its tables.
+    /// Returns true if all ranks access a file. Each rank's tables then hold its bytes in each window.
     pub fn is_of_files(self) -> bool {
         matches!(self, Collective::FileRead | Collective::FileWrite)
     }
 
-    /// Whether one rank is the root.
+    /// Returns true if one rank is the root.
     pub fn rooted(self) -> bool {
         use Collective as C;
         matches!(self, C::Bcast | C::Gather | C::Gatherv | C::Scatter | C::Scatterv | C::Reduce)
@@ -161,20 +161,20 @@ impl fmt::Display for Collective {
     }
 }
 
-/// One rank's view of a collective operation: all that an algorithm may depend on.
+/// One rank's view of a collective operation: all properties that an algorithm may use.
 ///
-/// Everything but `rank`, `in_place`, `own`, and `count` where it says so, is the same on all ranks;
-/// selection depends on those things only.
+/// All fields but `rank`, `in_place`, `own`, and in some collectives `count`, are equal on all ranks.
+/// Selection uses only the equal ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// The operation.
+    /// Collective operation to perform.
     pub collective: Collective,
     /// Ranks of the communicator, at least 1; of both groups of an intercommunicator, the first group's
     /// first.
     pub ranks: u32,
     /// Ranks of the first group of an intercommunicator; 0 for an intracommunicator.
     pub first_group: u32,
-    /// This rank.
+    /// Number of this rank, below `ranks`.
     pub rank: u32,
     /// The root; 0 where there is none, [`Shape::NOBODY`] where this rank of an intercommunicator does not
     /// know it.
@@ -195,18 +195,18 @@ pub struct Shape {
     pub own: u64,
     /// Packed bytes of a unit: 1, or the size of the datatype of a reduction.
     pub unit_bytes: u64,
-    /// Whether the operator commutes; `true` where there is none.
+    /// True if the operator commutes; `true` where there is none.
     pub commutative: bool,
-    /// This rank gave MPI_IN_PLACE: its contribution lies in the receive buffer, at the place that
-    /// the standard says. Always `false` for bcast.
+    /// True if this rank passed MPI_IN_PLACE: its contribution lies in the receive buffer, at the position
+    /// that the standard defines. Always `false` for bcast.
     pub in_place: bool,
 }
 
 impl Shape {
-    /// No rank.
+    /// Value of a rank that does not exist.
     pub const NOBODY: u32 = u32::MAX;
 
-    /// An operation on `count` units without root, operator or MPI_IN_PLACE.
+    /// Returns an operation on `count` units without root, operator or MPI_IN_PLACE.
     pub fn new(collective: Collective, ranks: u32, rank: u32, count: u64) -> Shape {
         Shape {
             collective,
@@ -222,23 +222,23 @@ impl Shape {
         }
     }
 
-    /// Bytes of [`Shape::count`] units.
+    /// Returns the bytes of [`Shape::count`] units.
     pub fn bytes(&self) -> u64 {
         self.count * self.unit_bytes
     }
 
-    /// Whether this rank is the root.
+    /// Returns true if this rank is the root.
     pub fn is_root(&self) -> bool {
         self.rank == self.root
     }
 
-    /// The rank at `distance` from this one, around the ring of ranks.
+    /// Returns the rank at `distance` from this one, around the ring of ranks.
     pub fn neighbour(&self, distance: i64) -> u32 {
         (i64::from(self.rank) + distance).rem_euclid(i64::from(self.ranks)) as u32
     }
 }
 
-/// The parameters of a generator; which of them it looks at, its registration says.
+/// Parameters of a generator; its registration lists those that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
     /// Children of a node of a tree; [`Params::FLAT`]: as many as there are.
@@ -251,7 +251,7 @@ pub struct Params {
     pub segment: u64,
     /// Iterations in flight (segments, rounds): `1..=Loop::MAX_WINDOW`.
     pub window: u32,
-    /// So many ranks may be at the memory of one at the same time; 0: all.
+    /// Number of ranks that may access the memory of one rank at the same time; 0: all.
     pub readers: u32,
     /// Distances between ranks that make no difference.
     pub ignored: Ignored,
@@ -260,11 +260,11 @@ pub struct Params {
 impl Params {
     /// A radix that makes any tree flat.
     pub const FLAT: u32 = u32::MAX;
-    /// Those of [`Params::default`].
+    /// Parameters of [`Params::default`], as a constant.
     pub const DEFAULT: Params =
         Params { radix: 2, fan_out: 0, segment: 0, window: 2, readers: 0, ignored: Ignored::NONE };
 
-    /// The tree downwards.
+    /// Returns the parameters of the tree downwards.
     pub fn downwards(&self) -> Params {
         let radix = if self.fan_out == 0 { self.radix } else { self.fan_out };
         Params { radix, ..*self }

@@ -1,4 +1,4 @@
-//! Schedules as text: for golden files, for `tutti info`, for whoever has to understand one.
+//! Schedules as text, for golden files, for `tutti info`, and for debugging.
 //!
 //! A step is `number kind what after`; `i` is the iteration; an edge is the number of a step, with
 //! `-d` for `d` iterations before and `*` for all iterations.

@@ -1,9 +1,10 @@
-//! What crosses the links between hosts: of the schedules of an operation, and the least that any algorithm
+//! Traffic over the links between hosts: that of an operation's schedules, and the least that any algorithm
 //! needs.
 //!
-//! The bounds count payload over all hosts' links, each byte once, where data may be forwarded, combined and
-//! kept, but not compressed. Those of movements are what must enter each host; those of reductions count, for
-//! each element, the transfers without which somebody who needs the result cannot know all operands.
+//! The bounds count payload over all hosts' links, each byte once. Data may be forwarded, combined and kept,
+//! but not compressed. The bounds of movements are the bytes that must enter each host. Those of reductions
+//! count, for each element, the transfers without which a rank that needs the result cannot know all
+//! operands.
 
 use crate::ir::{Kind, Schedule, StepId, Tables};
 use crate::shape::{Collective, Shape};
@@ -12,15 +13,15 @@ use crate::simulate::{Layout, Load};
 /// Bytes of an operation, by how far they go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// From one rank of a host to another: messages, and what is read and written in each other's memory.
+    /// Bytes from one rank of a host to another: messages, and accesses to each other's memory.
     pub node_bytes: u64,
-    /// From one host to another.
+    /// Bytes from one host to another.
     pub link_bytes: u64,
-    /// The most that enters or leaves a host.
+    /// Largest number of bytes that enter or leave a host.
     pub busiest_bytes: u64,
 }
 
-/// What `schedules`, one a rank, move that do `load` on `layout`.
+/// Returns the bytes that `schedules`, one for each rank, move for `load` on `layout`.
 pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
     let host = |rank: u32| layout.place(rank).host;
     let hosts = layout.hosts() as usize;
@@ -68,8 +69,9 @@ pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
     traffic
 }
 
-/// The least bytes that cross the links between hosts in the operation that `shape` (any rank's) is part of,
-/// with rank `r` on host `host(r)`. Blocks that may differ are taken to be equal, as [`Load`] does.
+/// Returns the least number of bytes that cross the links between hosts in the operation of which `shape` is
+/// any rank's part. Rank `r` is on host `host(r)`. Blocks that may differ are assumed to be equal, see
+/// [`Load`].
 pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
     use Collective as C;
     let load = Load::new(shape);
@@ -81,23 +83,23 @@ pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
     let here = on_host.get(&host(shape.root)).copied().unwrap_or(ranks);
     let (all, pairs) = (shape.bytes(), on_host.values().map(|count| count * (ranks - count)).sum::<u64>());
     match shape.collective {
-        // Who sends to whom is the program's.
+        // The program chooses who sends to whom.
         C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall | C::NeighborAlltoallv => 0,
-        // Whose bytes lie where is the program's too.
+        // The program also chooses the bytes of each rank.
         C::FileRead | C::FileWrite => 0,
         C::Barrier => 0,
-        // Every other host has to get, or to give, as much as the result is long.
+        // Every other host must receive, or send, as many bytes as the result has.
         C::Bcast | C::Reduce => others * all,
         C::Gather | C::Gatherv | C::Scatter | C::Scatterv => (ranks - here) * all,
         C::Allgather => others * ranks * all,
         C::Allgatherv => others * all,
         C::Alltoall | C::Alltoallv => pairs * all,
-        // Until one host knows an element of the result, each other one has sent something of it; and
-        // afterwards each other one has to hear of it.
+        // Before one host knows an element of the result, each other one must have sent something of it.
+        // Afterwards each other host must receive it.
         C::Allreduce => 2 * others * all,
         C::ReduceScatter => others * all,
         C::ReduceScatterBlock => others * ranks * all,
-        // Who comes after a rank of another host has to hear of it.
+        // Ranks after one of another host must receive its prefix.
         C::Scan | C::Exscan => {
             let first = (0..shape.ranks).find(|&rank| host(rank) != host(0)).unwrap_or(shape.ranks);
             let later = on_host.keys().filter(|&&one| (first..shape.ranks).any(|rank| host(rank) == one));
@@ -115,7 +117,7 @@ mod tests {
     use crate::{Environment, Model};
     use std::sync::Arc;
 
-    /// The bound for blocks of 100 bytes at root 1, by the hosts of the ranks.
+    /// Checks the bound for blocks of 100 bytes and root 1, with the given hosts of the ranks.
     fn check(collective: Collective, hosts: &[u32], expected: u64) {
         let shape = Shape { root: 1, ..Shape::new(collective, hosts.len() as u32, 0, 100) };
         let got = least_link_bytes(&shape, |rank| hosts[rank as usize]);
@@ -140,8 +142,8 @@ mod tests {
         check(C::Scan, &[0, 1, 0, 1], 200);
     }
 
-    /// What the algorithm that is selected sends over the links, for large messages on four hosts of four, by
-    /// the bound.
+    /// Returns the link traffic of the selected algorithm divided by the lower bound, for large messages on
+    /// four hosts with four ranks each.
     fn excess(collective: Collective, count: u64, hosts: &[u32]) -> f64 {
         let layout = Arc::new(Layout::across(hosts, 4));
         let shape = Shape { unit_bytes: 8, ..Shape::new(collective, hosts.len() as u32, 0, count) };

@@ -1,16 +1,17 @@
 //! Trees whose subtrees are ranges of consecutive ranks, headed by their first rank.
 //!
 //! A node's range without itself is cut into pieces, each again a tree. So the data of a subtree are
-//! consecutive blocks (gather, scatter need no reordering) and a reduction that combines pieces from
-//! right to left keeps the order of ranks. Equal pieces come in groups, so that a loop can visit them:
-//! a flat tree is one group.
+//! consecutive blocks (gather and scatter need no reordering). A reduction that combines pieces from right to
+//! left keeps the order of ranks. Equal pieces form groups, so that a loop can visit them: a flat tree is one
+//! group.
 
 use crate::ir::Index;
 
-/// How a range is cut.
+/// Rule by which a range of ranks is cut into subtrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Into at most so many pieces of nearly equal size; 1 is a chain, [`crate::Params::FLAT`] is flat.
+    /// Into at most this number of pieces of nearly equal size; 1 is a chain, [`crate::Params::FLAT`] is
+    /// flat.
     Kary(u32),
     /// Into pieces whose sizes are powers of the radix, for 2 the binomial tree: latency-optimal when
     /// a node sends to its children one after the other.
@@ -22,9 +23,9 @@ pub enum Form {
 pub struct Group {
     /// The head of the first, before rotation.
     pub first: u32,
-    /// Ranks of each.
+    /// Number of ranks of each subtree.
     pub size: u32,
-    /// How many.
+    /// Number of subtrees, at least 1.
     pub count: u32,
 }
 
@@ -33,9 +34,9 @@ pub struct Group {
 pub struct TreeNode {
     /// The parent, a rank; `None` at the root.
     pub parent: Option<u32>,
-    /// The subtree is ranks `low..high`, before rotation. Empty for [`TreeNode::of`].
+    /// First rank of the subtree `low..high`, before rotation. Both are 0 for [`TreeNode::from_children`].
     pub low: u32,
-    /// See `low`.
+    /// One past the last rank of the subtree.
     pub high: u32,
     /// Children whose ranks are below the node's: only at the root. From left to right.
     pub left: Vec<Group>,
@@ -46,8 +47,8 @@ pub struct TreeNode {
 }
 
 impl TreeNode {
-    /// The place of `rank` in the tree of `ranks` ranks under `root`. With `rotate` the tree is that of
-    /// root 0 around the ring of ranks: fewer children at the root, but a subtree may wrap around.
+    /// Returns the place of `rank` in the tree of `ranks` ranks under `root`. With `rotate` the tree is that
+    /// of root 0 around the ring of ranks. The root then has fewer children, but a subtree may wrap around.
     pub fn new(form: Form, ranks: u32, root: u32, rotate: bool, rank: u32) -> TreeNode {
         let rotation = if rotate { root } else { 0 };
         let (root, me) = (root - rotation, (rank + ranks - rotation) % ranks);
@@ -87,38 +88,43 @@ impl TreeNode {
         }
     }
 
-    /// The place of a rank in a tree of `ranks` ranks that was made elsewhere; children `(rank, size)` are
-    /// below or above it in the order of operands, from left to right.
-    pub fn of(parent: Option<u32>, ranks: u32, left: &[(u32, u32)], right: &[(u32, u32)]) -> TreeNode {
+    /// Returns the place of a rank in a tree of `ranks` ranks that the caller has made. Children `(rank,
+    /// size)` are below or above the rank in the order of operands, from left to right.
+    pub fn from_children(
+        parent: Option<u32>,
+        ranks: u32,
+        left: &[(u32, u32)],
+        right: &[(u32, u32)],
+    ) -> TreeNode {
         TreeNode { parent, low: 0, high: 0, left: grouped(left), right: grouped(right), ranks, rotation: 0 }
     }
 
-    /// The peers that head the subtrees of a group, from left to right.
+    /// Returns the peers that head the subtrees of a group, from left to right.
     pub fn heads(&self, group: Group) -> Index {
         let first = i64::from(group.first + self.rotation);
         Index::cyclic(first % i64::from(self.ranks), i64::from(group.size), self.ranks)
     }
 
-    /// The peers that head the subtrees of a group, from right to left.
+    /// Returns the peers that head the subtrees of a group, from right to left.
     pub fn heads_backwards(&self, group: Group) -> Index {
         let last = group.first + (group.count - 1) * group.size + self.rotation;
         Index::cyclic(i64::from(last % self.ranks), -i64::from(group.size), self.ranks)
     }
 
-    /// All groups, large subtrees first: the order in which to feed them.
+    /// Returns all groups, large subtrees first: the order in which to feed them.
     pub fn by_size(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = self.left.iter().chain(&self.right).copied().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.size));
         groups
     }
 
-    /// How many children.
+    /// Returns the number of children.
     pub fn degree(&self) -> u32 {
         self.left.iter().chain(&self.right).map(|group| group.count).sum()
     }
 }
 
-/// Children `(rank, size)` side by side in groups.
+/// Merges children `(rank, size)` that are side by side into groups.
 fn grouped(children: &[(u32, u32)]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for &(rank, size) in children {
@@ -180,7 +186,8 @@ fn split(form: Form, low: u32, high: u32) -> Vec<Group> {
     groups
 }
 
-/// The longest way from the root, and the most children of a node, of a tree over `ranks` ranks.
+/// Returns the length of the longest path from the root, and the most children of a node, of a tree over
+/// `ranks` ranks.
 pub fn dimensions(form: Form, ranks: u32) -> (u32, u32) {
     let log = |radix: u32| {
         let (mut depth, mut reach) = (0, 1_u64);

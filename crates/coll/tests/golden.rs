@@ -1,5 +1,5 @@
-//! Schedules as text, for all ranks, against `fixtures/schedules`. With TUTTI_BLESS=1 in the
-//! environment the files are written anew: read what changed before you commit it.
+//! Comparison of schedules as text, for all ranks, with `fixtures/schedules`. With TUTTI_BLESS=1 in the
+//! environment the files are written anew: review the changes before you commit them.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ fn check(name: &str, collective: Collective, ranks: u32, count: u64, params: Par
     check_on(name, collective, ranks, count, params, None);
 }
 
-/// The same, for ranks of which it is known who is near whom.
+/// Compares the schedules of ranks whose distances are known with a golden file.
 fn check_on(
     name: &str,
     collective: Collective,

@@ -1,5 +1,5 @@
-//! Proves the algorithms that follow the machine on many machines: with ranks in the order of the machine,
-//! across it and at random. `proofs.rs` proves them where nothing is known of the machine.
+//! Proofs of the algorithms that follow the machine on many machines: with ranks in the order of the machine,
+//! across it and at random. `proofs.rs` proves them without knowledge of the machine.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
 
 const FLAT: u32 = Params::FLAT;
 
-/// A rank's place on nested things: `arity` sub-things each, from hosts down to caches.
+/// Returns a rank's place in nested resources: `arity` parts on each level, from hosts down to caches.
 fn place(mut core: u32, arity: [u32; 4]) -> RankLocation {
     let mut at = [None; tutti_topo::model::LEVELS];
     for (level, count) in [4, 2, 1].into_iter().zip(arity.into_iter().rev()) {
@@ -29,7 +29,7 @@ fn hierarchy(ranks: u32, arity: [u32; 4], core: impl Fn(u32) -> u32) -> Arc<Hier
     Arc::new(Hierarchy::new(&places))
 }
 
-/// Contiguous, dealt out, reversed, and any.
+/// Returns hierarchies of ranks that are contiguous, dealt in turn, reversed, and random.
 fn hierarchies(ranks: u32, seed: u32) -> Vec<Arc<Hierarchy>> {
     let arity = [2, 2, 1 + seed % 3, 2 + seed % 2];
     let any = |rank: u32| (rank ^ seed).wrapping_mul(2_654_435_761) >> 26;
@@ -128,8 +128,8 @@ proptest! {
     }
 }
 
-/// What the worst binding of section 4.5.1 costs of a megabyte, in the simulator: the part of the speed that
-/// is lost.
+/// Returns the part of the speed that is lost with the worst binding of section 4.5.1, for a megabyte in the
+/// simulator.
 fn loss(collective: Collective, name: &str, radix: u32) -> f64 {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/machines/boards-2x4x6.txt");
     let machine = tutti_topo::Machine::parse(&std::fs::read_to_string(path).expect("it is recorded"))
@@ -147,8 +147,9 @@ fn loss(collective: Collective, name: &str, radix: u32) -> f64 {
     1.0 - seconds(&Binding::Compact) / seconds(&crossed)
 }
 
-/// The paper: 45 % and 58 % of the flat ones against less than 14 %. A ring of blocks of a megabyte waits for
-/// the memory controllers whatever the binding is, so that the links between them add little.
+/// The paper has losses of 45 % and 58 % for the flat algorithms, and less than 14 % for these. A ring of
+/// blocks of a megabyte waits for the memory controllers whatever the binding is, so that the links between
+/// them add little.
 #[test]
 fn the_worst_binding_costs_little() {
     use Collective::{Allgather, Bcast};

@@ -1,4 +1,4 @@
-//! Lowered schedules, on interfaces with every fault, against the schedules themselves.
+//! Comparison of lowered schedules, on interfaces with every fault, with the schedules themselves.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use tutti_coll::{Collective, Params, Shape, registry};
 /// Bytes of a block.
 const BYTES: u64 = 8;
 
-/// Neither associative nor commutative: the result tells the whole expression.
+/// Combines two operands, neither associatively nor commutatively: the result shows the whole expression.
 fn combine(_: u8, left: &[u8], right: &[u8]) -> Vec<u8> {
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("blocks are words"));
     let mixed = word(left).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word(right).rotate_left(23);
@@ -69,7 +69,7 @@ impl Hosts<'_> {
         true
     }
 
-    /// Whether a step is over at once.
+    /// Starts a step; returns true if it is complete at once.
     fn start(&mut self, rank: u32, instance: Instance) -> Result<bool, ()> {
         let (at, memory) = (instance.iteration, &mut self.memories[rank as usize]);
         match &self.schedules[rank as usize].steps[instance.step.0 as usize].kind {
@@ -94,7 +94,7 @@ impl Hosts<'_> {
     }
 }
 
-/// What the hosts make of the schedules: the blocks of each rank's result.
+/// Runs the schedules on hosts, and returns the blocks of each rank's result.
 fn by_hosts(collective: Collective, root: u32, schedules: &[Schedule]) -> Vec<Vec<Vec<u8>>> {
     let ranks = schedules.len() as u32;
     let count = shape(collective, ranks, root, 0).count;
@@ -151,7 +151,7 @@ struct Network {
     machines: Vec<Machine>,
     packets: Vec<Packet>,
     dice: Dice,
-    /// Of a hundred packets so many are lost, and as many come twice.
+    /// Percentage of packets that are lost, and of those that arrive twice.
     loss: usize,
 }
 
@@ -194,7 +194,7 @@ impl Network {
         }
     }
 
-    /// The `callers` ask until the operation is over for all of them.
+    /// Makes the `callers` request messages until the operation is over for all of them.
     fn finish(&mut self, calls: &[Packet]) {
         for _ in 0..2000 {
             self.settle();
@@ -217,7 +217,7 @@ impl Network {
     }
 }
 
-/// The results of all ranks equal those of the hosts, without and with faults.
+/// Checks that the results of all ranks equal those of the hosts, without and with faults.
 fn check(collective: Collective, name: &str, ranks: u32, root: u32, params: Params) {
     let what = format!("{collective} {name}, {ranks} ranks, root {root}");
     let schedules = schedules(collective, name, ranks, root, params);
@@ -278,8 +278,8 @@ fn results_are_those_of_the_hosts() {
     }
 }
 
-/// Only the root calls a broadcast, and it reaches every interface; whoever waits gets it though all between
-/// are stopped.
+/// Only the root calls a broadcast, and it reaches every interface. A rank that waits receives it although
+/// all ranks between are stopped.
 #[test]
 fn a_broadcast_needs_nobody_between() {
     for ranks in [2, 5, 8, 16, 24] {
@@ -298,7 +298,7 @@ fn a_broadcast_needs_nobody_between() {
     }
 }
 
-/// Once all have called a barrier, two that go on are enough for these two.
+/// Once all ranks have called a barrier, it completes for two running ranks without the others.
 #[test]
 fn a_barrier_ends_for_those_who_still_run() {
     for ranks in [3, 8, 13] {
@@ -313,7 +313,7 @@ fn a_barrier_ends_for_those_who_still_run() {
     }
 }
 
-/// Many operations in a row with all faults at once: records are used again, old packets come late.
+/// Many operations in a row with all faults at once: records are reused, and old packets arrive late.
 #[test]
 fn records_rotate() {
     let ranks = 6;
@@ -380,7 +380,7 @@ fn what_does_not_fit_is_refused_by_name() {
     assert_eq!(lower(&shape, &broken), Err(Refusal::Unmatched));
 }
 
-/// A member that does something else is noticed, and changes nothing.
+/// A member with a different operation is noticed, and changes nothing.
 #[test]
 fn members_who_disagree_are_told() {
     let schedules = schedules(Collective::Barrier, "dissemination", 2, 0, Params::default());

@@ -1,4 +1,4 @@
-//! The verifier is no rubber stamp: schedules that are broken in one place are refused.
+//! Tests that the verifier rejects schedules that are broken in one place.
 
 use tutti_coll::generator::{Need, Node};
 use tutti_coll::ir::{Index, Kind, Length, Schedule, Start, Tables};
@@ -69,7 +69,7 @@ fn check(commutative: bool, params: Params, change: Break) {
 const WHOLE: Params = Params::DEFAULT;
 const SEGMENTS: Params = Params { segment: 2, ..Params::DEFAULT };
 
-/// Whether a message of the step is sent at all, whatever the counts.
+/// Returns true if a message of the step is sent at all, whatever the counts.
 fn carries(schedule: &Schedule, step: usize) -> bool {
     let kind = &schedule.steps[step].kind;
     let Some(span) = kind.reads().or(kind.writes()) else { return false };
@@ -108,7 +108,7 @@ fn swapped_operands(schedule: &mut Schedule, step: usize) -> Option<()> {
     Some(())
 }
 
-/// A step that uses what another one makes no longer waits for anything.
+/// Makes a step that uses the result of another one no longer wait for anything.
 fn no_edges(schedule: &mut Schedule, step: usize) -> Option<()> {
     let uses = matches!(schedule.steps[step].kind, Kind::Reduce { .. });
     let waits = !schedule.steps[step].after.is_empty();
@@ -177,7 +177,7 @@ fn steps() {
     check(true, SEGMENTS, missing_step);
 }
 
-/// A rank that signals before it has heard of the others breaks a barrier, though no data tell.
+/// A rank that signals before it has received the others' signals breaks a barrier, though no data show it.
 #[test]
 fn barrier_that_releases_early() {
     let by_messages =

@@ -1,5 +1,6 @@
-//! The verifier is no rubber stamp: schedules for ranks that share a node, broken in one place, are refused.
-//! Those of all registered algorithms, and a few written here that have what no algorithm may happen to have.
+//! Tests that the verifier rejects broken schedules: schedules for ranks that share a node, changed in one
+//! place. The subjects are those of all registered algorithms, and a few written here with features that no
+//! algorithm may happen to have.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ struct Subject {
     name: String,
     case: Case,
     schedules: Vec<Schedule>,
-    /// Who shares a host, where not all do.
+    /// Assignment of ranks to hosts, if there are several hosts.
     hosts: Option<Arc<Hierarchy>>,
-    /// A flag by which ranks only keep in step, beside those from [`Kind::PACING`] on, which are private.
+    /// Flag by which ranks only keep in step, beside the private ones, which begin with [`Kind::PACING`].
     pace: Option<u16>,
 }
 
@@ -29,7 +30,7 @@ impl Subject {
     }
 }
 
-/// Three ranks on one host and the others on another.
+/// Places three ranks on one host and the others on another.
 fn two_hosts(ranks: u32) -> Arc<Hierarchy> {
     let on = |rank| RankLocation { host: u32::from(rank > 2), at: Default::default() };
     Arc::new(Hierarchy::new(&(0..ranks).map(on).collect::<Vec<_>>()))
@@ -53,7 +54,7 @@ fn written(name: &str, collective: Collective, write: impl Fn(u32, &mut Builder)
     Subject { name: name.into(), schedules: schedules.collect(), case, hosts: None, pace: None }
 }
 
-/// The other ranks, one in each of three iterations.
+/// Returns the other ranks, one in each of three iterations.
 fn others(rank: u32) -> Index {
     Index::cyclic(i64::from(rank) + 1, 1, 4)
 }
@@ -64,7 +65,7 @@ fn await_others(rank: u32, value: u32, builder: &mut Builder) {
     });
 }
 
-/// A broadcast of eight units in segments of two, through two slots of the bank.
+/// Writes a broadcast of eight units in segments of two, through two slots of the bank.
 fn pipeline(rank: u32, builder: &mut Builder) {
     let segment = |buffer, modulus| Span {
         buffer,
@@ -94,7 +95,7 @@ fn block(buffer: BufferId, index: Index) -> Span {
     blocks(buffer, Division::Regular { size: 8, total: 32 }, index, 1)
 }
 
-/// Everybody pushes into what all others have exposed.
+/// Pushes from every rank into the exposed memory of all others.
 fn pushing(rank: u32, builder: &mut Builder) {
     builder.expose(0, range(BufferId::RECV, 0, 32), Access::Write);
     builder.post(0, 1);
@@ -108,7 +109,7 @@ fn pushing(rank: u32, builder: &mut Builder) {
     await_others(rank, 2, builder);
 }
 
-/// Everybody combines one part of what all have exposed, and writes it there.
+/// Combines one part of all exposed operands at every rank, and writes it there.
 fn slices(rank: u32, builder: &mut Builder) {
     let slice = |buffer, index| blocks(buffer, Division::Even { parts: 4, total: 8 }, index, 1);
     let all = |buffer| range(buffer, 0, 8);
@@ -182,7 +183,7 @@ impl At<'_> {
         &self.all[self.rank].steps[self.step].kind
     }
 
-    /// Whether it only keeps ranks in step, so that what it awaits is of no concern to the data.
+    /// Returns true if it only keeps ranks in step, so that no data depend on it.
     fn paces(&self) -> bool {
         matches!(self.kind(), Kind::Await { flag, .. } if *flag >= Kind::PACING || Some(*flag) == self.pace)
     }
@@ -198,12 +199,12 @@ impl At<'_> {
         posts
     }
 
-    /// The steps of `peer` whose post this rank's await of `value` comes after.
+    /// Returns the step of `peer` whose post first satisfies this rank's await of `value`.
     fn first(&self, peer: u64, flag: u16, value: u64) -> Option<(u64, usize)> {
         self.posts(peer as usize, flag).into_iter().find(|post| post.0 >= value)
     }
 
-    /// Whether another rank comes after a post of this step.
+    /// Returns true if another rank comes after a post of this step.
     fn is_awaited(&self) -> bool {
         let mut awaited = false;
         for (rank, schedule) in self.all.iter().enumerate().filter(|(rank, _)| *rank != self.rank) {
@@ -226,7 +227,7 @@ fn for_all(schedule: &Schedule, mut visit: impl FnMut(usize, &Kind, u32)) {
     }
 }
 
-/// The schedule without a step.
+/// Returns the schedule without a step.
 fn without(schedule: &Schedule, step: usize) -> Schedule {
     let mut changed = schedule.clone();
     let in_loop = changed.steps.remove(step).in_loop.map(usize::from);
@@ -240,7 +241,7 @@ fn without(schedule: &Schedule, step: usize) -> Schedule {
     changed
 }
 
-/// The schedule with another step in place of one.
+/// Returns the schedule with another step in place of one.
 fn with(schedule: &Schedule, step: usize, kind: Kind) -> Schedule {
     let mut changed = schedule.clone();
     changed.steps[step].kind = kind;
@@ -276,7 +277,7 @@ fn check(change: Break, at_least: usize) {
     assert!(tried >= at_least, "the change applied only {tried} times");
 }
 
-/// What paces may be missing, which is why it is left out of the tests below.
+/// Posts and waits that only pace a rank may be missing, which is why the tests below exclude them.
 #[test]
 fn pacing_is_of_no_concern_to_the_data() {
     let mut tried = 0;
@@ -295,7 +296,7 @@ fn pacing_is_of_no_concern_to_the_data() {
     assert!(tried > 0, "no schedule has a pace");
 }
 
-/// A post that somebody awaits, and that no later one stands for.
+/// Removes posts that a rank awaits and that no later post replaces.
 #[test]
 fn missing_posts() {
     check(
@@ -322,7 +323,7 @@ fn missing_awaits() {
     );
 }
 
-/// An await of one less, where that makes a difference.
+/// Awaits of a value that is too small by one, if that makes a difference.
 #[test]
 fn early_awaits() {
     check(
@@ -339,7 +340,7 @@ fn early_awaits() {
     );
 }
 
-/// A post before the step that it tells of, where that is of some concern to others.
+/// Posts before the step that they announce, if that matters to others.
 #[test]
 fn early_posts() {
     check(
@@ -420,8 +421,8 @@ fn wrong_peers() {
                     shifted(*span, &at.all[at.rank])?;
                     *peer = another(*peer, at.all.len());
                 }
-                // Who has awaited the same peer, or reads from it, is as good as the peer; the rank itself is
-                // not.
+                // A rank that has awaited the same peer, or reads from it, is as good as the peer. The rank
+                // itself is not.
                 Kind::Await { value, .. } if !waits(at, *value) => return None,
                 Kind::Await { peer, .. } if peer.at(0) != at.rank as u64 => {
                     *peer = Index::from(at.rank as u32)
@@ -435,7 +436,7 @@ fn wrong_peers() {
     );
 }
 
-/// Whether there is anything to wait for: not for 0.
+/// Returns true if there is anything to wait for: not for 0.
 fn waits(at: &At<'_>, value: Index) -> bool {
     let last = at.all[at.rank].iterations(StepId(at.step as u32)).saturating_sub(1);
     value.at(0).max(value.at(last)) > 0

@@ -1,6 +1,7 @@
-//! Which algorithms add in the same order. Tuning at run time changes between algorithms of a reduction only
-//! where [`Generator::combines_like`] says that the bits stay; here each pair of which it says so is proved
-//! to make the same expression of every element, on machines of one and of several hosts.
+//! Proofs that algorithms combine in the same order. Tuning at run time changes between algorithms of a
+//! reduction only if [`Generator::combines_like`] returns true for them, so that the bits stay the same. Each
+//! such pair is proved here to produce the same expression for every element, on machines of one and of
+//! several hosts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use tutti_coll::hierarchy::{Hierarchy, Ignored, RankLocation};
 use tutti_coll::verify::{Case, Expressions, Pattern, Results};
 use tutti_coll::{Collective, Generator, Params, Schedule, registry};
 
-/// Ranks on caches of two, memory of four and hosts of `host`; in order, or dealt out.
+/// Returns the hierarchy of ranks with two to a cache, four to a memory controller and `host` to a host, in
+/// order or dealt in turn.
 fn hierarchy(ranks: u32, host: u32, is_dealt: bool) -> Arc<Hierarchy> {
     let location = |rank: u32| {
         let core = if is_dealt { rank % 3 * ranks.div_ceil(3) + rank / 3 } else { rank };
@@ -44,7 +46,8 @@ fn all_params(generator: &Generator) -> Vec<Params> {
     all
 }
 
-/// The algorithms of a case, each with parameters and the number of its results: equal for equal ones.
+/// Returns the algorithms of a case, each with its parameters and the number of its results: equal numbers
+/// for equal results.
 fn entries(
     case: Case,
     hierarchy: &Arc<Hierarchy>,
@@ -76,8 +79,8 @@ fn entries(
     entries
 }
 
-/// Pairs of which it is said that they combine alike do; whether those that are canonical make the canonical
-/// expression with an operator that commutes, by name.
+/// Checks that pairs that are declared to combine alike do. Records by name whether canonical algorithms give
+/// the canonical expression with an operator that commutes.
 fn check(case: Case, hierarchy: &Arc<Hierarchy>, keeps: &mut HashMap<String, bool>) -> usize {
     let mut shared = (Expressions::new(case.ranks), Vec::new());
     let ordered = entries(Case { commutative: false, ..case }, hierarchy, &mut shared);
@@ -110,7 +113,9 @@ fn check(case: Case, hierarchy: &Arc<Hierarchy>, keeps: &mut HashMap<String, boo
 fn algorithms_that_are_said_to_combine_alike_do() {
     let mut keeps = HashMap::new();
     let mut pairs = 0;
-    let reductions = Collective::ALL.into_iter().filter(|collective| Association::of(*collective).is_some());
+    let reductions = Collective::ALL
+        .into_iter()
+        .filter(|collective| Association::deterministic_for(*collective).is_some());
     for collective in reductions {
         for ranks in [2, 3, 4, 5, 7, 8] {
             for (host, is_dealt) in [(64, false), (64, true), (2, false), (3, true)] {

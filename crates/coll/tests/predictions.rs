@@ -1,6 +1,6 @@
-//! What the simulator predicts for recorded machines, held against golden text: a change of the model, of an
-//! algorithm or of what is selected shows as a difference. With TUTTI_BLESS=1 in the environment the files
-//! are written anew.
+//! Comparison of the simulator's predictions for recorded machines with golden text: a change of the model,
+//! of an algorithm or of selection shows as a difference. With TUTTI_BLESS=1 in the environment the files are
+//! written anew.
 
 use std::fmt::Write;
 use std::sync::Arc;

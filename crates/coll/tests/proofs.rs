@@ -1,7 +1,7 @@
-//! Proves every registered algorithm: for every number of ranks from 1 to 64 and every root, with
-//! counts, parameters, MPI_IN_PLACE and commutativity that vary from case to case; for few ranks, all
-//! combinations of them; and at random up to 1000 ranks. Algorithms that look at distances see ranks
-//! of which nothing is known, and ranks that are bound in order and crosswise.
+//! Proofs of every registered algorithm: for every number of ranks from 1 to 64 and every root, with counts,
+//! parameters, MPI_IN_PLACE and commutativity that vary from case to case; for few ranks, all combinations of
+//! them; and at random up to 1000 ranks. Algorithms that use distances see ranks of unknown places, and ranks
+//! that are bound in order and crosswise.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ const RADICES: [u32; 5] = [2, 3, Params::FLAT, 1, 4];
 const SEGMENTS: [u64; 3] = [0, 2, 3];
 const WINDOWS: [u32; 4] = [2, 1, 64, 3];
 
-/// How many [`arrangement`]s there are.
+/// Number of [`arrangement`]s.
 const ARRANGEMENTS: usize = 4;
 
-/// Where ranks are, and which distances are ignored. The machine has two ranks to a cache, two caches to a
-/// memory controller, two controllers to a socket, three sockets to a board.
+/// Returns the places of ranks and the ignored distances. The machine has two ranks to a cache, two caches to
+/// a memory controller, two controllers to a socket, three sockets to a board.
 fn arrangement(number: usize, ranks: u32) -> (Option<Arc<Hierarchy>>, Ignored) {
     let place = |processor: u32| RankLocation {
         host: 0,
@@ -52,7 +52,7 @@ fn check(generator: &Generator, case: Case, number: usize) {
     check_as(generator, case, number, Association::Free);
 }
 
-/// And that operands are combined as `association` says.
+/// Checks a case, and that operands are combined in the order of `association`.
 fn check_as(generator: &Generator, case: Case, number: usize, association: Association) {
     let looks = generator.parameters.has(Parameter::Distances);
     let (hierarchy, ignored) = arrangement(if looks { number } else { 0 }, case.ranks);
@@ -112,7 +112,7 @@ fn roots(generator: &Generator, ranks: u32) -> u32 {
     if generator.collective.rooted() { ranks } else { 1 }
 }
 
-/// All combinations for few ranks, and one of them for each pair of ranks and root beyond.
+/// Proves all combinations for few ranks, and one of them for each pair of ranks and root beyond.
 fn prove(collective: Collective) {
     for generator in registry().iter().filter(|generator| generator.collective == collective) {
         let params = all_params(generator);
@@ -178,8 +178,9 @@ proofs! {
     exscan: Exscan,
 }
 
-/// What cannot be proved for so many ranks can be counted: steps grow with the logarithm of their number, and
-/// with the ranks of a host and the hosts where a rank deals with each.
+/// Schedules for so many ranks cannot be proved, but their steps can be counted. Steps grow with the
+/// logarithm of the number of ranks, and with the ranks of a host and the hosts where a rank communicates
+/// with each.
 #[test]
 fn steps_are_few_at_4096_ranks() {
     const HOSTS: u32 = 64;
@@ -214,7 +215,7 @@ fn steps_are_few_at_4096_ranks() {
     assert!(checked > 0);
 }
 
-/// No algorithm is passed over because no number of ranks suits it.
+/// Every algorithm suits some number of ranks, so that none is left unproved.
 #[test]
 fn every_algorithm_has_a_number_of_ranks() {
     for generator in registry() {
@@ -222,8 +223,8 @@ fn every_algorithm_has_a_number_of_ranks() {
     }
 }
 
-/// The proofs are of small sizes. What grows with them stays within the bounds of flags: segments grow
-/// instead.
+/// The proofs are of small sizes. Quantities that grow with the size stay within the bounds of flags, because
+/// segments grow instead.
 #[test]
 fn flags_have_room_for_any_size() {
     for generator in registry().iter().filter(|generator| generator.node() > Node::Any) {
@@ -247,7 +248,7 @@ fn flags_have_room_for_any_size() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Beyond 64 ranks, at random. Data grow with the square of the ranks where all send to all.
+    /// Random cases beyond 64 ranks. Data grow with the square of the ranks where all send to all.
     #[test]
     fn many_ranks(
         ranks in 65_u32..=1000,
@@ -282,13 +283,14 @@ proptest! {
     }
 }
 
-/// In the deterministic mode every element of a result is one expression, whatever was chosen: each algorithm
-/// that may be taken is held against it, and for every shape there is one that sends messages only.
+/// In the deterministic mode every element of a result is one expression, whatever algorithm is chosen. Each
+/// permitted algorithm is checked, and for every shape at least one of them sends messages only.
 #[test]
 fn deterministic_results_are_one_expression() {
-    let reductions = registry().iter().filter(|generator| Association::of(generator.collective).is_some());
+    let reductions =
+        registry().iter().filter(|generator| Association::deterministic_for(generator.collective).is_some());
     for generator in reductions {
-        let wanted = Association::of(generator.collective).expect("filtered");
+        let wanted = Association::deterministic_for(generator.collective).expect("filtered");
         let mut proved = 0;
         for ranks in (1..=17).chain([31, 32, 33]) {
             for count in counts(generator.collective, ranks) {
@@ -341,7 +343,9 @@ fn another_association_is_noticed() {
 
 #[test]
 fn every_reduction_can_be_deterministic() {
-    let reductions = Collective::ALL.into_iter().filter(|collective| Association::of(*collective).is_some());
+    let reductions = Collective::ALL
+        .into_iter()
+        .filter(|collective| Association::deterministic_for(*collective).is_some());
     for collective in reductions {
         for (ranks, count) in [(1, 1), (2, 0), (5, 8), (16, 1 << 20), (300, 1000)] {
             let environment = Environment { deterministic: true, ..Environment::flat(ranks, 4) };

@@ -1,41 +1,42 @@
-//! Two phases between ranks and a file (collective buffering): ranks that are in charge of windows of the
-//! file read or write them whole, and exchange what is in them with the ranks whose bytes these are.
+//! Two-phase exchange between ranks and a file (collective buffering). Some ranks, the aggregators, are in
+//! charge of windows of the file. They read or write whole windows, and exchange the content with the ranks
+//! that own the bytes.
 //!
-//! Nothing is asked for and no list is sent: each rank knows the views of all, so both sides of a message
-//! know from their tables how long it is. Windows are dealt out in turn, so that a window of a file always
-//! has the same rank in charge. A round is an iteration of one loop: one window of each in charge; with
-//! several rounds in flight a window is exchanged while others are on their way to the device. Those in
-//! charge begin in different parts of the file, and go round it by the golden section: where a rank has all
-//! that is in one part, as with the tiles of an image, it would otherwise have the links for itself in some
-//! rounds and nothing to do in the others.
+//! No requests or lists are sent: each rank knows the views of all, so both sides of a message know its
+//! length from their tables. Windows are assigned in turn, so that a window of a file always has the same
+//! aggregator. A round is an iteration of one loop: one window of each aggregator. With several rounds in
+//! flight, one window is exchanged while others are on their way to the device. Aggregators begin in
+//! different parts of the file, and step through it by the golden section. Otherwise a rank whose bytes are
+//! all in one part, as with the tiles of an image, would be busy in some rounds and idle in the others.
 
 use crate::build::{Builder, block};
 use crate::coprime::coprime_from;
 use crate::ir::{BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Table, Unit};
 
-/// So many messages of a rank are received at a time: of more, all would arrive together at the end of
-/// their time, and the device had nothing to do until then.
+/// Number of messages of a rank that are received at a time. With more, all would arrive together at the end,
+/// and the device would be idle until then.
 const AHEAD: u32 = 4;
 
-/// What one rank knows of an exchange.
+/// One rank's knowledge of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
     /// Ranks of the communicator.
     pub ranks: u32,
-    /// This rank.
+    /// Number of this rank.
     pub rank: u32,
-    /// Who is in charge of windows: window `w` is that of `w` modulo their number.
+    /// Aggregators: window `w` belongs to number `w` modulo their count.
     pub aggregators: &'a [u32],
-    /// Windows of each.
+    /// Number of windows of each aggregator.
     pub rounds: u32,
-    /// The most bytes that all ranks together have in a window of this rank.
+    /// Largest number of bytes that all ranks together have in a window of this rank.
     pub slot: u64,
-    /// Rounds in flight.
+    /// Number of rounds in flight.
     pub in_flight: u32,
 }
 
 impl Exchange<'_> {
-    /// A number that grows by `step` a round, from that of the round with which aggregator `number` begins.
+    /// Returns a number that grows by `step` a round, from that of the round with which aggregator `number`
+    /// begins.
     fn round(&self, number: u32, step: u32) -> Index {
         let first = u64::from(number) * u64::from(self.rounds) / self.aggregators.len() as u64;
         match (step.checked_mul(self.rounds), self.ranks.checked_mul(self.rounds)) {
@@ -43,27 +44,28 @@ impl Exchange<'_> {
                 let (first, step) = (first as i64 * i64::from(step), i64::from(step));
                 Index::cyclic(first, step * i64::from(stride(self.rounds)), all)
             }
-            // More than can be counted round: all begin at the beginning.
+            // The product exceeds the range of an index: all aggregators begin at the first window.
             _ => Index::linear(0, step.into()),
         }
     }
 
-    /// The windows of aggregator `number`, round by round.
+    /// Returns the windows of aggregator `number`, round by round.
     fn windows(&self, number: u32) -> Index {
         self.round(number, self.aggregators.len() as u32).plus(number)
     }
 
-    /// The places of the own windows in a table of all ranks' bytes, round by round.
+    /// Returns the positions of the own windows in a table of all ranks' bytes, round by round.
     fn places(&self) -> Index {
         self.round(self.own().expect("asked by who is in charge"), self.ranks)
     }
 
-    /// The number of this rank among those in charge.
+    /// Returns the number of this rank among the aggregators, or `None` if it is none.
     fn own(&self) -> Option<u32> {
         self.aggregators.iter().position(|rank| *rank == self.rank).map(|number| number as u32)
     }
 
-    /// Those in charge with their numbers, from this rank's place on: not all ranks begin with the same one.
+    /// Returns the other aggregators with their numbers, rotated by this rank, so that ranks do not all begin
+    /// with the same one.
     fn others(&self) -> impl Iterator<Item = (u32, u32)> {
         let all = self.aggregators.len();
         (0..all).map(move |step| (step + self.rank as usize) % all).filter_map(|number| {
@@ -72,7 +74,7 @@ impl Exchange<'_> {
         })
     }
 
-    /// The bytes of `rank` in the slot of a round.
+    /// Returns the bytes of `rank` in the slot of a round.
     fn piece(&self, slots: BufferId, table: Table, rank: u32) -> Span {
         let division = Division::Table(table);
         let (index, first) = (self.places().plus(rank), self.places());
@@ -80,7 +82,7 @@ impl Exchange<'_> {
         Span { buffer: slots, start, length: Length::Blocks { division, index, count: 1 } }
     }
 
-    /// All of the slot of a round.
+    /// Returns all bytes in the slot of a round.
     fn whole(&self, slots: BufferId, table: Table) -> Span {
         let (division, index) = (Division::Table(table), self.places());
         let start = Start::Affine { offset: 0, stride: self.slot, index: self.slots() };
@@ -92,16 +94,17 @@ impl Exchange<'_> {
     }
 }
 
-/// By how many places in the file a round is behind the one before it, counted round the file: about the
-/// golden section, so that any few rounds are of all parts, and without a common divisor, so that all
-/// places come.
+/// Returns the number of positions in the file by which a round is behind the one before it, modulo the
+/// number of rounds. It is about the golden section, so that any few rounds are spread over the file. It has
+/// no divisor in common with `rounds`, so that all positions are visited.
 fn stride(rounds: u32) -> u32 {
     let golden = u64::from(rounds) * 382 / 1000;
     coprime_from(golden.max(1), rounds.into()) as u32
 }
 
-/// Ranks give what is theirs to those in charge, who write it. The table of the send buffer has the bytes of
-/// this rank in each window, that of the receive buffer those of every rank in each window of this one.
+/// Returns the schedule of a collective write: ranks send their bytes to the aggregators, which write them.
+/// The send table has the bytes of this rank in each window. The receive table has those of every rank in
+/// each window of this rank.
 pub fn write(exchange: &Exchange<'_>) -> Schedule {
     let mut b = Builder::new(Unit::Byte);
     let slots = exchange.own().map(|_| b.temporary(exchange.slot * u64::from(exchange.in_flight)));
@@ -129,8 +132,8 @@ pub fn write(exchange: &Exchange<'_>) -> Schedule {
     b.finish()
 }
 
-/// Those in charge read, and give every rank what is its. The tables are those of [`write`] the other way
-/// round.
+/// Returns the schedule of a collective read: aggregators read, and send every rank its bytes. The tables are
+/// those of [`write`], exchanged.
 pub fn read(exchange: &Exchange<'_>) -> Schedule {
     let mut b = Builder::new(Unit::Byte);
     let slots = exchange.own().map(|_| b.temporary(exchange.slot * u64::from(exchange.in_flight)));

@@ -1,6 +1,6 @@
 //! Collectives of an intercommunicator: data go from one group to the other (MPI-5 section 6.2.3). The ranks
-//! of both groups are one space of numbers, the first group's first. What one group does by itself is a
-//! schedule of this crate for its ranks alone, embedded in the whole ([`Builder::embed`]).
+//! of both groups are numbered together, the first group's first. The part within one group is a schedule of
+//! this crate for its ranks alone, which is embedded in the whole ([`Builder::embed`]).
 
 use crate::algorithms::messages::{barrier, bcast, reduce};
 use crate::build::{self, Builder};
@@ -12,7 +12,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "between", BETWEEN, WINDOW, barrier, work::messages::barrier_dissemination),
@@ -44,7 +44,7 @@ impl Group {
     }
 }
 
-/// The group of this rank, and the other one.
+/// Returns the group of this rank, and the other one.
 fn groups(shape: &Shape) -> (Group, Group) {
     let first = Group { first: 0, size: shape.first_group };
     let second = Group { first: shape.first_group, size: shape.ranks - shape.first_group };
@@ -72,7 +72,7 @@ fn part(shape: &Shape) -> Part {
     }
 }
 
-/// The schedule of an operation within `group`.
+/// Returns the schedule of an operation within `group`.
 fn within(
     group: Group,
     shape: &Shape,
@@ -92,7 +92,7 @@ fn within(
     builder.finish()
 }
 
-/// Each group meets by itself; then every rank hears from one of the other group.
+/// Synchronises each group by itself; then every rank receives a signal from one of the other group.
 pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     let (own, other) = groups(shape);
     let inner = Shape::new(Collective::Barrier, 0, 0, 0);
@@ -111,7 +111,7 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// The root tells the first of the other group, who tells its group.
+/// Broadcasts from the root to the first rank of the other group, which broadcasts to its group.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     let all = build::range(BufferId::RECV, 0, shape.count);
     match part(shape) {
@@ -130,14 +130,14 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// The first of a group tells its group what is in the receive buffer.
+/// Broadcasts the receive buffer of a group's first rank within the group.
 fn tell(own: Group, shape: &Shape, params: &Params, b: &mut Builder) {
     let inner = Shape::new(Collective::Bcast, 0, 0, shape.count);
     b.embed(within(own, shape, inner, bcast::kary, params), own.first, [BufferId::SEND, BufferId::RECV]);
 }
 
-/// The first of a group gets what `count` elements of the send buffers of its group combine to. Where they
-/// are there.
+/// Combines `count` elements of the send buffers of the own group at its first rank. Returns the buffer of
+/// the result there.
 fn collect(own: Group, shape: &Shape, count: u64, params: &Params, b: &mut Builder) -> BufferId {
     let result = if shape.rank == own.first { b.temporary(count) } else { BufferId::RECV };
     let inner = Shape::new(Collective::Reduce, 0, 0, count);
@@ -145,7 +145,7 @@ fn collect(own: Group, shape: &Shape, count: u64, params: &Params, b: &mut Build
     result
 }
 
-/// The first of the other group sends what its group's operands combine to.
+/// Reduces the operands of one group, whose first rank sends the result to the root in the other group.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     let all = |buffer| build::range(buffer, 0, shape.count);
     match part(shape) {
@@ -163,7 +163,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// The first of each group exchange what their groups' operands combine to, and tell their groups.
+/// Combines the operands of each group; the first ranks exchange the results and send them to their groups.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     let (own, other) = groups(shape);
     let all = |buffer| build::range(buffer, 0, shape.count);
@@ -176,8 +176,8 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     tell(own, shape, params, b);
 }
 
-/// The first of each group exchange what their groups' operands combine to, and give each of their group its
-/// block.
+/// Reduces the operands of each group. The first ranks exchange the results, and scatter them to their
+/// groups.
 pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     let (own, other) = groups(shape);
     let (total, mine, division) = match shape.collective {
@@ -206,7 +206,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// Every rank of the other group sends its block to the root.
+/// Gathers: every rank of the other group sends its block to the root.
 pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     match part(shape) {
         Part::Root(other) => {
@@ -224,7 +224,7 @@ pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// The root sends a block to every rank of the other group.
+/// Scatters: the root sends a block to every rank of the other group.
 pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     match part(shape) {
         Part::Root(other) => {
@@ -249,9 +249,9 @@ fn blocks(shape: &Shape, table: Table, other: Group) -> Division {
     }
 }
 
-/// All of one group with all of the other, in rounds: in round k those exchange whose places in their groups
-/// add up to k, modulo the size of the larger group. Everybody goes through the rounds in their order, so
-/// that nobody waits in a circle.
+/// Exchanges blocks between all ranks of both groups, in rounds. In round k those ranks exchange whose
+/// positions in their groups add up to k, modulo the size of the larger group. Every rank goes through the
+/// rounds in the same order, so there is no cyclic wait.
 pub fn exchange(shape: &Shape, params: &Params, b: &mut Builder) {
     let (own, other) = groups(shape);
     let rounds = own.size.max(other.size);

@@ -1,7 +1,7 @@
-//! The algorithms, a folder for what moves their data and a file a family, which ends in the list of what is
-//! written there. Each is a pure function that writes one rank's schedule; all take any number of ranks, any
-//! root, any count (0 too) and, unless registered otherwise, operators that do not commute.
-//! [`crate::registry`] joins the lists.
+//! The algorithms, in a folder for each means of moving data and a file for each family, which ends in the
+//! list of its entries. Each is a pure function that writes one rank's schedule. All take any number of
+//! ranks, any root and any count (including 0). Unless registered otherwise, they keep the order of operands
+//! of operators that do not commute. [`crate::registry`] joins the lists.
 //!
 //! From the bottom: [`messages`] between any ranks, [`banks`] and flags of one node (S1), [`exposed`] memory
 //! of one node (S2), trees and rings by [`distance`] (S3), [`hosts`] whose levels overlap (S4); [`groups`] of
@@ -20,19 +20,19 @@ use crate::build::{self, Builder};
 use crate::ir::{BufferId, Division, Index, Span};
 use crate::shape::{Params, Shape};
 
-/// Where this rank's contribution lies.
+/// Returns the buffer of this rank's contribution.
 pub(crate) fn own(shape: &Shape) -> BufferId {
     if shape.in_place { BufferId::RECV } else { BufferId::SEND }
 }
 
-/// The segments of `units` units that `params` asks for, and how many there are.
+/// Returns the division of `units` units into segments of the size in `params`, and the number of segments.
 pub(crate) fn segments(units: u64, params: &Params) -> (Division, u32) {
     let size = if params.segment == 0 { units.max(1) } else { params.segment };
     let size = size.max(units.div_ceil(u64::from(u32::MAX)));
     (Division::Regular { size, total: units }, units.div_ceil(size) as u32)
 }
 
-/// Passes the blocks of `buffer` around the ring: rank r begins with block r, all end with all.
+/// Passes the blocks of `buffer` around the ring: rank r begins with block r, and all end with all blocks.
 /// `root`, which has all from the beginning, receives none.
 pub(crate) fn ring(shape: &Shape, buffer: BufferId, blocks: Division, root: Option<u32>, b: &mut Builder) {
     let (left, right) = (shape.neighbour(-1), shape.neighbour(1));

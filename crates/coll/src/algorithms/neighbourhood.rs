@@ -13,7 +13,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::NeighborAllgather, "direct", ANY, FIXED, direct, work::messages::neighbourhood),
@@ -22,13 +22,13 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::NeighborAlltoallv, "direct", ANY, FIXED, direct, work::messages::neighbourhood),
 ];
 
-/// The lanes of several messages between the same two ranks: used in turn, so that each side may do all of
-/// them at the same time.
+/// Lanes of several messages between the same two ranks. They are used in turn, so that each side may process
+/// all messages at the same time.
 #[derive(Default)]
 struct Lanes(HashMap<u32, Vec<StepId>>);
 
 impl Lanes {
-    /// The lane of the next message with `peer`, and what it comes after.
+    /// Returns the lane of the next message with `peer`, and the edge to the step that it follows.
     fn next(&mut self, peer: u32, step: StepId) -> (u16, Option<Edge>) {
         let steps = self.0.entry(peer).or_default();
         let number = steps.len();
@@ -38,7 +38,7 @@ impl Lanes {
     }
 }
 
-/// Everybody sends to its destinations at once.
+/// Sends to all destinations and receives from all sources at once.
 pub fn direct(shape: &Shape, _: &Params, b: &mut Builder) {
     let neighbours = b.neighbours();
     let (mut from_self, mut to_self) = (Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ pub fn direct(shape: &Shape, _: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// Block `block` of what is sent to `all` destinations.
+/// Returns block `block` of the data for `all` destinations.
 fn sent(shape: &Shape, all: usize, block: u32) -> Span {
     let division = match shape.collective {
         Collective::NeighborAlltoall => Division::Regular { size: shape.own, total: shape.own * all as u64 },
@@ -77,7 +77,7 @@ fn sent(shape: &Shape, all: usize, block: u32) -> Span {
     build::block(BufferId::SEND, division, block)
 }
 
-/// Block `block` of what is received from `all` sources.
+/// Returns block `block` of the data from `all` sources.
 fn received(shape: &Shape, all: usize, block: u32) -> Span {
     let division = match shape.collective {
         Collective::NeighborAllgatherv | Collective::NeighborAlltoallv => Division::Table(Table::Recv),

@@ -1,5 +1,5 @@
-//! An algorithm as an entry of the registry: what it needs, which parameters it looks at, what it costs, and
-//! the function that writes it. Each family of algorithms states its own ([`crate::algorithms`]).
+//! An algorithm as an entry of the registry: its needs, the parameters it uses, its cost, and the function
+//! that writes its schedule. Each family of algorithms lists its own entries ([`crate::algorithms`]).
 
 pub mod need;
 pub mod parameters;
@@ -25,34 +25,34 @@ pub type Cost = fn(&Shape, &Params) -> Work;
 /// An algorithm for one collective operation.
 #[derive(Clone, Copy)]
 pub struct Generator {
-    /// Unique among those of the collective; what a user forces it by.
+    /// Name, unique among the algorithms of the collective; a user forces the algorithm by it.
     pub name: &'static str,
-    /// The operation.
+    /// Collective operation it performs.
     pub collective: Collective,
-    /// When it can be used: all of this must be met.
+    /// Conditions that must all be met for the algorithm to be used.
     pub needs: &'static [Need],
-    /// Which parameters it looks at.
+    /// Parameters that make a difference to it.
     pub parameters: Parameters,
-    /// How it combines operands where their order is kept.
+    /// Order in which it combines operands if their order is kept.
     pub association: Association,
-    /// Whether the algorithm keeps this association for commutative operators too.
+    /// True if the algorithm keeps this association for commutative operators too.
     pub keeps_order: bool,
-    /// Whether ranks combine slices, so that the order also depends on segments and on the downward tree.
+    /// True if ranks combine slices. The order then also depends on segments and on the downward tree.
     pub slices: bool,
-    /// Its work in closed form.
+    /// Function that returns its work in closed form.
     pub work: Cost,
     write: Write,
 }
 
-/// Which expression the elements of a result are. Floating-point numbers make it visible: `(a + b) + c` is
-/// not `a + (b + c)`. An algorithm's is a function of the ranks and its parameters, never of timing, as
-/// schedules are static; so the same choice gives the same bits from run to run. The deterministic mode asks
-/// for more, see [`Association::of`].
+/// Expression that the elements of a result are. Floating-point numbers make it visible: `(a + b) + c` is not
+/// `a + (b + c)`. Schedules are static, so the expression depends on the ranks and the parameters, never on
+/// timing. The same choice therefore gives the same bits from run to run. The deterministic mode requires
+/// more, see [`Association::deterministic_for`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Association {
     /// `s0 op (s1 op (.. op sn))`, with any parameters: every left operand is that of one rank.
     FromRight,
-    /// The same, where its tree is flat.
+    /// The order of [`Association::FromRight`] if the tree is flat, otherwise another one.
     FromRightIfFlat,
     /// `((s0 op s1) op ..) op sn`.
     FromLeft,
@@ -61,11 +61,11 @@ pub enum Association {
 }
 
 impl Association {
-    /// The one that the deterministic mode takes for a collective: whoever asks gets the same bits, whatever
-    /// the machine, the binding, the size and the algorithm are. `None` where nothing is combined.
-    pub fn of(collective: Collective) -> Option<Association> {
+    /// Returns the association that the deterministic mode requires for a collective, or `None` if nothing is
+    /// combined. The bits of a result are then the same for any machine, binding, size and algorithm.
+    pub fn deterministic_for(collective: Collective) -> Option<Association> {
         match collective {
-            // A prefix is passed on from rank to rank.
+            // A prefix passes from rank to rank.
             C::Scan | C::Exscan => Some(Association::FromLeft),
             _ if collective.unit() == Unit::Element => Some(Association::FromRight),
             _ => None,
@@ -73,7 +73,7 @@ impl Association {
     }
 }
 
-/// An algorithm that combines nothing, or in an order of its own.
+/// Returns an entry for an algorithm that combines nothing, or in an order of its own.
 pub const fn entry(
     collective: Collective,
     name: &'static str,
@@ -96,60 +96,60 @@ pub const fn sliced(generator: Generator) -> Generator {
     Generator { slices: true, ..generator }
 }
 
-/// Of an algorithm that combines from right to left.
+/// Marks an algorithm that combines from right to left.
 pub const fn right(generator: Generator) -> Generator {
     Generator { association: Association::FromRight, ..generator }
 }
 
-/// Of an algorithm that does so if its tree is flat.
+/// Marks an algorithm that combines from right to left if its tree is flat.
 pub const fn flat(generator: Generator) -> Generator {
     Generator { association: Association::FromRightIfFlat, ..generator }
 }
 
-/// Of an algorithm that combines from left to right.
+/// Marks an algorithm that combines from left to right.
 pub const fn left(generator: Generator) -> Generator {
     Generator { association: Association::FromLeft, ..generator }
 }
 
 use Collective as C;
 
-/// Segmentation for several hosts are told apart more finely: with each host a pipeline grows by one, and a
-/// network is slow.
+/// Lengths of segments for several hosts. They are finer than within a node, as a pipeline gets longer with
+/// each host, and a network is slow.
 const SEGMENTS_ACROSS: &[u64] = &[0, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10];
 
-/// What fits of a block into a frame: few bytes, as frames travel whole.
+/// Largest bytes of a block that fit into a frame. They are few, as a frame is sent whole.
 const FRAMES: &[u64] = &[64, 256, 1 << 10];
 
 impl Generator {
-    /// Whether it has this need.
+    /// Returns true if it has this need.
     pub fn requires(&self, need: Need) -> bool {
         self.needs.contains(&need)
     }
 
-    /// What it needs of the node.
+    /// Returns the kind of shared memory that it needs.
     pub fn node(&self) -> Node {
         Need::node(self.needs)
     }
 
-    /// The first of its needs that is not met, as a reason; `Ok` if it is right there. The one place where
-    /// this is judged.
+    /// Checks all needs and returns the reason of the first that is not met. No other function judges needs.
     pub fn meets(&self, situation: &Situation<'_>) -> Result<(), Reason> {
         self.needs.iter().try_for_each(|need| need.met(situation))
     }
 
-    /// Whether the algorithm is right for `shape`.
+    /// Returns true if the algorithm is correct for `shape`, as far as its needs can be judged without the
+    /// ranks' places.
     pub fn suits(&self, shape: &Shape) -> bool {
         self.collective == shape.collective && self.meets(&Situation::of(shape)).is_ok()
     }
 
-    /// Whether it is so for ranks at these places too.
+    /// Returns true if the algorithm is correct for `shape` and ranks at these places.
     pub fn suits_on(&self, shape: &Shape, hierarchy: &Hierarchy) -> bool {
         let situation = Situation { hierarchy: Some(hierarchy), ..Situation::of(shape) };
         self.collective == shape.collective && self.meets(&situation).is_ok()
     }
 
-    /// The smallest number of ranks from `least` on with which it is right if the operator commutes; `None`
-    /// if there is none up to twice as many.
+    /// Returns the smallest number of ranks, beginning with `least`, for which it is correct if the operator
+    /// commutes. Returns `None` if there is none up to twice `least`.
     pub fn ranks_from(&self, least: u32) -> Option<u32> {
         let first_group = |ranks: u32| if self.requires(Need::TwoGroups) { ranks / 2 } else { 0 };
         let shape =
@@ -157,10 +157,10 @@ impl Generator {
         (least..=2 * least.max(1)).find(|ranks| self.suits(&shape(*ranks)))
     }
 
-    /// Whether it may be taken in the deterministic mode: with an order of operands that is kept, the result
-    /// is the one that [`Association::of`] the collective says.
+    /// Returns true if it may be used in the deterministic mode: with operators whose order is kept, its
+    /// association is that of [`Association::deterministic_for`] the collective.
     pub fn is_canonical(&self, params: &Params) -> bool {
-        match (Association::of(self.collective), self.association) {
+        match (Association::deterministic_for(self.collective), self.association) {
             (None, _) => true,
             (Some(wanted), Association::FromRightIfFlat) => {
                 wanted == Association::FromRight && params.radix == Params::FLAT
@@ -173,7 +173,7 @@ impl Generator {
     /// with its parameters. Then both give the same bits. Returns false if that is not known.
     pub fn combines_like(&self, params: &Params, other: (&Generator, &Params), commutative: bool) -> bool {
         let (generator, others) = other;
-        if Association::of(self.collective).is_none() {
+        if Association::deterministic_for(self.collective).is_none() {
             return true;
         }
         let is_canonical = |generator: &Generator, params: &Params| {
@@ -181,7 +181,7 @@ impl Generator {
                 && (generator.keeps_order || !commutative)
                 && generator.is_canonical(params)
         };
-        // Windows, and of most algorithms segments, say when something is combined, not with what.
+        // Windows, and in most algorithms segments, determine when operands are combined, but not the order.
         let mut alike = Params { window: others.window, ..*params };
         if !self.slices {
             (alike.segment, alike.fan_out) = (others.segment, others.fan_out);
@@ -190,12 +190,12 @@ impl Generator {
         is_same || is_canonical(self, params) && is_canonical(generator, others)
     }
 
-    /// Writes the schedule of one rank. The shape must suit.
+    /// Writes the schedule of one rank. The algorithm must suit the shape.
     pub fn generate(&self, shape: &Shape, params: &Params) -> Schedule {
         self.generate_on(shape, params, None)
     }
 
-    /// The same, for ranks of which it is known who is near whom. All ranks have equal hierarchies.
+    /// Generates a schedule for ranks whose distances are known. All ranks must pass equal hierarchies.
     pub fn generate_on(
         &self,
         shape: &Shape,
@@ -205,7 +205,7 @@ impl Generator {
         self.generate_among(shape, params, hierarchy, None)
     }
 
-    /// The same, for a rank with these neighbours in the communicator's topology.
+    /// Generates a schedule for a rank with these neighbours in the communicator's topology.
     pub fn generate_among(
         &self,
         shape: &Shape,
@@ -214,12 +214,12 @@ impl Generator {
         neighbours: Option<&Arc<Neighbours>>,
     ) -> Schedule {
         assert!(self.suits(shape), "{} does not suit {shape:?}", self.name);
-        let mut builder = Builder::on(shape.collective.unit(), hierarchy).among(neighbours);
+        let mut builder = Builder::with_hierarchy(shape.collective.unit(), hierarchy).among(neighbours);
         (self.write)(shape, params, &mut builder);
         builder.finish()
     }
 
-    /// The parameters worth a try for `shape`.
+    /// Returns the parameters worth trying for `shape`.
     pub fn candidates(&self, shape: &Shape) -> Vec<Params> {
         let segments = self.parameters.segments();
         let [fan_out, readers, window, distances] =
@@ -257,14 +257,13 @@ impl Generator {
         candidates
     }
 
-    /// The radixes worth a try: those that make a tree flat are one.
+    /// Returns the radixes worth trying; all those that make a tree flat count as one.
     fn radices(&self, radix: Radix, shape: &Shape) -> Vec<u32> {
         if radix == Radix::Leaders {
             return vec![1, 2, 4, Params::FLAT];
         }
         let knomial = radix == Radix::Knomial;
-        // Along a chain operations in a row follow one another: between hosts each link carries the data
-        // once.
+        // Along a chain, consecutive operations overlap: between hosts each link carries the data only once.
         let pipelined = self.parameters.segments().is_some() || self.requires(Need::SeveralHosts);
         let chain = if pipelined && !knomial { &[1][..] } else { &[] };
         let flat = if knomial { &[][..] } else { &[Params::FLAT] };

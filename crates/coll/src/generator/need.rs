@@ -1,29 +1,30 @@
-//! What must hold for an algorithm to be right, and why it does not: asked by selection, by `tutti info` and by tests.
+//! Conditions under which an algorithm is correct, and the reasons why it is not. Selection, `tutti info` and
+//! tests check them.
 
 use std::fmt;
 
 use crate::hierarchy::Hierarchy;
 use crate::shape::{Collective, Shape};
 
-/// What the nodes that the ranks are on give them; each has what those before it have.
+/// Memory that ranks of a node share. Each kind includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Node {
-    /// Nothing: ranks send messages.
+    /// Nothing is shared: ranks send messages.
     Any,
     /// All ranks are on one node, which gives them flags and banks (S1); see also [`Need::SeveralHosts`].
     Shared,
-    /// And they can get at each other's memory (S2).
+    /// Flags and banks, and ranks can access each other's memory (S2).
     Exposed,
 }
 
-/// Something that an algorithm needs.
+/// Condition that an algorithm imposes on the operation, its ranks or their hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The operator commutes.
     Commutative,
     /// The number of ranks is a power of two.
     PowerOfTwo,
-    /// No more ranks than [`Need::FEW`]: a schedule grows with them.
+    /// At most [`Need::FEW`] ranks, as a schedule grows with their number.
     FewRanks,
     /// One group: an intracommunicator.
     OneGroup,
@@ -35,34 +36,34 @@ pub enum Need {
     ExposedMemory,
     /// All ranks on one host.
     OneHost,
-    /// Ranks on several hosts, where what is needed of the node holds among the ranks of each; others are reached by messages.
-    /// On one host it would be what the algorithms of a node are.
+    /// Ranks on several hosts. The needs on the node hold among the ranks of each host; other hosts are
+    /// reached by messages. On one host the algorithm would equal one of a node.
     SeveralHosts,
-    /// An operator that does not commute, or a prefix, needs ranks that are in their own order host by host: those of a host are
-    /// neighbours, whose operands may be combined first.
+    /// Hosts hold consecutive ranks, if the operator does not commute or the result is a prefix. The operands
+    /// of a host may then be combined first.
     OrderedHosts,
-    /// What one host sends to all others, the network copies.
+    /// The network copies the messages of one host to all others.
     Multicast,
-    /// No more hosts than [`Need::FEW_HOSTS`]: every host hears every other one.
+    /// At most [`Need::FEW_HOSTS`] hosts, as every host receives the multicasts of every other one.
     FewHosts,
-    /// No more ranks than [`Need::TURNS`]: each has a turn of its own, and a schedule grows with them.
+    /// At most [`Need::TURNS`] ranks. Each rank has a turn of its own, and a schedule grows with them.
     FewTurns,
 }
 
-/// What is known of an operation when needs are judged. What is not known is no reason against.
+/// Known properties of an operation when needs are judged. An unknown property counts as met.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// What is asked for.
+    /// Shape of the operation to perform.
     pub shape: &'a Shape,
-    /// Who is near whom.
+    /// Distances of the ranks, if known.
     pub hierarchy: Option<&'a Hierarchy>,
-    /// What each host gives its ranks, and how many hosts there are.
+    /// Memory shared within each host, and the number of hosts, if known.
     pub hosts: Option<(Node, u32)>,
-    /// Whether the network copies what is for several hosts.
+    /// True if the network copies messages to several hosts.
     pub multicast: Option<bool>,
 }
 
-/// Why a need is not met, in words for a person.
+/// Reason why a need is not met, to be shown to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// For [`Need::Commutative`].
@@ -93,9 +94,9 @@ pub enum Reason {
     ManyTurns,
 }
 
-/// Any ranks that send messages.
+/// Needs of an algorithm for any ranks that send messages.
 pub const ANY: &[Need] = &[Need::OneGroup];
-/// The two groups of an intercommunicator.
+/// Needs of an algorithm for the two groups of an intercommunicator.
 pub const BETWEEN: &[Need] = &[Need::TwoGroups];
 /// Messages, an operator that commutes.
 pub const COMMUTES: &[Need] = &[Need::Commutative, Need::OneGroup];
@@ -103,23 +104,23 @@ pub const COMMUTES: &[Need] = &[Need::Commutative, Need::OneGroup];
 pub const POWER: &[Need] = &[Need::PowerOfTwo, Need::OneGroup];
 /// The banks of a node.
 pub const SHARED: &[Need] = &[Need::OneGroup, Need::Banks, Need::OneHost];
-/// The same, of few ranks.
+/// The banks of a node, for few ranks.
 pub const FEW: &[Need] = &[Need::FewRanks, Need::OneGroup, Need::Banks, Need::OneHost];
 /// Exposed memory of a node.
 pub const EXPOSED: &[Need] = &[Need::OneGroup, Need::ExposedMemory, Need::OneHost];
 /// Several hosts with exposed memory.
 pub const LEVELS: &[Need] = &[Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts];
-/// The same, an operator that commutes.
+/// Several hosts with exposed memory, and an operator that commutes.
 pub const LEVELS_COMMUTES: &[Need] =
     &[Need::Commutative, Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts];
 /// Several hosts with banks.
 pub const LEVELS_SHARED: &[Need] = &[Need::OneGroup, Need::Banks, Need::SeveralHosts];
-/// The same, in the order of ranks.
+/// Several hosts with banks and consecutive ranks.
 pub const LEVELS_ORDERED: &[Need] = &[Need::OneGroup, Need::Banks, Need::SeveralHosts, Need::OrderedHosts];
 /// Several hosts with exposed memory, and multicast between them.
 pub const LEVELS_MULTICAST: &[Need] =
     &[Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts, Need::Multicast];
-/// Few hosts with exposed memory that hear each other's multicasts, each rank in its turn.
+/// Few hosts with exposed memory that receive each other's multicasts, each rank in its turn.
 pub const FEW_HEAR_EXPOSED: &[Need] = &[
     Need::OneGroup,
     Need::ExposedMemory,
@@ -128,22 +129,22 @@ pub const FEW_HEAR_EXPOSED: &[Need] = &[
     Need::FewHosts,
     Need::FewTurns,
 ];
-/// Few hosts with banks that hear each other's multicasts.
+/// Few hosts with banks that receive each other's multicasts.
 pub const FEW_HEAR: &[Need] =
     &[Need::OneGroup, Need::Banks, Need::SeveralHosts, Need::Multicast, Need::FewHosts];
-/// The same, in the order of ranks.
+/// Few hosts with banks and consecutive ranks that receive each other's multicasts.
 pub const FEW_HEAR_ORDERED: &[Need] =
     &[Need::OneGroup, Need::Banks, Need::SeveralHosts, Need::Multicast, Need::FewHosts, Need::OrderedHosts];
 
 impl Need {
-    /// See [`Need::FewRanks`].
+    /// Largest number of ranks for [`Need::FewRanks`].
     pub const FEW: u32 = 16;
-    /// See [`Need::FewHosts`].
+    /// Largest number of hosts for [`Need::FewHosts`].
     pub const FEW_HOSTS: u32 = 32;
-    /// See [`Need::FewTurns`].
+    /// Largest number of ranks for [`Need::FewTurns`].
     pub const TURNS: u32 = 256;
 
-    /// What these need of the node.
+    /// Returns the kind of shared memory that these needs imply.
     pub fn node(needs: &[Need]) -> Node {
         match needs {
             _ if needs.contains(&Need::ExposedMemory) => Node::Exposed,
@@ -152,7 +153,7 @@ impl Need {
         }
     }
 
-    /// What a user has to provide for it; `None` for what most calls have.
+    /// Returns what a user has to provide for it, or `None` for a condition that most calls meet.
     pub fn text(self) -> Option<&'static str> {
         match self {
             Need::Commutative => Some("a commutative operator"),
@@ -170,7 +171,7 @@ impl Need {
         }
     }
 
-    /// Whether it is met, as far as the situation is known; or why not.
+    /// Checks whether it is met, as far as the situation is known. Returns the reason if it is not.
     pub fn met(self, situation: &Situation<'_>) -> Result<(), Reason> {
         let Situation { shape, hierarchy, hosts, multicast } = *situation;
         let known = |holds: &dyn Fn(Node, u32) -> bool| hosts.is_none_or(|(node, hosts)| holds(node, hosts));
@@ -188,7 +189,7 @@ impl Need {
             Need::FewHosts => (known(&|_, hosts| hosts <= Need::FEW_HOSTS), Reason::ManyHosts),
             Need::FewTurns => (shape.ranks <= Need::TURNS, Reason::ManyTurns),
             Need::OrderedHosts => {
-                // A prefix is one of ranks in their order, whatever the operator is.
+                // A prefix depends on the order of ranks even if the operator commutes.
                 let prefix = matches!(shape.collective, Collective::Scan | Collective::Exscan);
                 let sorted = hierarchy.is_none_or(|hierarchy| hierarchy.order().is_sorted());
                 (shape.commutative && !prefix || sorted, Reason::HostsOutOfOrder)
@@ -199,7 +200,7 @@ impl Need {
 }
 
 impl Situation<'_> {
-    /// Where nothing but the shape is known.
+    /// Returns a situation in which only the shape is known.
     pub fn of(shape: &Shape) -> Situation<'_> {
         Situation { shape, hierarchy: None, hosts: None, multicast: None }
     }

@@ -1,5 +1,5 @@
-//! Who takes which vertex of a communication graph, so that those that talk much are near one another: what
-//! the topologies of MPI-5 chapter 8 ask for with `reorder`.
+//! Mapping of the vertices of a communication graph to ranks, such that vertices with much traffic are near
+//! one another. Topologies of MPI-5 chapter 8 use it with `reorder`.
 //!
 //! The groups of the [`Hierarchy`] are split in two, again and again, and the graph with them: each time into
 //! as many vertices as there are ranks on either side, with as little as possible between the two (recursive
@@ -12,22 +12,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Hierarchy;
 
-/// How much vertices have to say to one another.
+/// Traffic between the vertices of a communication graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficMatrix {
-    /// For each vertex its neighbours and what goes between the two, in both directions together.
+    /// Neighbours of each vertex, with the traffic between the two in both directions together.
     neighbours: Vec<Vec<(u32, u64)>>,
     /// Orders of the vertices whose beginnings are likely to be good parts.
     orders: Vec<Vec<u32>>,
 }
 
-/// A pass of exchanges ends after so many that did not make the cut less.
+/// Number of exchanges in a row without improvement after which a pass ends.
 const PATIENCE: usize = 48;
-/// So many passes at most.
+/// Largest number of passes.
 const PASSES: usize = 6;
 
 impl TrafficMatrix {
-    /// Between `vertices` vertices: from, to, weight. Edges may come several times; loops make no difference.
+    /// Returns the traffic between `vertices` vertices. Edges are (from, to, weight); they may repeat, and
+    /// loops are ignored.
     pub fn new(vertices: u32, edges: impl IntoIterator<Item = (u32, u32, u64)>) -> TrafficMatrix {
         let mut sums: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); vertices as usize];
         for (from, to, weight) in edges.into_iter().filter(|(from, to, _)| from != to) {
@@ -40,8 +41,8 @@ impl TrafficMatrix {
         TrafficMatrix { neighbours, orders: vec![(0..vertices).collect()] }
     }
 
-    /// Of a grid in row-major order (the last dimension varies fastest) in which neighbours exchange
-    /// `weight`, among `vertices` vertices: those beyond the grid talk to nobody.
+    /// Returns the traffic in a grid in row-major order (the last dimension varies fastest) in which
+    /// neighbours exchange `weight`. There are `vertices` vertices; those beyond the grid have no traffic.
     pub fn grid(dims: &[u32], periodic: &[bool], vertices: u32, weight: u64) -> TrafficMatrix {
         let size: u32 = dims.iter().product();
         let strides: Vec<u32> = (0..dims.len()).map(|place| dims[place + 1..].iter().product()).collect();
@@ -68,12 +69,12 @@ impl TrafficMatrix {
         traffic
     }
 
-    /// Number of vertices.
+    /// Returns the number of vertices.
     pub fn vertices(&self) -> u32 {
         self.neighbours.len() as u32
     }
 
-    /// All pairs of vertices that have something to say to one another, and how much.
+    /// Returns all pairs of vertices with traffic, and its amount.
     pub fn edges(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
         (0..).zip(&self.neighbours).flat_map(|(vertex, neighbours)| {
             let once = neighbours.iter().filter(move |(other, _)| vertex < *other);
@@ -81,8 +82,8 @@ impl TrafficMatrix {
         })
     }
 
-    /// What goes between vertices times the distance of the ranks that take them (vertex v is taken by
-    /// `ranks[v]`).
+    /// Returns the sum of each edge's traffic times the distance of the ranks at its ends. Vertex v is taken
+    /// by `ranks[v]`.
     pub fn cost(&self, hierarchy: &Hierarchy, ranks: &[u32]) -> u64 {
         let of = |(one, other, weight): (u32, u32, u64)| {
             weight.saturating_mul(hierarchy.distance(ranks[one as usize], ranks[other as usize]).into())
@@ -90,7 +91,8 @@ impl TrafficMatrix {
         self.edges().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Which rank takes each vertex; as many ranks as vertices. Ranks stay where nothing is gained.
+    /// Returns the rank that takes each vertex; there must be as many ranks as vertices. Returns the identity
+    /// if no mapping is better.
     pub fn map(&self, hierarchy: &Hierarchy) -> Vec<u32> {
         assert_eq!(self.vertices(), hierarchy.ranks(), "as many ranks as vertices");
         let stay: Vec<u32> = (0..self.vertices()).collect();
@@ -102,7 +104,7 @@ impl TrafficMatrix {
     }
 }
 
-/// A mapping in the making.
+/// Mapping that is being built.
 struct Mapping<'a> {
     traffic: &'a TrafficMatrix,
     hierarchy: &'a Hierarchy,
@@ -148,14 +150,14 @@ impl Mapping<'_> {
 /// A division of some vertices in two.
 struct Cut<'a> {
     traffic: &'a TrafficMatrix,
-    /// By vertex: which part it is in; `None` for those that are not to be divided.
+    /// Part of each vertex; `None` for vertices that are not divided.
     side: Vec<Option<bool>>,
-    /// What goes between the two.
+    /// Traffic between the two parts.
     weight: u64,
 }
 
 impl<'a> Cut<'a> {
-    /// The best that was found of `vertices` into one part of `size` and the rest.
+    /// Returns the best cut found of `vertices` into one part of `size` vertices and the remaining ones.
     fn best(traffic: &'a TrafficMatrix, vertices: &[u32], size: usize) -> Cut<'a> {
         let within: BTreeSet<u32> = vertices.iter().copied().collect();
         let given = traffic.orders.iter();
@@ -168,7 +170,7 @@ impl<'a> Cut<'a> {
             cut.improve(vertices);
             cut
         };
-        orders.iter().map(cut).min_by_key(|cut| cut.weight).expect("there is an order")
+        orders.iter().map(cut).min_by_key(|cut| cut.weight).expect("the breadth-first order always exists")
     }
 
     fn new(traffic: &'a TrafficMatrix, first: &[u32], second: &[u32]) -> Cut<'a> {
@@ -189,7 +191,7 @@ impl<'a> Cut<'a> {
         vertices.iter().partition(|vertex| self.side[**vertex as usize] == Some(false))
     }
 
-    /// What the cut loses when `vertex` changes sides.
+    /// Returns the traffic that the cut loses when `vertex` changes sides.
     fn gain(&self, vertex: u32) -> i64 {
         let own = self.side[vertex as usize];
         let of = |(other, weight): &(u32, u64)| match self.side[*other as usize] {
@@ -200,7 +202,7 @@ impl<'a> Cut<'a> {
         self.traffic.neighbours[vertex as usize].iter().map(of).sum()
     }
 
-    /// Exchanges pairs as long as that makes the cut less.
+    /// Exchanges pairs as long as that reduces the cut.
     fn improve(&mut self, vertices: &[u32]) {
         for _ in 0..PASSES {
             if !self.pass(vertices) {
@@ -209,18 +211,19 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// One pass: every vertex moves once at most; what did not help in the end is undone.
+    /// Makes one pass in which every vertex moves at most once, and undoes the moves that did not help.
+    /// Returns true if the cut has improved.
     fn pass(&mut self, vertices: &[u32]) -> bool {
         let mut open = [BTreeSet::new(), BTreeSet::new()];
         for vertex in vertices {
-            let side = self.side[*vertex as usize].expect("it is divided");
+            let side = self.side[*vertex as usize].expect("only vertices of the divided part are moved");
             open[usize::from(side)].insert((-self.gain(*vertex), *vertex));
         }
         let (start, mut best, mut done, mut kept) = (self.weight, self.weight, Vec::new(), 0);
         while done.len() < kept + 2 * PATIENCE {
             let (Some(one), true) = (open[0].pop_first(), !open[1].is_empty()) else { break };
             self.turn(one.1, &mut open);
-            let other = open[1].pop_first().expect("it was not empty");
+            let other = open[1].pop_first().expect("checked above to be not empty");
             self.turn(other.1, &mut open);
             done.extend([one.1, other.1]);
             if self.weight < best {
@@ -237,7 +240,7 @@ impl<'a> Cut<'a> {
 
     /// Moves a vertex to the other side, and those that may still move to their new places in `open`.
     fn turn(&mut self, vertex: u32, open: &mut [BTreeSet<(i64, u32)>; 2]) {
-        let side = self.side[vertex as usize].expect("it is divided");
+        let side = self.side[vertex as usize].expect("only vertices of the divided part are moved");
         self.weight = self.weight.saturating_add_signed(-self.gain(vertex));
         let neighbours = &self.traffic.neighbours[vertex as usize];
         let mut known = Vec::with_capacity(neighbours.len());
@@ -254,13 +257,13 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// The vertices of a part by their distance from one at its rim; parts that do not hang together one after
-/// the other.
+/// Returns the vertices of a part by their distance from one at its rim; unconnected components follow one
+/// after the other.
 fn breadth_first(traffic: &TrafficMatrix, within: &BTreeSet<u32>) -> Vec<u32> {
     let mut open = within.clone();
     let mut order = Vec::with_capacity(within.len());
     while let Some(first) = open.first().copied() {
-        let rim = *walk(traffic, first, &mut open.clone()).last().expect("it holds the first");
+        let rim = *walk(traffic, first, &mut open.clone()).last().expect("a walk contains its first vertex");
         order.extend(walk(traffic, rim, &mut open));
     }
     order
@@ -283,13 +286,13 @@ mod tests {
     use crate::hierarchy::RankLocation;
     use tutti_topo::model::Places;
 
-    /// `hosts` of `each` ranks, filled in turn: neighbours are on different hosts.
+    /// Returns `hosts` hosts of `each` ranks, filled in turn: neighbours are on different hosts.
     fn scattered(hosts: u32, each: u32) -> Hierarchy {
         let place = |rank| RankLocation { host: rank % hosts, at: Places::default() };
         Hierarchy::new(&(0..hosts * each).map(place).collect::<Vec<_>>())
     }
 
-    /// The cost before and after, and that nobody is left out.
+    /// Checks the cost before and after, and that no vertex is left out.
     fn check(traffic: &TrafficMatrix, hierarchy: &Hierarchy, expected: (u64, u64)) {
         let ranks = traffic.map(hierarchy);
         let mut all = ranks.clone();
@@ -301,7 +304,8 @@ mod tests {
 
     #[test]
     fn those_that_talk_are_brought_together() {
-        // A line of 8 on 2 hosts: one of its 7 edges must cross; others cost 6 each, 2 units on every edge.
+        // A line of 8 on 2 hosts: one of its 7 edges must cross and costs 7, the others cost 6 each; 2 units
+        // on every edge.
         check(&TrafficMatrix::grid(&[8], &[false], 8, 1), &scattered(2, 4), (7 * 2 * 7, 6 * 2 * 6 + 2 * 7));
         // A ring crosses twice.
         check(
@@ -315,7 +319,7 @@ mod tests {
             &scattered(4, 4),
             (312, 16 * 2 * 6 + 8 * 2 * 7),
         );
-        // Two cliques that were told in alternation.
+        // Two cliques whose vertices are on alternating hosts.
         let pairs = (0..8).flat_map(|one| (0..8).map(move |other| (one, other)));
         let cliques = pairs.filter(|(one, other)| one < other && one / 4 == other / 4);
         let traffic = TrafficMatrix::new(8, cliques.map(|(one, other)| (one, other, 5)));
@@ -333,7 +337,7 @@ mod tests {
 
     #[test]
     fn vertices_without_traffic_fill_what_is_left() {
-        // A line of 4 among 6 ranks of 2 hosts: three fit on one, or all the line's edges but one.
+        // A line of 4 among 6 ranks of 2 hosts: three of its vertices fit on one host.
         let ranks = TrafficMatrix::grid(&[4], &[false], 6, 1).map(&scattered(2, 3));
         let hosts: Vec<u32> = ranks[..4].iter().map(|rank| rank % 2).collect();
         assert_eq!(hosts.windows(2).filter(|pair| pair[0] != pair[1]).count(), 1, "{ranks:?}");

@@ -1,9 +1,10 @@
 //! The ring of an allgather: neighbours around it are near one another wherever that is possible.
 //!
 //! The paper sorts all pairs by distance, then by ranks, and takes a pair if both have fewer than two
-//! neighbours and are not connected yet (Algorithm 2). Pairs at one distance are those between the subgroups
-//! of a group, each by then a path with two free ends. So within a group only ends need to be looked at, in
-//! the order of their ranks: the first end takes the next one that is not the other end of its own path.
+//! neighbours and are not connected yet (Algorithm 2). Pairs at one distance connect the subgroups of a
+//! group, each of which is a path with two free ends by then. So only the ends within a group need to be
+//! examined, in the order of their ranks: the first end takes the next one that is not the other end of its
+//! own path.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub struct Ring {
 }
 
 impl Hierarchy {
-    /// The ring through all ranks (section 4.4.3).
+    /// Returns the ring through all ranks (section 4.4.3).
     pub fn ring(&self) -> Arc<Ring> {
         Arc::clone(self.ring.get_or_init(|| Arc::new(Ring::new(self))))
     }
@@ -49,18 +50,18 @@ impl Ring {
         Ring { position: inverse(&order), order: order.into() }
     }
 
-    /// How far around the ring `rank` is.
+    /// Returns the position of `rank` around the ring.
     pub fn position(&self, rank: u32) -> u32 {
         self.position[rank as usize]
     }
 
-    /// The rank before `rank`.
+    /// Returns the rank before `rank`.
     pub fn left(&self, rank: u32) -> u32 {
         let ranks = self.order.len() as u32;
         self.order[((self.position(rank) + ranks - 1) % ranks) as usize]
     }
 
-    /// The rank after `rank`.
+    /// Returns the rank after `rank`.
     pub fn right(&self, rank: u32) -> u32 {
         self.order[(self.position(rank) as usize + 1) % self.order.len()]
     }
@@ -69,7 +70,7 @@ impl Ring {
 /// Paths that grow together.
 struct Paths {
     neighbours: Vec<Vec<u32>>,
-    /// Of an end, the other end of its path.
+    /// For each end of a path, the other end of the same path.
     other: Vec<u32>,
 }
 
@@ -87,7 +88,7 @@ impl Paths {
         let mut free: BTreeSet<u32> = ends.iter().flatten().copied().collect();
         let mut left = ends.len();
         while left > 1 {
-            let one = *free.first().expect("several paths have free ends");
+            let one = *free.first().expect("at least two paths are left, and each has two free ends");
             let next = free.range(one + 1..).copied().find(|&two| two != self.other[one as usize]);
             let Some(two) = next else {
                 unreachable!("the ends of another path come after the smallest end, or it is the smallest")
@@ -112,7 +113,7 @@ impl Paths {
         self.other[end as usize] = start;
     }
 
-    /// The ranks of the closed ring.
+    /// Returns the ranks of the closed ring in their order.
     fn walk(&self) -> Vec<u32> {
         let mut order = vec![0];
         let (mut before, mut now) = (0, *self.neighbours[0].iter().min().expect("the ring is closed"));

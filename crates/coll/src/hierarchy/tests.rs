@@ -1,6 +1,6 @@
-//! Trees and rings against the paper's greedy algorithms over all pairs, on recorded and on random machines,
-//! and against the golden files of `fixtures/topologies`. With TUTTI_BLESS=1 in the environment those are
-//! written anew.
+//! Comparison of trees and rings with the paper's greedy algorithms over all pairs, on recorded and on random
+//! machines, and with the golden files of `fixtures/topologies`. With TUTTI_BLESS=1 in the environment the
+//! files are written anew.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn machine(name: &str) -> Machine {
     Machine::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Rank r is bound to processor `binding[r]`.
+/// Returns the places of ranks of which rank r is bound to processor `binding[r]`.
 fn bound(machine: &Machine, binding: &[usize]) -> Vec<RankLocation> {
     let place = |&processor: &usize| {
         let set: ProcessorSet = [processor].into_iter().collect();
@@ -54,7 +54,7 @@ fn find(sets: &[u32], mut rank: u32) -> u32 {
     rank
 }
 
-/// Algorithm 1: the parents.
+/// Returns the parents that Algorithm 1 finds.
 fn greedy_tree(ranks: u32, weight: impl Fn(u32, u32) -> u8, root: u32) -> Vec<Option<u32>> {
     let mut sets: Vec<u32> = (0..ranks).collect();
     let mut neighbours = vec![Vec::new(); ranks as usize];
@@ -80,8 +80,8 @@ fn greedy_tree(ranks: u32, weight: impl Fn(u32, u32) -> u8, root: u32) -> Vec<Op
     parents
 }
 
-/// Algorithm 2: the pairs of neighbours, each sorted, all sorted; without the last one, which closes the
-/// ring.
+/// Returns the pairs of neighbours that Algorithm 2 finds, each sorted, all sorted. The last pair, which
+/// closes the ring, is left out.
 fn greedy_path(ranks: u32, weight: impl Fn(u32, u32) -> u8) -> Vec<(u32, u32)> {
     let mut sets: Vec<u32> = (0..ranks).collect();
     let mut degree = vec![0; ranks as usize];
@@ -168,7 +168,7 @@ fn check_ring(hierarchy: &Hierarchy, expected: &[(u32, u32)]) {
         })
         .collect();
     pairs.sort_unstable();
-    // The ring has one pair more: the one that closes it.
+    // The ring has one more pair, which closes it.
     let more: Vec<_> = expected.iter().filter(|pair| !pairs.contains(pair)).collect();
     assert!(more.is_empty() && pairs.len() == expected.len() + 1, "{pairs:?} {expected:?}");
 }
@@ -179,7 +179,7 @@ fn check_bound(name: &str, binding: &[usize]) {
     check(&bound(&machine, binding), |one, two| machine.distance(&set(one), &set(two)) as u8);
 }
 
-/// Any order of processors, from a seed.
+/// Returns the processors in an order that depends on the seed.
 fn shuffled(mut list: Vec<usize>, mut seed: u64) -> Vec<usize> {
     for place in (1..list.len()).rev() {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -227,7 +227,7 @@ proptest! {
             at[Level::Numa as usize] = if one_controller { at[0] } else { Some(digit(controllers)) };
             at[Level::L3 as usize] = Some(digit(caches)).filter(|_| caches > 0);
             at[Level::Core as usize] = Some(digit(cores));
-            // Levels up to some are free to roam.
+            // The rank is not confined on a random number of the innermost levels.
             at.iter_mut().rev().take(free.saturating_sub(5) as usize).for_each(|level| *level = None);
             if one_controller {
                 at[Level::Numa as usize] = at[Level::Board as usize];
@@ -238,7 +238,7 @@ proptest! {
     }
 }
 
-/// Section 4.4.1, literally.
+/// Returns the distance by the literal definition of section 4.4.1.
 fn distance_of(one: &RankLocation, two: &RankLocation) -> u8 {
     let share = |level: Level| {
         let instance = one.at[level as usize];
@@ -273,7 +273,7 @@ fn ignored_distances_make_trees_less_deep() {
     check_ignored(Ignored::BELOW_MEMORY, &[3], 0);
     check_ignored(Ignored::WITHIN_NODE, &[3], 0);
     check_ignored(Ignored(1 << 2), &[2, 3], 12);
-    // What is left is in the order of ranks again.
+    // The remaining ranks are in their own order again.
     let far: Vec<usize> = (0..16).map(|rank| rank % 4 * 4 + rank / 4).collect();
     let hierarchy = Hierarchy::new(&bound(&machine("front-side-bus-4x4"), &far));
     assert!(!hierarchy.order().is_sorted() && hierarchy.without(Ignored::BELOW_MEMORY).order().is_sorted());
@@ -295,7 +295,7 @@ fn flat_and_alone() {
     }
 }
 
-/// Tree and ring of a binding as text.
+/// Returns the tree and the ring of a binding as text.
 fn show(title: &str, name: &str, binding: &[usize], root: u32) -> String {
     let hierarchy = Hierarchy::new(&bound(&machine(name), binding));
     let mut text = format!("{title}\nmachine {name}\nrank:core");

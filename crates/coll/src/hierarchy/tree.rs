@@ -1,11 +1,11 @@
-//! The tree of a broadcast, or upwards of a reduction: no data pass a long way twice.
+//! The tree of a broadcast, or upwards of a reduction: data pass each long distance only once.
 //!
 //! The paper sorts all pairs by distance, then whether they touch the root, then by ranks, and takes a pair
-//! if the two are not connected yet (Algorithm 1). Where distances come from nested groups that gives, level
-//! by level, a star of the leaders of the subgroups of every group around the leader of the group: least
-//! weight, and of those least depth. A star of many is slow where each of its rays costs the centre
-//! something, so the leaders of a group may also form a tree of any [`Form`]:
-//! [`Params::FLAT`](crate::Params::FLAT) is the paper's.
+//! if the two are not connected yet (Algorithm 1). With distances from nested groups the result is a star at
+//! each level: the leaders of the subgroups of a group around the leader of the group. Its weight is least,
+//! and among trees of that weight its depth. A star with many rays is slow if each ray costs its centre time.
+//! The leaders of a group may therefore also form a tree of any [`Form`];
+//! [`Params::FLAT`](crate::Params::FLAT) is the paper's star.
 //!
 //! Every subtree is a range of [`Hierarchy::order`]. Where that is the order of ranks, a subtree's data are
 //! consecutive and a reduction keeps its operands in order.
@@ -13,39 +13,41 @@
 use super::Hierarchy;
 use crate::tree::{Form, TreeNode};
 
-/// A child of a rank.
+/// Child of a rank in a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// The child.
+    /// Rank of the child.
     pub rank: u32,
-    /// How far it is.
+    /// Distance between parent and child.
     pub distance: u8,
-    /// Its subtree is `order[low..high]`.
+    /// First position of the child's subtree `order[low..high]`.
     pub low: u32,
-    /// See `low`.
+    /// One past the last position of the child's subtree.
     pub high: u32,
 }
 
 /// One rank's place in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// `None` at the root.
+    /// Parent rank; `None` at the root.
     pub parent: Option<u32>,
-    /// From left to right in [`Hierarchy::order`].
+    /// Children from left to right in [`Hierarchy::order`].
     pub children: Vec<Child>,
-    /// Its subtree is `order[low..high]`; it comes first in it, unless it is the root.
+    /// First position of the rank's subtree `order[low..high]`. The rank comes first in it, unless it is the
+    /// root.
     pub low: u32,
-    /// See `low`.
+    /// One past the last position of the rank's subtree.
     pub high: u32,
 }
 
 impl Tree {
-    /// The place of `rank` in the tree under `root`.
+    /// Returns the place of `rank` in the tree under `root`.
     pub fn new(hierarchy: &Hierarchy, form: Form, root: u32, rank: u32) -> Tree {
         Tree::of_levels(hierarchy, |_| form, root, rank)
     }
 
-    /// The same, where the form of a group depends on the distance of its subgroups.
+    /// Returns the place of `rank` in a tree in which the form of a group depends on the distance of its
+    /// subgroups.
     pub fn of_levels(hierarchy: &Hierarchy, form: impl Fn(u8) -> Form, root: u32, rank: u32) -> Tree {
         let position = hierarchy.position[rank as usize];
         let mut tree = Tree { parent: None, children: Vec::new(), low: position, high: position + 1 };
@@ -53,7 +55,7 @@ impl Tree {
         for (level, groups) in hierarchy.levels.iter().enumerate() {
             let group = hierarchy.range(level, hierarchy.index(level, rank));
             let star = Star::new(hierarchy, finer, group, root);
-            let me = star.of(position);
+            let me = star.subgroup_at(position);
             let node = TreeNode::new(form(groups.distance), star.starts.len() as u32, star.centre, false, me);
             for part in node.left.iter().chain(&node.right) {
                 for child in 0..part.count {
@@ -75,8 +77,8 @@ impl Tree {
         tree
     }
 
-    /// The children, the furthest first, and of those the one with the largest subtree: the order in which to
-    /// feed them.
+    /// Returns the children, the furthest first, and among these the one with the largest subtree: the order
+    /// in which to feed them.
     pub fn far_first(&self) -> Vec<Child> {
         let mut children = self.children.clone();
         children.sort_by_key(|child| std::cmp::Reverse((child.distance, child.high - child.low)));
@@ -84,13 +86,13 @@ impl Tree {
     }
 }
 
-/// The subgroups of a group.
+/// Subgroups of a group, whose leaders form a star or another tree.
 struct Star {
-    /// Where each begins in the order.
+    /// Position in the order at which each subgroup begins.
     starts: Vec<u32>,
-    /// The end of the last.
+    /// End of the last subgroup.
     end: u32,
-    /// Which of them has the leader of the group.
+    /// Index of the subgroup that contains the leader of the group.
     centre: u32,
 }
 
@@ -108,22 +110,22 @@ impl Star {
         let mut star = Star { starts, end, centre: 0 };
         let root = hierarchy.position[root as usize];
         if (start..end).contains(&root) {
-            star.centre = star.of(root);
+            star.centre = star.subgroup_at(root);
         }
         star
     }
 
-    /// Which subgroup holds a position.
-    fn of(&self, position: u32) -> u32 {
+    /// Returns the index of the subgroup that contains a position.
+    fn subgroup_at(&self, position: u32) -> u32 {
         self.starts.partition_point(|&start| start <= position) as u32 - 1
     }
 
-    /// Where a subgroup begins; defined for the one after the last too.
+    /// Returns the position at which a subgroup begins. The one after the last is allowed and gives the end.
     fn start(&self, subgroup: u32) -> u32 {
         self.starts.get(subgroup as usize).copied().unwrap_or(self.end)
     }
 
-    /// The leader of a subgroup.
+    /// Returns the leader of a subgroup: the root if it is a member, otherwise the first rank.
     fn leader(&self, hierarchy: &Hierarchy, subgroup: u32, root: u32) -> u32 {
         let at = hierarchy.position[root as usize];
         let holds_root = (self.start(subgroup)..self.start(subgroup + 1)).contains(&at);

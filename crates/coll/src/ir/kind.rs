@@ -1,42 +1,42 @@
-//! What a step does.
+//! Actions of the steps of a schedule.
 
 use super::{BufferId, Index, Span};
 
-/// What a step does.
+/// Action of a step, with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Sends `from` to rank `peer`.
     Send {
         /// The receiver.
         peer: Index,
-        /// Which sequence of messages between the two it belongs to.
+        /// Sequence of messages between the two ranks that it belongs to, below [`LANES`](super::LANES).
         lane: u16,
-        /// What is sent.
+        /// Data to send.
         from: Span,
     },
     /// Sends `from` to every member of a group, as one payload where the network copies it.
     Multicast {
-        /// Which of [`groups`](super::Schedule::groups).
+        /// Index of the group in [`groups`](super::Schedule::groups).
         group: u16,
-        /// Which sequence of messages it belongs to, with each of them.
+        /// Sequence of messages with each member that it belongs to, below [`LANES`](super::LANES).
         lane: u16,
-        /// What is sent.
+        /// Data to send.
         from: Span,
     },
     /// Receives a message of rank `peer` into `into`; both spans have the same length.
     Recv {
         /// The sender.
         peer: Index,
-        /// Which sequence of messages between the two it belongs to.
+        /// Sequence of messages between the two ranks that it belongs to, below [`LANES`](super::LANES).
         lane: u16,
-        /// Where it goes.
+        /// Destination of the received data.
         into: Span,
     },
     /// Copies `from` to `into`, which has the same length and does not overlap it.
     Copy {
-        /// What is copied.
+        /// Source; only read.
         from: Span,
-        /// Where it goes.
+        /// Destination of the same length.
         into: Span,
     },
     /// `right = left op right`, element by element. The order of the operands matters.
@@ -49,43 +49,43 @@ pub enum Kind {
     /// Sets the rank's own flag `flag` to `value`, more than any value before in this operation (0 at its
     /// beginning).
     Post {
-        /// Which flag: below [`Kind::ALL_FLAGS`].
+        /// Number of the flag, below [`Kind::ALL_FLAGS`].
         flag: u16,
-        /// The new value.
+        /// New value of the flag.
         value: Index,
     },
     /// Waits until the flag `flag` of `peer` is at least `value`; not at all for 0.
     Await {
-        /// Whose flag. May be the rank itself (nothing to wait for, once posted).
+        /// Owner of the flag. May be the rank itself: nothing to wait for, once posted.
         peer: Index,
-        /// Which flag: below [`Kind::FLAGS`], or a private one of the rank itself.
+        /// Number of the flag, below [`Kind::FLAGS`], or a private one of the rank itself.
         flag: u16,
-        /// At least this.
+        /// Least value that ends the wait.
         value: Index,
     },
-    /// Lets the others at `what`.
+    /// Makes `what` accessible to the other ranks of the node.
     Expose {
-        /// The number under which they find it: below [`BufferId::EXPOSURES`], each once in an operation.
+        /// Number under which peers find the span: below [`BufferId::EXPOSURES`], each once in an operation.
         slot: u16,
         /// A span of a user's buffer or of a temporary. A whole buffer given by a table is exposed
         /// entry by entry.
         what: Span,
-        /// What they may do.
+        /// Kind of access that peers have.
         access: Access,
     },
     /// Copies `from`, in the bank of `peer` or exposed there, to `into`. `from` is as long as `into`.
     Pull {
-        /// Whose memory; may be the rank itself.
+        /// Owner of the source; may be the rank itself.
         peer: Index,
-        /// What is copied: of [`BufferId::BANK`] or [`BufferId::exposed`].
+        /// Source, in [`BufferId::BANK`] or [`BufferId::exposed`].
         from: Span,
-        /// Where it goes: own memory.
+        /// Destination in the rank's own memory.
         into: Span,
     },
     /// `into = from op with`, `from` being in the bank of `peer` or exposed there. `with` and `into` are own
     /// memory, as long as `from`, and the same span or disjoint.
     Combine {
-        /// Whose memory; may be the rank itself.
+        /// Owner of `from`; may be the rank itself.
         peer: Index,
         /// The left operand.
         from: Span,
@@ -96,79 +96,79 @@ pub enum Kind {
     },
     /// Copies `from`, own memory, to `into`, exposed by `peer` for writing.
     Push {
-        /// Whose memory.
+        /// Owner of the destination.
         peer: Index,
-        /// What is copied.
+        /// Source in the rank's own memory.
         from: Span,
-        /// Where it goes: of [`BufferId::exposed`]. As long as `from`.
+        /// Destination in [`BufferId::exposed`], as long as `from`.
         into: Span,
     },
-    /// Writes the frame `into`: first how long `from` is ([`Kind::FRAME_HEADER`] units), then what it holds,
-    /// if the rest of the frame has room for that. Frames have one length wherever blocks have many that only
-    /// their owners know: so blocks of several ranks travel as one message, and whoever unpacks one finds out
-    /// whether that is what it expects. Units are bytes.
+    /// Writes the frame `into`: the length of `from` ([`Kind::FRAME_HEADER`] units), then its content if the
+    /// frame has room for it. Frames have one length even where blocks have lengths that only their owners
+    /// know. So blocks of several ranks can travel as one message, and the rank that unpacks a frame checks
+    /// the length. Units are bytes.
     Pack {
-        /// What is packed; only read.
+        /// Block to pack; only read.
         from: Span,
         /// The frame: own memory, not the user's.
         into: Span,
     },
-    /// Reads a frame in the bank of `peer`, which must say that the block is as long as `into`; what it holds
-    /// is copied there.
+    /// Reads a frame in the bank of `peer` and copies its content to `into`. The length in the frame must be
+    /// that of `into`.
     Unpack {
-        /// Whose bank; may be the rank itself.
+        /// Owner of the bank; may be the rank itself.
         peer: Index,
         /// The frame.
         from: Span,
-        /// Where it goes: own memory.
+        /// Destination in the rank's own memory.
         into: Span,
     },
-    /// Reads what ranks have asked for of a window of the file.
+    /// Reads the bytes of a window of the file that ranks requested.
     FileRead {
-        /// Where it goes: the bytes of all ranks, one rank's after the other.
+        /// Destination: the bytes of all ranks, one rank's after the other.
         into: Span,
-        /// Which window.
+        /// Number of the window.
         window: Index,
     },
-    /// Writes what ranks have given of a window of the file, each byte to its place.
+    /// Writes the bytes of a window of the file that ranks contributed, each to its position.
     FileWrite {
         /// The bytes of all ranks, one rank's after the other; only read.
         from: Span,
-        /// Which window.
+        /// Number of the window.
         window: Index,
     },
 }
 
-/// What others may do with exposed memory.
+/// Access that other ranks have to exposed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Read it. The owner only reads it too.
     Read,
-    /// Write it, each his part.
+    /// Write it, each peer its own part.
     Write,
-    /// Both, as flags order it.
+    /// Read and write, in an order that flags impose.
     ReadWrite,
 }
 
 impl Kind {
     /// Flags of a rank in an operation that others can see.
     pub const FLAGS: u16 = 8;
-    /// All flags of a rank: those from [`Kind::FLAGS`] on are private, for its own strands to await.
+    /// All flags of a rank. Those from [`Kind::FLAGS`] on are private: only its own strands await them.
     pub const ALL_FLAGS: u16 = 128;
-    /// Flags from this on keep a strand from running ahead of the others, which would cost time: no data
-    /// depend on them.
+    /// First of the flags that only keep a strand from running ahead of the others, which would cost time. No
+    /// data depend on them.
     pub const PACING: u16 = Kind::ALL_FLAGS - 2;
-    /// Values of flags stay below this, whatever the size of the operation: sizes of segments grow with it.
+    /// Bound of the values of flags, whatever the size of the operation: the sizes of segments grow with it.
     pub const VALUES: u64 = 1 << 24;
-    /// Units of a frame before the block: how long that is.
+    /// Units at the beginning of a frame that hold the length of its block.
     pub const FRAME_HEADER: u64 = 8;
 
-    /// Whether a block of `length` units fits into a frame of `frame`.
+    /// Returns true if a block of `length` units fits into a frame of `frame` units.
     pub fn fits(length: u64, frame: u64) -> bool {
         length.saturating_add(Kind::FRAME_HEADER) <= frame
     }
 
-    /// Whether it moves data within the node, and so takes its time but waits for nobody.
+    /// Returns true if it moves data within the node: it takes time, but waits for no other rank.
     pub fn moves(&self) -> bool {
         match self {
             Kind::Copy { .. } | Kind::Reduce { .. } | Kind::Pull { .. } | Kind::Combine { .. } => true,
@@ -179,7 +179,7 @@ impl Kind {
         }
     }
 
-    /// The span of own memory that it reads without writing it.
+    /// Returns the span of own memory that it reads without writing it.
     pub fn reads(&self) -> Option<&Span> {
         match self {
             Kind::Send { from, .. } | Kind::Copy { from, .. } | Kind::Push { from, .. } => Some(from),
@@ -193,12 +193,12 @@ impl Kind {
         }
     }
 
-    /// Whether it writes the rank's own bank.
+    /// Returns true if it writes the rank's own bank.
     pub fn fills_bank(&self) -> bool {
         self.writes().is_some_and(|span| span.buffer == BufferId::BANK)
     }
 
-    /// The span of own memory that it writes.
+    /// Returns the span of own memory that it writes.
     pub fn writes(&self) -> Option<&Span> {
         match self {
             Kind::Recv { into, .. } | Kind::Copy { into, .. } => Some(into),

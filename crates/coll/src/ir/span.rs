@@ -1,44 +1,44 @@
-//! Where the data of a step are: ranges of buffers in units, which may depend on the iteration of a loop and
-//! on the counts of a call.
+//! Positions of a step's data: ranges of buffers in units, which may depend on the iteration of a loop and on
+//! the counts of a call.
 
 use super::{BufferId, Kind};
 
-/// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0, and
-/// `offset` more.
+/// Number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0, plus
+/// `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Index {
     /// The value in iteration 0.
     pub base: i64,
-    /// What an iteration adds.
+    /// Difference between two consecutive iterations.
     pub step: i64,
-    /// 0, or what the sum is reduced by (into `0..modulus`).
+    /// Modulus that maps the sum into `0..modulus`; 0 for none.
     pub modulus: u32,
-    /// Added at last: a cycle need not begin at 0.
+    /// Constant added last, for a cycle that does not begin at 0.
     pub offset: u32,
 }
 
 impl Index {
-    /// The same number in every iteration.
+    /// Returns a number that is the same in every iteration.
     pub const fn fixed(value: u64) -> Index {
         Index { base: value as i64, step: 0, modulus: 0, offset: 0 }
     }
 
-    /// `base + step * i`, never negative.
+    /// Returns `base + step * i`, which must never be negative.
     pub const fn linear(base: i64, step: i64) -> Index {
         Index { base, step, modulus: 0, offset: 0 }
     }
 
-    /// `(base + step * i) mod modulus`.
+    /// Returns `(base + step * i) mod modulus`.
     pub const fn cyclic(base: i64, step: i64, modulus: u32) -> Index {
         Index { base, step, modulus, offset: 0 }
     }
 
-    /// The same and `offset` more.
+    /// Returns the same number with `offset` added.
     pub const fn plus(self, offset: u32) -> Index {
         Index { offset: self.offset + offset, ..self }
     }
 
-    /// Its value in iteration `iteration`.
+    /// Returns its value in iteration `iteration`.
     #[inline]
     pub fn at(self, iteration: u32) -> u64 {
         let value = self.base + self.step * i64::from(iteration);
@@ -52,7 +52,7 @@ impl Index {
     }
 }
 
-/// A table of lengths that the caller gives when the schedule runs.
+/// Name of a table of lengths that the caller passes when the schedule runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
     /// The lengths of the blocks of the send buffer.
@@ -69,12 +69,12 @@ pub struct Tables<'a> {
     pub send: &'a [u64],
     /// The sums of [`Table::Recv`], in units.
     pub recv: &'a [u64],
-    /// [`permutation`](super::Schedule::permutation).
+    /// The [`permutation`](super::Schedule::permutation) of the schedule.
     pub permutation: &'a [u32],
 }
 
 impl<'a> Tables<'a> {
-    /// The running sums of `table`.
+    /// Returns the running sums of `table`.
     pub fn sums(&self, table: Table) -> &'a [u64] {
         match table {
             Table::Send => self.send,
@@ -83,7 +83,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// A rule that divides a range of units into blocks.
+/// Rule that divides a range of units into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Division {
     /// Blocks of `size`, clipped at `total`.
@@ -95,7 +95,7 @@ pub enum Division {
     },
     /// `parts` blocks whose sizes differ by at most one, the larger ones first.
     Even {
-        /// How many blocks.
+        /// Number of blocks, at least 1.
         parts: u32,
         /// Units of all blocks.
         total: u64,
@@ -108,7 +108,7 @@ pub enum Division {
 }
 
 impl Division {
-    /// Where block `block` begins. Defined for the block after the last one too: the end.
+    /// Returns the first unit of block `block`. The block after the last one is allowed and gives the end.
     #[inline]
     pub fn start(self, block: u64, tables: &Tables<'_>) -> u64 {
         match self {
@@ -127,7 +127,7 @@ impl Division {
     }
 }
 
-/// Where a span starts.
+/// Rule that gives the first unit of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Start {
     /// `offset + stride * index` units.
@@ -136,142 +136,142 @@ pub enum Start {
         offset: u64,
         /// Units of a slot.
         stride: u64,
-        /// Which slot.
+        /// Number of the slot.
         index: Index,
     },
     /// At the first unit of a block.
     Block {
-        /// How the buffer is divided.
+        /// Division of the buffer into blocks.
         division: Division,
-        /// Which block.
+        /// Number of the block.
         index: Index,
     },
     /// At the first unit of the block whose number is entry `index` of
-    /// [`permutation`](super::Schedule::permutation): rings and subtrees that follow the machine instead of
-    /// the ranks.
+    /// [`permutation`](super::Schedule::permutation). Used by rings and subtrees that follow the machine
+    /// instead of the order of ranks.
     Permuted {
-        /// How the buffer is divided.
+        /// Division of the buffer into blocks.
         division: Division,
-        /// Which entry.
+        /// Index into the permutation.
         index: Index,
     },
-    /// At the first unit of part `part` of the `parts` nearly equal ones of a block: what is cut whose length
-    /// only a table knows.
+    /// At the first unit of part `part` of a block that is cut into `parts` nearly equal ones. Cuts a block
+    /// whose length is in a table.
     Part {
-        /// How the buffer is divided.
+        /// Division of the buffer into blocks.
         division: Division,
-        /// Which block.
+        /// Number of the block.
         index: Index,
-        /// Which part of it.
+        /// Number of the part within the block.
         part: Index,
-        /// How many parts a block has.
+        /// Number of parts of a block.
         parts: u32,
     },
     /// In slot `slot` of `stride` units, as far from its beginning as block `index` begins after block
-    /// `first`: blocks of which the lengths differ, kept for a while.
+    /// `first`. Stores blocks of different lengths in a temporary.
     Within {
-        /// How blocks are measured.
+        /// Division that gives the distances of blocks.
         division: Division,
-        /// Which block.
+        /// Number of the block.
         index: Index,
         /// The block with which the slot begins.
         first: Index,
         /// Units of a slot.
         stride: u64,
-        /// Which slot.
+        /// Number of the slot.
         slot: Index,
     },
     /// At the first unit of an entry of an exposed buffer that its owner describes by counts and
     /// displacements, which only the owner knows (alltoallv, gatherv, scatterv).
     Entry(
-        /// Which entry.
+        /// Number of the entry.
         Index,
     ),
 }
 
-/// How long a span is.
+/// Rule that gives the number of units of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// So many units.
+    /// A constant number of units.
     Fixed(u64),
-    /// As long as `count` consecutive blocks.
+    /// Length of `count` consecutive blocks.
     Blocks {
-        /// How blocks are measured.
+        /// Division that gives the lengths of blocks.
         division: Division,
         /// The first of them.
         index: Index,
-        /// How many.
+        /// Number of blocks that are added up.
         count: u32,
     },
-    /// As long as the block whose number is entry `index` of [`permutation`](super::Schedule::permutation).
+    /// Length of the block whose number is entry `index` of [`permutation`](super::Schedule::permutation).
     Permuted {
-        /// How blocks are measured.
+        /// Division that gives the lengths of blocks.
         division: Division,
-        /// Which entry.
+        /// Index into the permutation.
         index: Index,
     },
-    /// As long as a part of a block, as in [`Start::Part`].
+    /// Length of a part of a block, see [`Start::Part`].
     Part {
-        /// How blocks are measured.
+        /// Division that gives the lengths of blocks.
         division: Division,
-        /// Which block.
+        /// Number of the block.
         index: Index,
-        /// Which part of it.
+        /// Number of the part within the block.
         part: Index,
-        /// How many parts a block has.
+        /// Number of parts of a block.
         parts: u32,
     },
-    /// As long as a block of more than `most` units; nothing of a shorter one. So what is too long for a
-    /// frame ([`Kind::Pack`]) is a message, and what is not is none.
+    /// Length of a block of more than `most` units; 0 for a shorter one. So a block that is too long for a
+    /// frame ([`Kind::Pack`]) is sent as a message, and for a shorter one there is none.
     Beyond {
-        /// How blocks are measured.
+        /// Division that gives the lengths of blocks.
         division: Division,
-        /// Which block.
+        /// Number of the block.
         index: Index,
-        /// What is not longer is left out.
+        /// Units of the longest block that is left out.
         most: u64,
     },
 }
 
-/// A range of a buffer, depending on the iteration.
+/// Range of a buffer that depends on the iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Of which buffer.
+    /// Memory that contains the span.
     pub buffer: BufferId,
-    /// Its first unit.
+    /// Rule for its first unit.
     pub start: Start,
-    /// Its number of units.
+    /// Rule for its number of units.
     pub length: Length,
 }
 
-/// A span in one iteration: plain numbers.
+/// Plain numbers of a span in one iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Of which buffer.
+    /// Memory that contains the range.
     pub buffer: BufferId,
-    /// First unit.
+    /// First unit of the range.
     pub start: u64,
-    /// Number of units.
+    /// Number of units, possibly 0.
     pub length: u64,
-    /// Which block it begins in; the entry, where the buffer is given by a table.
+    /// Number of the block that it begins in; the entry if the buffer is described by a table.
     pub block: u32,
-    /// Units of that block before it.
+    /// Units of that block before the range.
     pub within: u64,
 }
 
 impl Range {
-    /// What it holds if it is a frame ([`Kind::Pack`]) with a block of `length` units.
+    /// Returns the content of a frame ([`Kind::Pack`]) that holds a block of `length` units.
     #[must_use]
     pub fn held(&self, length: u64) -> Range {
         Range { start: self.start + Kind::FRAME_HEADER, length, ..*self }
     }
 
-    /// One past the last unit.
+    /// Returns one past the last unit.
     pub fn end(&self) -> u64 {
         self.start + self.length
     }
 
-    /// Whether the two have a unit in common.
+    /// Returns true if the two have a unit in common.
     pub fn overlaps(&self, other: &Range) -> bool {
         self.buffer == other.buffer
             && self.length > 0
@@ -289,12 +289,12 @@ impl Span {
         length: Length::Fixed(0),
     };
 
-    /// Whether this is [`Span::SIGNAL`].
+    /// Returns true if this is [`Span::SIGNAL`].
     pub fn is_signal(&self) -> bool {
         self.buffer == Span::SIGNAL.buffer
     }
 
-    /// Whether a table says where it is or how long.
+    /// Returns true if its start or length is looked up in a table.
     pub fn uses_table(&self) -> bool {
         let table = |division: Division| matches!(division, Division::Table(_) | Division::Permuted(_));
         let start = match self.start {
@@ -314,7 +314,7 @@ impl Span {
         start || length
     }
 
-    /// The range it denotes in iteration `iteration`.
+    /// Returns the range it denotes in iteration `iteration`.
     #[inline]
     pub fn at(&self, iteration: u32, tables: &Tables<'_>) -> Range {
         let (start, block, within) = match self.start {
@@ -364,7 +364,7 @@ impl Span {
     }
 }
 
-/// The parts of a block, from its first unit on.
+/// Returns the division of a block into parts, counted from the block's first unit.
 fn part_of(division: Division, block: u64, parts: u32, tables: &Tables<'_>) -> Division {
     let total = division.start(block + 1, tables) - division.start(block, tables);
     Division::Even { parts, total }

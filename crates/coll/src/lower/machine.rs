@@ -1,55 +1,55 @@
-//! The reference machine: what a network interface does with a packet, as a function of its programs and of
-//! what it keeps. The verifying tests run it with every fault, and the kernel's program is compared with it
-//! packet by packet.
+//! Reference machine: a network interface's reaction to a packet, as a function of its programs and its
+//! records. The verifying tests run it with every fault, and the kernel's program is compared with it packet
+//! by packet.
 //!
 //! # Channels
-//! Operations of a group have numbers from 1 on, in the order in which its members call them, and take
-//! [`CHANNELS`] records in rotation. A record is taken over by the first packet of a later operation, whoever
-//! it is from, so that a message may come long before the call. Who calls sees to it that nobody needs the
-//! old one any more ([`super::Rotation`]); a packet of an operation before it is stale.
+//! Operations of a group have numbers from 1 on, in the order in which its members call them, and use
+//! [`CHANNELS`] records in rotation. The first packet of a later operation takes over a record, whoever sent
+//! it, so a message may arrive long before the call. The caller ensures that nobody needs the old operation
+//! any more ([`super::Rotation`]). A packet of an older operation is stale.
 //!
 //! # Loss
-//! Nothing is acknowledged: who has waited in vain asks the sender ([`Purpose::Ask`]; yu-2006, section 6.3,
-//! receiver-driven retransmission). An interface that has not sent itself what it is asked for, as it waits
-//! for a message, passes the question on to whom that should have come from. So a message that was lost
-//! between two hosts whose ranks are stopped is found by those who run. And it says that it is there
-//! ([`Purpose::Alive`]): who waits for a rank that sleeps hears its interface, and of one that is gone
-//! nothing.
+//! Nothing is acknowledged. A rank that has waited in vain requests the message from its sender
+//! ([`Purpose::Ask`]; yu-2006, section 6.3, receiver-driven retransmission). An interface that has not sent
+//! the requested message, as it waits for one itself, forwards the request to the sender of that one. So
+//! running ranks also recover a message that was lost between two hosts whose ranks are stopped. The
+//! interface also replies that it is alive ([`Purpose::Alive`]): a rank that waits for a sleeping rank hears
+//! from its interface, but hears nothing of a rank that is gone.
 
 use super::program::{Action, ENTERED, Program, Rule};
 
-/// Records of a group.
+/// Number of records of a group.
 pub const CHANNELS: u32 = 32;
 
-/// What an operation is, beside its program; all members say the same.
+/// Description of an operation beside its program, equal at all members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Operation {
-    /// Which program.
+    /// Index of the program.
     pub program: u8,
-    /// How blocks are combined; the machine's owner knows the numbers.
+    /// Number of the operator that combines blocks; its meaning is defined by the machine's owner.
     pub operator: u8,
-    /// Bytes of a block.
+    /// Number of bytes of a block.
     pub bytes: u16,
 }
 
-/// What a packet is for.
+/// Purpose of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// The rank of this interface calls the operation.
+    /// Tells the interface that its own rank calls the operation.
     Enter,
-    /// A message.
+    /// Carries a message of the operation.
     Message {
-        /// Which event it is here.
+        /// Number of the message's event at the receiver.
         event: u8,
     },
-    /// A message from here is missed.
+    /// Requests a lost message from its sender.
     Ask {
-        /// The rule that sends it.
+        /// Number of the sender's rule that emits the message.
         rule: u8,
     },
-    /// A message that was asked for is waited for here too.
+    /// Reports that the sender of a requested message is itself still waiting.
     Alive {
-        /// Which event it is there.
+        /// Number of the message's event at the rank that requested it.
         event: u8,
     },
 }
@@ -57,68 +57,69 @@ pub enum Purpose {
 /// A packet between two interfaces, or from a rank to its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// The number of the operation, from 1 on.
+    /// Number of the operation, at least 1.
     pub sequence: u32,
-    /// What is done.
+    /// Description of the operation.
     pub operation: Operation,
-    /// The sender.
+    /// Rank of the sender.
     pub from: u32,
-    /// The receiver.
+    /// Rank of the receiver.
     pub to: u32,
-    /// What it is for.
+    /// Purpose of the packet.
     pub purpose: Purpose,
-    /// A block, or nothing.
+    /// A block of data, or empty.
     pub data: Vec<u8>,
 }
 
-/// Why a packet changes nothing.
+/// Reason why a packet changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dropped {
-    /// No such program, event, rule or peer, or not as many bytes as it says.
+    /// The program, event, rule or peer does not exist, or the number of bytes is wrong.
     Malformed,
-    /// Of an operation that is over.
+    /// The operation has completed already.
     Stale,
-    /// Members disagree on what this operation is.
+    /// Members disagree on the description of the operation.
     Disagreement,
-    /// It has come before.
+    /// The packet has arrived before.
     Again,
-    /// What is asked for waits for the own rank.
+    /// The requested message waits for the own rank's call.
     Waits,
 }
 
-/// What becomes of a packet.
+/// Result of processing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Nothing.
+    /// The packet was ignored.
     Dropped(Dropped),
-    /// It was used.
+    /// The packet was used.
     Taken,
-    /// It was used, and the operation is over for the own rank.
+    /// The packet was used, and completed the operation for the own rank.
     Complete,
 }
 
-/// One operation.
+/// State of one operation in a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Its number; 0: none yet.
+    /// Number of the operation; 0 if none has used the record yet.
     pub sequence: u32,
-    /// What it is.
+    /// Description of the operation.
     pub operation: Operation,
-    /// Events that have come.
+    /// Bit mask of events that have arrived.
     pub arrived: u32,
-    /// Rules that are done.
+    /// Bit mask of rules that have fired.
     pub fired: u32,
-    /// The number of the last operation here that was over for the rank.
+    /// Number of the last operation in this record that was complete for the rank.
     pub done: u32,
-    /// The number of the last operation here on which members disagree.
+    /// Number of the last operation in this record on which members disagree.
     pub disputed: u32,
-    /// Events whose senders have said that they wait themselves; the rank forgets them when it asks.
+    /// Bit mask of events whose senders have reported that they wait themselves. The rank clears it when it
+    /// requests messages.
     pub heard: u32,
-    /// Blocks.
+    /// Contents of the areas.
     pub areas: Vec<Vec<u8>>,
 }
 
-/// An interface: the programs of one member of a group and its records.
+/// Network interface: the programs of one member of a group, and its records.
 #[derive(Clone, Debug)]
 pub struct Machine {
     rank: u32,
@@ -128,17 +129,17 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The interface of a rank. `combine`: operator, left and right operand to the result.
+    /// Returns the interface of a rank. `combine` maps operator, left and right operand to the result.
     pub fn new(rank: u32, programs: Vec<Program>, combine: fn(u8, &[u8], &[u8]) -> Vec<u8>) -> Machine {
         Machine { rank, programs, records: vec![Record::default(); CHANNELS as usize], combine }
     }
 
-    /// What it keeps of an operation, or of another one in the same channel.
+    /// Returns the record of an operation. It may hold another operation of the same channel.
     pub fn record(&self, sequence: u32) -> &Record {
         &self.records[(sequence % CHANNELS) as usize]
     }
 
-    /// Takes a packet in; what it sends is appended to `out`.
+    /// Processes a packet; packets that it sends are appended to `out`.
     pub fn take(&mut self, packet: &Packet, out: &mut Vec<Packet>) -> Verdict {
         if packet.sequence == 0 || packet.to != self.rank {
             return Verdict::Dropped(Dropped::Malformed);
@@ -151,8 +152,8 @@ impl Machine {
         }
     }
 
-    /// What the rank sends that has waited in vain for an operation: its call, if the interface does not know
-    /// of it, and questions.
+    /// Returns the packets that a rank sends after it has waited in vain for an operation: its call, if the
+    /// interface does not know it, and requests for missing messages.
     pub fn overdue(&self, call: &Packet) -> Vec<Packet> {
         let record = self.record(call.sequence);
         let arrived = if record.sequence == call.sequence { record.arrived } else { 0 };
@@ -258,7 +259,7 @@ impl Machine {
     }
 }
 
-/// Does what can be done now.
+/// Fires all rules whose events have arrived.
 fn fire(
     record: &mut Record,
     program: &Program,
@@ -286,7 +287,7 @@ fn fire(
     verdict
 }
 
-/// The message of a rule.
+/// Returns the message that a rule emits, or `None` if it emits none.
 fn emitted(record: &Record, program: &Program, rule: &Rule) -> Option<Packet> {
     let Action::Emit { peer, event, from } = rule.action else { return None };
     let data = from.map_or(Vec::new(), |area| record.areas[usize::from(area)].clone());

@@ -2,22 +2,21 @@
 //! which then answers and forwards while the ranks compute, sleep or are stopped.
 //!
 //! # What a program is
-//! A rank's [`Program`] has *events* (its own call; messages that come), *areas* (memory of the size of the
-//! operation's data), and *rules*: when these events have come, combine two areas, emit one to a peer,
-//! complete the call. [`Machine`] says what that means, packet by packet; the program of the kernel
-//! (`crates/offload/bpf`) does the same.
+//! A rank's [`Program`] has *events* (its own call; incoming messages), *areas* (memory of the size of the
+//! operation's data), and *rules*. A rule waits for a set of events and then combines two areas, emits one to
+//! a peer, or completes the call. [`Machine`] defines the meaning, packet by packet; the program of the
+//! kernel (`crates/offload/bpf`) does the same.
 //!
 //! # How it comes from a schedule
-//! The steps of a rank are walked in an order in which each follows all that it waits for, loops unrolled.
-//! Memory becomes areas in single assignment: a receive or a reduction makes a new one, a copy is another
-//! name for one, a send reads one. So a message waits for what its data are made of and for nothing else: a
-//! broadcast is forwarded by hosts whose ranks have not called it. A message without data waits for what its
-//! step waits for, the own call included: that is what it says. Sends and receives of all ranks are matched
-//! as the engine does, by peer and lane, in order.
+//! The steps of a rank are visited in an order in which each follows all steps that it waits for, with loops
+//! unrolled. Memory becomes areas in single assignment: a receive or a reduction makes a new one, a copy is
+//! another name for one, a send reads one. So a message waits only for the events that its data depend on:
+//! hosts forward a broadcast although their ranks have not called it. A message without data waits for
+//! everything that its step waits for, including the own call, as it signals just that. Sends and receives of
+//! all ranks are matched as in the engine, by peer and lane, in order.
 //!
 //! # What is refused
-//! [`Refusal`] says by name what does not fit. Absent: anything that knows packets' bytes, addresses or
-//! clocks.
+//! [`Refusal`] names the reason. Absent: anything that knows packets' bytes, addresses or clocks.
 
 mod machine;
 mod program;
@@ -34,27 +33,27 @@ pub use rotation::{Next, Rotation};
 use crate::ir::{self, BufferId, Edge, Order, Schedule, Span, StepId, Tables};
 use crate::shape::{Collective, Shape};
 
-/// Most instances of steps that are walked: no schedule of more is lowered.
+/// Largest number of step instances of a schedule that is lowered.
 const INSTANCES: u64 = 1024;
 
-/// Why schedules are not lowered.
+/// Reason why a schedule cannot be lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// They have steps within a node, or a file's.
+    /// A schedule has steps within a node or of a file.
     OtherSteps,
-    /// So many instances of steps.
+    /// Too many instances of steps, with their number.
     TooLong(u64),
-    /// So many events at one rank.
+    /// Too many events at one rank, with their number.
     Events(usize),
-    /// So many rules at one rank.
+    /// Too many rules at one rank, with their number.
     Rules(usize),
-    /// So many areas at one rank.
+    /// Too many areas at one rank, with their number.
     Areas(usize),
     /// Lengths come from tables.
     Tables,
-    /// A message or an operand is not one block as it came or was made, but several or a part.
+    /// A message or an operand is not exactly one block, but several blocks or a part of one.
     Pieces,
-    /// A send without its receive, or the other way round.
+    /// A send has no receive, or a receive no send.
     Unmatched,
 }
 
@@ -77,12 +76,12 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The programs of all ranks for their schedules; `shape` is that of rank 0. The data of a rank lie in its
-/// send buffer (of a broadcast's root: in the receive buffer), [`Shape::count`] units; MPI_IN_PLACE is the
-/// caller's business.
+/// Lowers the schedules of all ranks to programs; `shape` is that of rank 0. The data of a rank are
+/// [`Shape::count`] units of its send buffer, or of the receive buffer for a broadcast's root. The caller
+/// must handle MPI_IN_PLACE.
 ///
 /// # Errors
-/// What does not fit.
+/// Returns the first feature or size that does not fit.
 pub fn lower(shape: &Shape, schedules: &[Schedule]) -> Result<Vec<Program>, Refusal> {
     let mut walks = Vec::with_capacity(schedules.len());
     for (rank, schedule) in (0..).zip(schedules) {
@@ -102,7 +101,7 @@ type Message = (u32, u16, u32);
 /// A message by its end, and its number there: of a rule or an event.
 type Ends = HashMap<(u32, Message), u8>;
 
-/// What is known of a piece of memory.
+/// Area that holds a piece of memory, and the events that its content needs.
 #[derive(Clone, Copy, Debug)]
 struct Definition {
     buffer: BufferId,
@@ -125,7 +124,7 @@ struct Walk<'a> {
     rules: Vec<Rule>,
     sends: Vec<(Message, u8)>,
     receives: Vec<(Message, u8)>,
-    /// By step and iteration: events that come before its end.
+    /// Events that precede the end of a step, by step and iteration.
     before: Vec<Vec<u32>>,
     ordinals: HashMap<(u32, u16, bool), u32>,
 }
@@ -175,7 +174,7 @@ impl<'a> Walk<'a> {
         self.end()
     }
 
-    /// What the rank gives.
+    /// Defines the area of the data that the rank contributes.
     fn begin(&mut self) -> Result<(), Refusal> {
         let buffer = match self.shape.collective {
             Collective::Barrier => return Ok(()),
@@ -188,7 +187,7 @@ impl<'a> Walk<'a> {
         self.define(buffer, 0, self.shape.count, area, ENTERED)
     }
 
-    /// What the rank gets, and the last rule.
+    /// Adds the last rule, which completes the call.
     fn end(mut self) -> Result<Walk<'a>, Refusal> {
         let mut needs = ENTERED;
         if self.shape.collective == Collective::Barrier {
@@ -201,7 +200,7 @@ impl<'a> Walk<'a> {
         Ok(self)
     }
 
-    /// The areas of the result, and what they need.
+    /// Returns the areas of the result, and the events that they need.
     fn result(&self) -> Result<(Vec<u8>, u32), Refusal> {
         let blocks = match self.shape.collective {
             Collective::Barrier => 0,
@@ -219,7 +218,7 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, number: usize, iteration: u32) -> Result<(), Refusal> {
         let step = &self.schedule.steps[number];
-        let before = step.after.iter().fold(ENTERED, |all, edge| all | self.over(*edge, iteration));
+        let before = step.after.iter().fold(ENTERED, |all, edge| all | self.events_before(*edge, iteration));
         let mut after = before;
         match step.kind {
             ir::Kind::Send { peer, lane, from } => {
@@ -286,8 +285,8 @@ impl<'a> Walk<'a> {
         self.define(right.0, right.1, right.2, into, needs)
     }
 
-    /// Events that come before an edge is satisfied.
-    fn over(&self, edge: Edge, iteration: u32) -> u32 {
+    /// Returns the bit mask of the events that precede the satisfaction of an edge.
+    fn events_before(&self, edge: Edge, iteration: u32) -> u32 {
         let Edge { step: StepId(step), distance } = edge;
         let ends = &self.before[step as usize];
         if distance == Edge::WHOLE || self.schedule.iterations(edge.step) == 1 {
@@ -297,7 +296,7 @@ impl<'a> Walk<'a> {
         before.or(ends.last()).filter(|_| iteration >= distance).copied().unwrap_or(0)
     }
 
-    /// The range that a span denotes; `None` for a signal.
+    /// Returns the range that a span denotes, or `None` for a signal.
     fn place(&self, span: &Span, iteration: u32) -> Result<Option<(BufferId, u64, u64)>, Refusal> {
         if span.is_signal() {
             return Ok(None);
@@ -349,7 +348,7 @@ impl<'a> Walk<'a> {
         (peer, lane, *ordinal - 1)
     }
 
-    /// The program, where both ends of each message have found one another.
+    /// Returns the program, given the numbers of the rules and events at both ends of each message.
     fn program(&self, sends: &Ends, receives: &Ends) -> Result<Program, Refusal> {
         let other_end = |ends: &Ends, (peer, lane, ordinal): Message| {
             ends.get(&(peer, (self.rank, lane, ordinal))).copied().ok_or(Refusal::Unmatched)

@@ -1,28 +1,29 @@
-//! Packet programs: what a network interface has to know of one rank's part of a collective operation.
+//! Packet programs: one rank's part of a collective operation, in the form that a network interface executes.
 
 use std::fmt;
 
-/// Events of a program: its own call and messages that come.
+/// Largest number of events of a program: its own call and incoming messages.
 pub const EVENTS: usize = 32;
-/// Rules of a program.
+/// Largest number of rules of a program.
 pub const RULES: usize = 32;
-/// Areas of a program: pieces of memory of the size of the operation's data.
+/// Largest number of areas of a program: pieces of memory of the size of the operation's data.
 pub const AREAS: usize = 16;
-/// The event that this rank has called the operation; its data come with it.
+/// Bit of the event that this rank has called the operation. The call carries its data.
 pub const ENTERED: u32 = 1;
 
-/// What a message brings.
+/// Event of a program: an incoming message or the own call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// Who sends it; of the own call: this rank.
+    /// Rank that sends the message; for the own call, this rank.
     pub peer: u32,
-    /// By which of its rules: what is asked for again when the message is lost. Of the own call: 0.
+    /// Number of the sender's rule that emits the message, to request it again if it is lost. 0 for the own
+    /// call.
     pub rule: u8,
-    /// Where its data go; `None`: it carries none.
+    /// Area that receives its data; `None` if it carries none.
     pub into: Option<u8>,
 }
 
-/// What is done once.
+/// Action of a rule, executed once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// `into = left op right`, all three areas; `into` is none of the others.
@@ -34,64 +35,65 @@ pub enum Action {
         /// The result.
         into: u8,
     },
-    /// Sends a message.
+    /// Sends a message to a peer.
     Emit {
-        /// To whom.
+        /// Rank that receives the message.
         peer: u32,
-        /// Which event it is there.
+        /// Number of the message's event at the receiver.
         event: u8,
-        /// The area with its data; `None`: it carries none.
+        /// Area with its data; `None` if it carries none.
         from: Option<u8>,
     },
-    /// The operation is over for this rank: its call may return. The last rule, one a program.
+    /// Completes the operation for this rank: its call may return. Always the last rule, one for each
+    /// program.
     Complete,
 }
 
-/// "These have come: do that."
+/// Action and the events that must arrive before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// The events, bit by bit; those of a rule include those of the rules whose results it uses.
+    /// Bit mask of the events. It includes the events of all rules whose results the rule uses.
     pub needs: u32,
-    /// What is done.
+    /// Action to execute then.
     pub action: Action,
 }
 
-/// One rank's part of an operation. An area is written by one event or rule only, and so with the same bytes
-/// however often that happens: what came twice, or was sent again, changes nothing.
+/// One rank's part of an operation. An area is written by one event or rule only. A message that arrives
+/// twice, or is sent again, therefore writes the same bytes and changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
-    /// The rank.
+    /// Rank that executes the program.
     pub rank: u32,
     /// Event i is bit i of [`Rule::needs`]; event 0 is the own call.
     pub events: Vec<Event>,
-    /// In the order in which they are looked at.
+    /// Rules in the order in which they are evaluated.
     pub rules: Vec<Rule>,
-    /// The areas with the result, block by block.
+    /// Areas with the result, block by block.
     pub result: Vec<u8>,
-    /// Areas that are used.
+    /// Number of areas in use.
     pub areas: u8,
 }
 
 impl Program {
-    /// What has to come until the operation is over for this rank.
+    /// Returns the events that complete the operation for this rank.
     pub fn completes_with(&self) -> u32 {
         self.rules.last().expect("a program has a last rule").needs
     }
 
-    /// The messages that have to come until then, where `arrived` has come.
+    /// Returns the messages that are missing for completion when those in `arrived` are there.
     pub fn missing(&self, arrived: u32) -> u32 {
         self.completes_with() & !arrived & !ENTERED
     }
 
-    /// What the rank asks for again that has waited in vain, where `arrived` has come: the sender, and its
-    /// rule.
+    /// Returns the messages to request when the rank has waited in vain and those in `arrived` are there.
+    /// Each is the sender and its rule.
     pub fn overdue(&self, arrived: u32) -> impl Iterator<Item = (u32, u8)> + '_ {
         let missing = self.missing(arrived);
         let events = self.events.iter().enumerate();
         events.filter(move |(event, _)| missing >> event & 1 == 1).map(|(_, event)| (event.peer, event.rule))
     }
 
-    /// All ranks that it sends to, receives from, or asks: ascending.
+    /// Returns all ranks that it sends to, receives from or requests messages from, ascending.
     pub fn peers(&self) -> Vec<u32> {
         let senders = self.events.iter().skip(1).map(|event| event.peer);
         let receivers = self.rules.iter().filter_map(|rule| match rule.action {

@@ -1,41 +1,42 @@
-//! When a record may be used again: the clock of a group's channels (yu-2006, sections 5.3 and 6.5).
+//! Reuse of records: the clock of a group's channels (yu-2006, sections 5.3 and 6.5).
 //!
-//! Some operations end nowhere before all members have begun them. Who has completed one knows that all have
-//! called it, and so that all have completed what they called half a rotation before it: their interfaces
-//! need those records no more. Broadcasts end earlier; so a member calls, in between, an operation of the
-//! library's own that nobody waits for until it is needed. All of this depends only on what was called so
-//! far, which is the same at all members.
+//! Some operations complete nowhere before all members have begun them; these are synchronising. A member
+//! that has completed one knows that all members have called it. So all have also completed the operations
+//! called half a rotation before it, and their interfaces need those records no more. Broadcasts complete
+//! earlier. A member therefore calls an operation of the library's own in between, whose completion is
+//! awaited only when it is needed. All of this depends only on the calls so far, which are the same at all
+//! members.
 
 use super::machine::CHANNELS;
 
-/// Half a rotation: so many operations of a member may be under way.
+/// Half a rotation: the number of operations of a member that may be under way.
 const HALF: u32 = CHANNELS / 2;
-/// After so many operations that are not synchronising, one that is is called: well before it must be
-/// complete.
+/// Number of operations that are not synchronising after which a synchronising one is called, well before it
+/// must be complete.
 const STRIDE: u32 = HALF / 2;
 
-/// What a member knows of the numbers of a group.
+/// State of a member for the numbers of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// The last number given.
+    /// Last number that was given.
     last: u32,
-    /// The last two synchronising operations.
+    /// Numbers of the last two synchronising operations.
     synchronising: [u32; 2],
 }
 
-/// The next operation.
+/// Result of [`Rotation::next`], the next operation to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It has this number, once all up to `after` are complete here, and `synchronised` is.
+    /// The operation may start under a number, once two conditions on earlier operations hold.
     Take {
-        /// Its number.
+        /// Number of the operation.
         sequence: u32,
-        /// This and all before; 0: none.
+        /// All operations up to this one must be complete here; 0: none.
         after: u32,
-        /// A synchronising operation; 0: none.
+        /// Synchronising operation that must be complete; 0: none.
         synchronised: u32,
     },
-    /// First a synchronising one has to be called.
+    /// A synchronising operation must be called first.
     SynchroniseFirst,
 }
 
@@ -68,7 +69,7 @@ impl Rotation {
 mod tests {
     use super::*;
 
-    /// `kinds`: whether the next operation synchronises, in turn.
+    /// Checks `operations` operations; `kinds` says in turn whether the next one synchronises.
     fn check(kinds: &[bool], operations: usize) {
         let (mut rotation, mut synchronising) = (Rotation::default(), Vec::new());
         for &wanted in kinds.iter().cycle().take(operations) {
@@ -86,8 +87,8 @@ mod tests {
                 synchronising.push(sequence);
             }
             assert!(synchronised == 0 || synchronising.contains(&synchronised));
-            // Whoever has completed `synchronised` knows that all have completed what was half a rotation
-            // before.
+            // A member that has completed `synchronised` knows that all members have completed the operations
+            // half a rotation before it.
             let free = synchronised.saturating_sub(HALF);
             assert!(sequence <= free + CHANNELS, "{sequence} would take a record that is in use");
             assert!(after + HALF >= sequence);

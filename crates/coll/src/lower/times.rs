@@ -1,4 +1,4 @@
-//! How long a lowered operation takes: the reference machines of all ranks with a clock.
+//! Time of a lowered operation: the reference machines of all ranks with a clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,16 +6,16 @@ use std::collections::BinaryHeap;
 use super::machine::{Machine, Operation, Packet, Purpose, Verdict};
 use super::program::Program;
 
-/// What things take, in nanoseconds.
+/// Durations of the elementary actions, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// From a rank to its interface.
+    /// Time from a rank to its interface.
     pub call: u64,
-    /// From an interface to another one, what that does with the packet included.
+    /// Time from an interface to another one, including the processing of the packet there.
     pub hop: u64,
-    /// Each further packet that an interface sends at once.
+    /// Time for each further packet that an interface sends at once.
     pub more: u64,
-    /// From an interface to its rank.
+    /// Time from an interface to its rank.
     pub told: u64,
 }
 
@@ -23,12 +23,12 @@ impl Costs {
     /// The program in the kernel. Chains of 2, 4, 8 and 16 hosts of the testbed take 9.3 us and 3.48 us a
     /// hop, within 7 %; there and back are two calls and two ends. A step takes 72 ns.
     pub const KERNEL: Costs = Costs { call: 2330, hop: 3480, more: 72, told: 2330 };
-    /// Processes that look all the time, each on a processor of its own: half of what there and back take.
+    /// Processes that poll all the time, each on a processor of its own; half of a measured round trip.
     pub const PROCESSES: Costs = Costs { call: 0, hop: 8100, more: 1000, told: 0 };
 }
 
-/// How long it takes from a call of all ranks at once until the last one has ended, in nanoseconds. The
-/// programs of all ranks, without data.
+/// Returns the time from the simultaneous call of all ranks until the last one has completed, in nanoseconds.
+/// `programs` has the programs of all ranks; data are not simulated.
 pub fn completion_ns(programs: &[Program], costs: &Costs) -> u64 {
     let none = |_: u8, _: &[u8], _: &[u8]| Vec::new();
     let machine = |program: &Program| Machine::new(program.rank, vec![program.clone()], none);

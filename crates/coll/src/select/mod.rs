@@ -1,13 +1,13 @@
-//! Which algorithm, with which parameters: the one of least time.
+//! Selection of an algorithm and its parameters: those of least time.
 //!
-//! Closed forms ([`crate::cost`]) say in which order to simulate the candidates, each only until it is
-//! certain to take longer than the best so far; where the ranks are too many for that at the first use of a
-//! shape, closed forms decide. What was measured corrects both
+//! Closed forms ([`crate::cost`]) give the order in which candidates are simulated. Each simulation stops
+//! when it is certain to take longer than the best so far. If there are too many ranks to simulate at the
+//! first use of a shape, closed forms decide. Measurements correct both
 //! ([`Model::correction`](crate::Model::correction)). Nothing in Tutti is a table of sizes.
 //!
-//! All ranks choose the same: only what is equal on all of them is looked at. Sizes of one [`class`] share a
-//! choice, and of two that are as good as each other the one registered first wins, so sizes that differ
-//! little rarely differ in that.
+//! All ranks choose the same algorithm, because selection uses only properties that are equal on all of them.
+//! Sizes of one [`class`] share a choice, and of two equally good algorithms the one registered first wins.
+//! So sizes that differ little rarely have different choices.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,51 +35,53 @@ pub use usable::refusal;
 use search::{Effort, FIRST_USE, OUTLINE, STUDY, closer, correction, simulated};
 use usable::{allowed, asks, floods, ordered, situation};
 
-/// Times that differ by less are equal.
+/// Ratio of two times below which they are equal.
 const EQUAL: f64 = 1.02;
-/// The same of two algorithms between hosts where ranks share processors: when each gets one is chance, which
-/// costs those that wait for each other more than the simulation knows.
+/// Ratio below which the times of two algorithms are equal, between hosts whose ranks share processors. The
+/// scheduling of ranks is random there, which costs ranks that wait for each other more than the simulation
+/// knows.
 const EQUAL_CROWDED: f64 = 1.1;
-/// The same where one asks before it sends, and so waits more than the other.
+/// Ratio below which two times are equal if one algorithm asks before it sends, and so waits more than the
+/// other.
 const EQUAL_ASKING: f64 = 1.05;
-/// An operation of less seconds waits for journeys, not for bytes.
+/// Time in seconds below which latency counts, not bandwidth.
 const BRIEF: f64 = 1e-4;
-/// What part of the processors' time makes no difference where the network is what takes the time.
+/// Share of the processors' time that makes no difference if the network is the bottleneck.
 const LITTLE_WORK: f64 = 0.01;
 
-/// An algorithm that could do it.
+/// Algorithm that can perform the operation, with its parameters and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The algorithm.
+    /// Entry of the algorithm in the registry.
     pub generator: &'static Generator,
-    /// Its best parameters.
+    /// Best parameters found for it.
     pub params: Params,
-    /// Its time, in seconds.
+    /// Predicted time, in seconds.
     pub time: f64,
-    /// What all ranks together work for it, in seconds, if it was simulated.
+    /// Processor time of all ranks together, in seconds, if it was simulated.
     pub work: f64,
-    /// Whether it was simulated; or else it is the closed form's.
+    /// True if it was simulated; otherwise the time is that of the closed form.
     pub simulated: bool,
 }
 
-/// What the user asked for.
+/// Relation of a choice to a request of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forced {
     No,
     Yes,
     DoesNotSuit,
-    /// It was tried while the program ran ([`crate::tune`]).
+    /// Tuning tried it while the program ran ([`crate::tune`]).
     Tried,
 }
 
-/// An algorithm with its parameters, and why.
+/// Algorithm with its parameters, and the reason for it.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The algorithm.
+    /// Entry of the algorithm in the registry.
     pub generator: &'static Generator,
-    /// Its parameters.
+    /// Parameters of the algorithm.
     pub params: Params,
-    /// Its time in the model, in seconds.
+    /// Time in the model, in seconds.
     pub time: f64,
     forced: Forced,
     shape: Shape,
@@ -87,24 +89,25 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether the user asked for it.
+    /// Returns true if the user requested it.
     pub fn is_forced(&self) -> bool {
         self.forced == Forced::Yes
     }
 
-    /// A candidate that is tried whatever the model says of it.
+    /// Returns a choice for a candidate that tuning tries, whatever the model predicts.
     pub(crate) fn tried(candidate: &Candidate, shape: &Shape, environment: &Environment) -> Choice {
         let Candidate { generator, params, time, .. } = *candidate;
         let environment = environment.clone();
         Choice { generator, params, time, forced: Forced::Tried, shape: *shape, environment }
     }
 
-    /// Whether it is the same algorithm with the same parameters.
+    /// Returns true if it is the same algorithm with the same parameters.
     pub fn is_same(&self, other: &Choice) -> bool {
         std::ptr::eq(self.generator, other.generator) && self.params == other.params
     }
 
-    /// It in numbers, for others who would choose the same: [`Choice::of_words`].
+    /// Encodes the choice in four numbers for ranks that are to choose the same; [`Choice::of_words`] decodes
+    /// them.
     pub fn words(&self) -> [u64; 4] {
         let index = number_of(self.generator);
         let Params { radix, fan_out, segment, window, readers, ignored } = self.params;
@@ -116,14 +119,15 @@ impl Choice {
         ]
     }
 
-    /// It in a word, equal for equal choices in any run: the algorithm's name and its parameters.
+    /// Returns a word that is equal for equal choices in any run: the algorithm's name and its parameters.
     pub fn label(&self) -> String {
         let Params { radix, fan_out, segment, window, readers, ignored } = self.params;
         let name = self.generator.name;
         format!("{name}:{radix}:{fan_out}:{segment}:{window}:{readers}:{}", ignored.bits())
     }
 
-    /// What another rank has chosen for `shape`, by the model; `None` if the words say nothing that suits.
+    /// Decodes the choice of another rank for `shape`. Returns `None` if the words denote no suitable
+    /// algorithm.
     pub fn of_words(words: [u64; 4], shape: &Shape, environment: &Environment) -> Option<Choice> {
         let shape = common(shape, environment);
         let generator = registry().get((words[0] & 0xffff) as usize)?;
@@ -141,7 +145,7 @@ impl Choice {
         suits.then_some(Choice { generator, params, time, forced: Forced::No, shape, environment })
     }
 
-    /// Why this one, in a sentence and a list, for a person.
+    /// Returns the reason for the choice, a sentence and a list, for users.
     pub fn reason(&self) -> String {
         let how = match self.forced {
             Forced::Yes => "as it was forced",
@@ -167,22 +171,22 @@ impl Choice {
     }
 }
 
-/// The place of an algorithm among the registered ones.
+/// Returns the index of an algorithm in the registry.
 pub(crate) fn number_of(generator: &Generator) -> u64 {
     let place = registry().iter().position(|other| std::ptr::eq(other, generator));
     place.expect("a choice is a registered algorithm") as u64
 }
 
-/// The class of a count: the next higher one of four an octave. Powers of two are in it themselves, so limits
-/// that are powers of two (the eager size) do not lie inside a class.
+/// Returns the class of a count: the next higher one of four sizes an octave. Powers of two are classes of
+/// their own, so limits that are powers of two (the eager size) do not lie inside a class.
 pub fn class(count: u64) -> u64 {
     let Some(octave) = count.checked_ilog2() else { return 0 };
     let (power, step) = (1 << octave, (1_u64 << octave).div_ceil(4));
     (count - power).div_ceil(step).saturating_mul(step).saturating_add(power)
 }
 
-/// The parameters in their simplest form: what makes no difference among these ranks is left out, so that
-/// nothing is looked at twice.
+/// Returns the parameters in their simplest form. Values that make no difference among these ranks are
+/// removed, so that nothing is examined twice.
 fn simplest(generator: &Generator, mut params: Params, environment: &Environment) -> Params {
     if !environment.layout.hierarchy().levels().any(|distance| params.ignored.contains(distance)) {
         params.ignored = Ignored::NONE;
@@ -197,7 +201,8 @@ fn simplest(generator: &Generator, mut params: Params, environment: &Environment
     params
 }
 
-/// What all ranks agree on of a shape, and what choices depend on: shapes that have this in common share one.
+/// Returns the part of a shape on which all ranks agree, and which determines choices. Shapes with the same
+/// part share one choice.
 pub fn common(shape: &Shape, environment: &Environment) -> Shape {
     use Collective as C;
     let count = match shape.collective {
@@ -207,10 +212,10 @@ pub fn common(shape: &Shape, environment: &Environment) -> Shape {
     Shape { count, rank: 0, root: 0, in_place: false, own: 0, ..ordered(shape, environment) }
 }
 
-/// The same in numbers, for ranks of one communicator in one job.
+/// Returns that part in two numbers, for ranks of one communicator in one job.
 pub fn key(shape: &Shape, environment: &Environment) -> [u64; 2] {
     let Shape { collective, count, unit_bytes, commutative, .. } = common(shape, environment);
-    // A datatype of 2^48 bytes is none.
+    // No datatype has 2^48 bytes.
     [
         u64::from(commutative)
             | (environment.node as u64) << 1
@@ -221,8 +226,8 @@ pub fn key(shape: &Shape, environment: &Environment) -> [u64; 2] {
     ]
 }
 
-/// One algorithm with its best parameters for each length of segments that is worth a try, the best first.
-/// Where they have been measured ([`Model::correction`](crate::Model::correction)), selection looks at all of
+/// Returns one algorithm with its best parameters for each useful length of segments, the best first. If
+/// lengths have been measured ([`Model::correction`](crate::Model::correction)), selection considers all of
 /// those.
 pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let shape = common(shape, environment);
@@ -254,15 +259,15 @@ pub fn outlined(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     ranked.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left
-/// out if the others are simulated.
+/// Returns a candidate for every usable algorithm, the best first. If candidates are simulated, those without
+/// a chance are left out.
 pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let shape = common(shape, environment);
     of_each(timed(None, &shape, environment, &FIRST_USE))
 }
 
-/// As [`candidates`], for exactly this count, with more effort, and for every algorithm; or for the one that
-/// is `forced`, as in [`select`].
+/// Returns candidates for exactly this count, with more effort than [`candidates`], and for every algorithm,
+/// or only for `forced` (see [`select`]).
 pub fn study(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Vec<Candidate> {
     let shape = Shape { rank: 0, in_place: false, own: 0, ..ordered(shape, environment) };
     of_each(timed(forced, &shape, environment, &STUDY))
@@ -279,7 +284,7 @@ fn of_each(mut timed: Vec<Candidate>) -> Vec<Candidate> {
     timed
 }
 
-/// The candidates that can be used, or those that are forced, with their times, in the order of registration.
+/// Returns the usable candidates, or those that are forced, with their times, in the order of registration.
 fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort: &Effort) -> Vec<Candidate> {
     let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
     let several = environment.layout.hosts() > 1;
@@ -305,7 +310,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         own.sort_by(|one, two| one.time.total_cmp(&two.time));
         all.extend(closer(own, shape, environment));
     }
-    // The simulator knows neither topologies nor groups; for these there is one algorithm each.
+    // The simulator supports neither topologies nor groups. Each of these has only one algorithm.
     let most = if several { effort.ranks_across } else { effort.ranks };
     if shape.ranks <= most && shape.first_group == 0 && !shape.collective.is_of_neighbours() {
         all = simulated(all, shape, environment, effort);
@@ -316,8 +321,8 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
     all
 }
 
-/// The algorithm of least time for `shape`, or the one that is `forced`, if it suits: by name, and by
-/// parameters if these follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
+/// Selects the algorithm of least time for `shape`, or the `forced` one if it suits: a name, and parameters
+/// if these follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
 pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Choice {
     let common = common(shape, environment);
     let mut choices = Vec::new();
@@ -330,20 +335,24 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
         choices = timed(None, &common, environment, &FIRST_USE);
     }
     let &Candidate { generator, params, time, .. } = best(&choices, &common, environment)
-        .expect("every collective has an algorithm for any shape, and that has candidates");
+        .expect("every collective has an algorithm for any shape, with at least one candidate");
     Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
 }
 
-/// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are
-/// what takes the time, the first of those with which the ranks work least, as there may be more ranks than
-/// processors. If that makes little difference, several leaders of a host are better than one where messages
-/// ask: the network has something to do also while one of them has no processor. Messages that ask nobody
-/// wait in the kernel instead, so that several leaders of one algorithm take turns for nothing (1 MiB on 4
-/// hosts of 4 ranks, 1 Gbit/s, one and four leaders: bcast 9.0 and 10.7 ms, reduce 9.3 and 12). And few
-/// messages at a time are better than many, which only fill the queues of the network until one overflows (12
-/// blocks of 256 KiB at once over 200 Mbit/s took twice their time). What is brief and on hosts that share
-/// processors goes by work too: every message is some for both ends (barrier of 4 hosts of 4 ranks on 2
-/// processors: 211 us with 8 messages, 137 with 6; allgather of 8 bytes 294 and 167).
+/// Returns the candidate of least time. Among equal times these rules decide:
+///
+/// - On one host, or with closed forms only, the first one wins.
+/// - Brief operations on hosts that share processors: the least work wins, as every message costs both ends
+///   work (barrier of 4 hosts of 4 ranks on 2 processors: 211 us with 8 messages, 137 with 6; allgather of 8
+///   bytes 294 and 167).
+/// - Otherwise the network is the bottleneck, and the first algorithm wins among those with little work, as
+///   there may be more ranks than processors.
+/// - If the work is about equal, several leaders of a host win over one where messages ask the receiver: the
+///   network is busy even while a leader has no processor. Messages that do not ask wait in the kernel, so
+///   several leaders gain nothing (1 MiB on 4 hosts of 4 ranks, 1 Gbit/s, one and four leaders: bcast 9.0 and
+///   10.7 ms, reduce 9.3 and 12).
+/// - Then few messages at a time win over many, which fill the queues of the network until one overflows (12
+///   blocks of 256 KiB at once over 200 Mbit/s took twice their time).
 fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
     let crowded = environment.layout.hosts() > 1 && environment.layout.crowded();
@@ -393,7 +402,7 @@ fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) 
 }
 
 /// Sets the parameters that a forced choice names. Settings and info keys are checked when they are read
-/// ([`tutti_base::config::algorithms`]); here a word that cannot be read changes nothing.
+/// ([`tutti_base::config::algorithms`]). A word that cannot be parsed is ignored here.
 pub fn force(params: &mut Params, text: &str, shape: &Shape) {
     for named in text.split(':').skip(1).filter_map(|word| parameter(word).ok()) {
         match named {
@@ -406,26 +415,26 @@ pub fn force(params: &mut Params, text: &str, shape: &Shape) {
     }
 }
 
-/// What a communicator keeps of an operation that it did: the schedule, and how it came about. The
-/// [`Shape`] is the key of a cache of plans.
+/// An operation's schedule and the choice behind it, which a communicator caches. The key of the cache is the
+/// [`Shape`].
 #[derive(Debug)]
 pub struct Plan {
-    /// What was asked for.
+    /// Operation that was requested.
     pub shape: Shape,
-    /// What was chosen.
+    /// Algorithm that was chosen for it.
     pub choice: Choice,
-    /// What to do.
+    /// Schedule of this rank.
     pub schedule: Schedule,
 }
 
 impl Plan {
-    /// Selects and generates.
+    /// Selects an algorithm and generates its schedule.
     pub fn new(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Plan {
         Plan::chosen(shape, select(shape, environment, forced), None)
     }
 
-    /// Generates what was chosen, for this or another shape of its class, and for a rank with these
-    /// neighbours.
+    /// Generates the schedule of a choice, for its shape or another one of the same class, and for a rank
+    /// with these neighbours.
     pub fn chosen(shape: &Shape, choice: Choice, neighbours: Option<&Arc<Neighbours>>) -> Plan {
         let hierarchy = Some(choice.environment.layout.hierarchy());
         let ordered = ordered(shape, &choice.environment);
@@ -433,7 +442,8 @@ impl Plan {
         Plan { shape: *shape, choice, schedule }
     }
 
-    /// For an operation on a file, whose schedule was made of what ranks have in its windows.
+    /// Returns the plan of an operation on a file. The caller made its schedule from the ranks' tables of
+    /// windows.
     pub fn on_file(shape: &Shape, environment: Environment, schedule: Schedule) -> Plan {
         let generator = match shape.collective {
             Collective::FileRead => &FILE_READ,
@@ -444,8 +454,8 @@ impl Plan {
         Plan { shape: *shape, choice, schedule }
     }
 
-    /// Whether what the ranks that share a cache touch is more than it holds, or nearly so: then copies had
-    /// better pass it by.
+    /// Returns true if the ranks that share a cache touch more than three quarters of its size. Copies should
+    /// then bypass it.
     pub fn exceeds_cache(&self) -> bool {
         let Environment { layout, model, .. } = &self.choice.environment;
         let footprint = Load::new(&self.shape).footprint() * f64::from(layout.cache_ranks());

@@ -1,4 +1,4 @@
-//! Whether multicast would help where it is not known yet whether there is any.
+//! Estimate of the gain by multicast, for hosts of which it is not known yet whether they have multicast.
 
 use super::usable::{allowed, floods, situation};
 use super::{Choice, EQUAL, closed_form};
@@ -7,8 +7,8 @@ use crate::generator::Need;
 use crate::registry::registry;
 
 impl Choice {
-    /// Whether the operation might take less if there were multicast between the hosts, by closed forms:
-    /// enough to find out whether there is some, after which the choice is made again. The same at all
+    /// Returns true if the operation might take less if there were multicast between the hosts, by closed
+    /// forms: enough to find out whether there is some, after which the choice is made again. The same at all
     /// ranks.
     pub fn may_be_slower_than_multicast(&self) -> bool {
         let environment = Environment { multicast: true, ..self.environment.clone() };

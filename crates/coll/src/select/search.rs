@@ -1,7 +1,7 @@
-//! The search of a selection: which candidates are simulated, in which order, and until when.
+//! Search of a selection: the candidates to simulate, their order, and the limit of each simulation.
 //!
-//! Closed forms ([`crate::cost`]) say what is likely to be good; the simulator says how long it takes; what
-//! was measured corrects both. Nothing is chosen here.
+//! Closed forms ([`crate::cost`]) give the order, the simulator the times, and measurements correct both.
+//! Nothing is chosen here.
 
 use super::Candidate;
 use super::usable::{asks, fits};
@@ -10,29 +10,32 @@ use crate::generator::{Generator, Need, Radix};
 use crate::shape::{Params, Shape};
 use crate::simulate::{Bound, Load, predict};
 
-/// How much may be simulated.
+/// Limits of the work of simulation.
 pub(super) struct Effort {
-    /// With more ranks than this, nothing: the closed forms stand.
+    /// Largest number of ranks for which anything is simulated. Beyond it, the closed forms decide.
     pub ranks: u32,
-    /// The same on several hosts, where one operation is a poor sign of what many in a row take.
+    /// Largest number of ranks on several hosts. It is smaller there, as one operation is a poor sign of the
+    /// time of many in a row.
     pub ranks_across: u32,
-    /// Of each candidate about so many pieces of work: loops are cut beyond.
+    /// Number of pieces of work of each candidate, beyond which loops are cut short.
     tasks: u64,
-    /// The same for each rank, if that is more.
+    /// Number of pieces of work for each rank of a candidate; the larger of the two totals counts.
     tasks_of_rank: u64,
-    /// Of all candidates together so many on one host,
+    /// Number of pieces of work of all candidates together on one host, after which no further one is
+    /// simulated. On several hosts it counts as 0.
     tasks_of_all: u64,
-    /// but at least so many candidates, and on several hosts, where each takes milliseconds, all that are
-    /// made for these and so many
+    /// Number of candidates that are simulated whatever their work. Candidates made for several hosts are not
+    /// counted, so all of them are simulated.
     least: u32,
-    /// whose closed form is less than so many times the best;
+    /// Ratio of a closed form to the best one. On several hosts, a candidate above it is not simulated,
+    /// unless it is made for them.
     unlikely: f64,
-    /// no candidate further than to so many times the time of the best.
+    /// Ratio to the time of the best at which a simulation is given up.
     hopeless: f64,
 }
 
-/// At the first use of a shape, while all ranks wait, and perhaps for the processors too: some ten
-/// milliseconds with ranks by the hundred.
+/// Effort at the first use of a shape, while all ranks wait, and perhaps for processors too: about ten
+/// milliseconds with hundreds of ranks.
 pub(super) const FIRST_USE: Effort = Effort {
     ranks: 256,
     ranks_across: 64,
@@ -47,7 +50,7 @@ pub(super) const FIRST_USE: Effort = Effort {
 /// Effort for tuning in a running program: closed forms only, no simulation.
 pub(super) const OUTLINE: Effort = Effort { ranks: 0, ranks_across: 0, ..FIRST_USE };
 
-/// When a person asks: seconds at 4096 ranks.
+/// Effort when a user asks: seconds at 4096 ranks.
 pub(super) const STUDY: Effort = Effort {
     ranks: 8192,
     ranks_across: 8192,
@@ -59,24 +62,24 @@ pub(super) const STUDY: Effort = Effort {
     hopeless: f64::INFINITY,
 };
 
-/// So many parameters of one algorithm are looked at closer than by its closed form.
+/// Number of parameter sets of one algorithm that are examined beyond the closed form.
 const PARAMS_OF_ONE: usize = 4;
-/// Between hosts, where each takes milliseconds to look at, so many,
+/// Number of such sets between hosts, where each takes milliseconds to simulate.
 const PARAMS_ACROSS: usize = 2;
-/// and so many where hosts have several leaders, of which closed forms know little.
+/// Number of such sets if hosts have several leaders, which closed forms describe poorly.
 const PARAMS_OF_LEADERS: usize = 8;
-/// An operation of so many seconds is worth simulating as many times more work,
+/// Time in seconds. An operation of n times this length gets n times the work of simulation.
 const LONG: f64 = 1e-3;
-/// at most so many times.
+/// Largest such n.
 const MOST_TIMES: f64 = 8.0;
-/// By how much longer it takes than simulated if receivers are asked first (a bcast of 4 MiB in segments of
-/// 256 KiB on 4 hosts of 4 ranks 1.0 to 1.2 times, in segments of 64 KiB 0.93): who is asked may be waiting
-/// for a processor, and the link has nothing to do.
+/// Ratio of the real to the simulated time if receivers are asked first. A bcast of 4 MiB in segments of 256
+/// KiB on 4 hosts of 4 ranks took 1.0 to 1.2 times the simulated time, in segments of 64 KiB 0.93. A rank
+/// that is asked may be waiting for a processor, and the link is idle meanwhile.
 const ASKED: f64 = 1.08;
 
-/// The few parameters of one algorithm that are looked at closer than by its closed form: the best, the best
-/// for each length of segments that was measured, and between hosts the best whose messages ask nobody, of
-/// which closed forms know nothing.
+/// Returns the few parameters of one algorithm that deserve more than the closed form: the best, the best for
+/// each measured length of segments, and between hosts the best whose messages do not ask. Closed forms
+/// ignore whether messages ask.
 pub(super) fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let place = (shape.ranks, environment.layout.hosts());
     let mut taken: Vec<Candidate> = Vec::new();
@@ -105,7 +108,8 @@ pub(super) fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environme
     taken
 }
 
-/// The time of an algorithm without simulation: all that there is for ranks by the ten thousand.
+/// Returns the time of an algorithm without simulation, in seconds. For tens of thousands of ranks nothing
+/// else is available.
 pub fn closed_form(generator: &Generator, shape: &Shape, params: &Params, environment: &Environment) -> f64 {
     if generator.requires(Need::SeveralHosts) {
         return cost::of_levels(generator.work, shape, params, environment);
@@ -125,7 +129,7 @@ pub(super) fn simulated(
     let several = environment.layout.hosts() > 1;
     let tasks =
         effort.tasks.max(effort.tasks_of_rank * u64::from(shape.ranks)) * if several { times } else { 1 };
-    // Closed forms know nothing of levels that overlap.
+    // Closed forms ignore that levels overlap.
     let levels = |index: &usize| all[*index].generator.requires(Need::SeveralHosts);
     let least = ((0..all.len()).filter(levels).count() as u32).saturating_add(effort.least);
     let tasks_of_all = if several { 0 } else { effort.tasks_of_all.saturating_mul(times) };
@@ -147,8 +151,8 @@ pub(super) fn simulated(
     found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// In which order to simulate: what is for several hosts first, then the best of each algorithm before the
-/// second best, as closed forms compare parameters better than algorithms.
+/// Returns the order of simulation: candidates for several hosts first, then the best of each algorithm
+/// before the second best. Closed forms compare parameters better than algorithms.
 fn by_promise(all: &[Candidate]) -> Vec<usize> {
     let own = |index: usize| {
         let name = all[index].generator.name;
@@ -160,7 +164,7 @@ fn by_promise(all: &[Candidate]) -> Vec<usize> {
     order
 }
 
-/// By what measured times differ from those of the model.
+/// Returns the ratio of measured times to those of the model.
 pub(super) fn correction(candidate: &Candidate, shape: &Shape, environment: &Environment) -> f64 {
     let how = (candidate.generator.name, candidate.params.segment * shape.unit_bytes);
     let place = (shape.ranks, environment.layout.hosts());
@@ -180,17 +184,17 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What the simulator says of a candidate, whose times are to be multiplied by `factor`; `None` if it is
-    /// hopeless.
+    /// Simulates a candidate whose time will be multiplied by `factor`. Returns `None` if it is hopeless.
     fn simulate(&mut self, candidate: Candidate, factor: f64) -> Option<Candidate> {
         let Candidate { generator, params, .. } = candidate;
         let environment = self.environment;
-        // While the network is busy processors have other things to do, and hosts may share them: of
-        // algorithms that are bound by the network, those win that work less.
+        // While the network is busy, processors have other work, and hosts may share them. Of algorithms that
+        // are bound by the network, those with less work are better.
         let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
         let several = environment.layout.hosts() > 1;
         let weight = if several { 0.25 / f64::from(processors.max(1)) } else { 0.0 };
-        // Of several loads none may be given up: what is slower at one may be faster at another.
+        // With several loads no simulation may be given up: an algorithm slower at one may be faster at
+        // another.
         let seconds = if self.loads.len() == 1 { self.limit / factor } else { f64::INFINITY };
         let bound = Bound { tasks: self.tasks, seconds };
         let (mut time, mut work) = (1.0, 0.0);
@@ -200,12 +204,12 @@ impl Search<'_> {
             if found.gave_up {
                 return None;
             }
-            // Of two that keep the ranks equally busy, the one that is over first wins.
+            // Among algorithms that keep the ranks equally busy, the one that ends first wins.
             let asked = if several && asks(&params, load.shape(), environment) { ASKED } else { 1.0 };
             time *= (found.steady_seconds + found.seconds / 16.0) * asked + found.work_seconds * weight;
             work += found.work_seconds;
         }
-        // As much faster at one size is worth as much slower at another: the geometric mean.
+        // A factor gained at one size equals the same factor lost at another: the geometric mean.
         Some(Candidate { time: time.powf(1.0 / self.loads.len() as f64), work, simulated: true, ..candidate })
     }
 }

@@ -1,4 +1,5 @@
-//! Choices by the model: what must win, what must not, and that all ranks and neighbouring sizes agree.
+//! Tests of selection by the model: algorithms that must win, algorithms that must not, and equal choices of
+//! all ranks and of neighbouring sizes.
 
 use super::*;
 use crate::Model;
@@ -62,7 +63,7 @@ fn hosts_that_share_processors_take_what_works_less() {
         let found = candidates(&shape, environment);
         best(&found, &shape, environment).map(|choice| (choice.generator.name, choice.params))
     };
-    // What either choice costs where processors are shared.
+    // Times of either choice if processors are shared.
     let time = |wanted: Option<(&str, Params)>| {
         let found = candidates(&shape, &one);
         let same = |choice: &&Candidate| Some((choice.generator.name, choice.params)) == wanted;
@@ -72,8 +73,8 @@ fn hosts_that_share_processors_take_what_works_less() {
     assert!(time(chosen(&one)) < time(chosen(&apart)));
 }
 
-/// One rank on each of 8 hosts, allreduce of 8 bytes: where they are one machine, who gets all messages
-/// shares a processor with those that wait.
+/// One rank on each of 8 hosts, allreduce of 8 bytes. If the hosts are one machine, a rank that gets all
+/// messages shares its processor with ranks that wait.
 #[test]
 fn hosts_of_one_machine_exchange_rather_than_send_to_one() {
     let hosts: Vec<u32> = (0..8).collect();
@@ -125,8 +126,8 @@ fn long_messages_to_many_hosts_wait_for_each_other() {
     }
 }
 
-/// Whoever is asked for a long segment may be waiting for a processor meanwhile (4 MiB: 49 ms; in segments
-/// that ask nobody 38).
+/// A rank that is asked for a long segment may be waiting for a processor meanwhile. 4 MiB took 49 ms that
+/// way, and 38 ms in segments that do not ask.
 #[test]
 fn long_data_go_in_segments_that_ask_nobody() {
     let hosts: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
@@ -144,7 +145,7 @@ fn long_data_go_in_segments_that_ask_nobody() {
     assert_eq!(choice.generator.name, "levels_slices", "{}", choice.reason());
 }
 
-/// On a server of 128 cores, what is chosen at the first use takes (almost) as short as the best of all
+/// On a server of 128 cores, the choice at the first use takes almost as little time as the best of all
 /// candidates.
 #[test]
 fn many_cores_get_what_is_best_for_them() {
@@ -222,7 +223,8 @@ fn there_are_no_cliffs_between_neighbouring_sizes() {
         let (mut bytes, mut last) = (1, 0.0);
         while bytes <= 64 << 20 {
             let choice = select(&Shape::new(collective, ranks, 0, bytes), &environment, None);
-            // A class is at most twice the one before, and the handshake of long messages comes all at once.
+            // A class is at most twice the one before, and the handshake of long messages is added at one
+            // size.
             let most = if last == 0.0 || bytes == 20480 { f64::INFINITY } else { 2.1 * last };
             assert!((0.9 * last..most).contains(&choice.time), "{bytes}: {last:e}, {}", choice.reason());
             last = choice.time;

@@ -1,20 +1,20 @@
-//! What can be used at all, and what floods the network.
+//! Algorithms that cannot be used, and those that flood the network.
 
 use crate::cost::Environment;
 use crate::generator::{Association, Generator, Need, Node, Parameter, Reason, Situation};
 use crate::shape::{Params, Shape};
 
-/// Messages of so many bytes fill the queues between hosts if all are sent at once, also those that ask
-/// nobody.
+/// Bytes of an operation from which on messages fill the queues between hosts if all are sent at once, even
+/// if they do not ask their receivers.
 const BULK: u64 = 4096;
-/// So many may be under way then.
+/// Largest number of messages under way for such data.
 const NARROW: u32 = 4;
 
-/// Multicasts of all hosts at once of more bytes together are slow (8 hosts of 16 KiB each: 1365 us, 491
-/// point to point); presumably the buffers of their receivers overflow.
+/// Bytes above which simultaneous multicasts of all hosts are slow (8 hosts of 16 KiB each: 1365 us, 491
+/// point to point). Presumably the buffers of their receivers overflow.
 const AT_ONCE: u64 = 32 << 10;
 
-/// Why an algorithm cannot be used for a shape; `None` if it can.
+/// Returns the reason why an algorithm cannot be used for a shape, or `None` if it can.
 pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) -> Option<String> {
     let free = shape.commutative;
     if let Err(reason) = generator.meets(&situation(shape, environment)) {
@@ -38,7 +38,7 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
     (!fits).then(|| format!("it needs a bank of more than {} bytes", environment.bank_bytes))
 }
 
-/// What needs are held against, for ranks in this environment.
+/// Returns the known properties of an operation in this environment, against which needs are judged.
 pub(super) fn situation<'a>(shape: &'a Shape, environment: &'a Environment) -> Situation<'a> {
     let layout = &environment.layout;
     Situation {
@@ -49,8 +49,8 @@ pub(super) fn situation<'a>(shape: &'a Shape, environment: &'a Environment) -> S
     }
 }
 
-/// Whether messages between hosts would all be sent at once and overflow the queues on their way: TCP notices
-/// by a time-out, which takes as long as the data do.
+/// Returns true if all messages between hosts would be sent at once and overflow the queues on their way. TCP
+/// notices that by a time-out, which takes as long as the data.
 pub(super) fn floods(
     generator: &Generator,
     params: &Params,
@@ -65,7 +65,7 @@ pub(super) fn floods(
     several && (nobody_waits || many || at_once)
 }
 
-/// Whether its messages between hosts are so long that their receivers are asked first.
+/// Returns true if its messages between hosts are so long that they ask their receivers first.
 pub(super) fn asks(params: &Params, shape: &Shape, environment: &Environment) -> bool {
     let bytes = match params.segment {
         0 => shape.bytes(),
@@ -74,7 +74,7 @@ pub(super) fn asks(params: &Params, shape: &Shape, environment: &Environment) ->
     bytes as f64 > environment.model.longest_eager(true)
 }
 
-/// Whether the node has banks as large as the algorithm asks for; which is the same on all ranks.
+/// Returns true if the node has banks as large as the algorithm requires, which is the same on all ranks.
 pub(super) fn fits(generator: &Generator, shape: &Shape, params: &Params, environment: &Environment) -> bool {
     let bytes = || {
         let hierarchy = Some(environment.layout.hierarchy());
@@ -83,14 +83,14 @@ pub(super) fn fits(generator: &Generator, shape: &Shape, params: &Params, enviro
     generator.node() == Node::Any || bytes() <= environment.bank_bytes
 }
 
-/// The shape that schedules are written for. Where results are to be deterministic, every operator is one
-/// that does not commute: the order of ranks is kept.
+/// Returns the shape for which schedules are written. If results are to be deterministic, every operator
+/// counts as one that does not commute, so that the order of ranks is kept.
 pub(super) fn ordered(shape: &Shape, environment: &Environment) -> Shape {
-    let free = !environment.deterministic || Association::of(shape.collective).is_none();
+    let free = !environment.deterministic || Association::deterministic_for(shape.collective).is_none();
     Shape { commutative: shape.commutative && free, ..*shape }
 }
 
-/// Whether it may be taken with these parameters.
+/// Returns true if it may be used with these parameters.
 pub(super) fn allowed(generator: &Generator, params: &Params, environment: &Environment) -> bool {
     !environment.deterministic || generator.is_canonical(params)
 }

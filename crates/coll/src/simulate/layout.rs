@@ -1,4 +1,4 @@
-//! Where the ranks run: which processors each may use, and how far two of them are apart.
+//! Places of the ranks: the processors that each may use, and the distance of two ranks.
 //!
 //! Ranks that may run on the same processors form a [`Pool`], which runs as many of them at a time as it has
 //! processors. A rank bound to a core of its own is a pool of one; ranks that are not bound share one pool.
@@ -15,35 +15,35 @@ use crate::hierarchy::{self, Hierarchy};
 /// Ranks that share processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// How many ranks can run at a time.
+    /// Number of ranks that can run at a time.
     pub processors: u32,
-    /// How many there are.
+    /// Number of ranks in the pool.
     pub ranks: u32,
 }
 
-/// Where one rank is.
+/// Place of one rank in a [`Layout`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolPlace {
-    /// Which machine, of several.
+    /// Number of its host, beginning with 0.
     pub host: u32,
-    /// Its pool.
+    /// Index of its pool in [`Layout::pools`].
     pub pool: u32,
-    /// Its memory controller, numbered over all hosts.
+    /// Number of its memory controller, counted over all hosts.
     pub memory: u32,
-    /// Its last-level cache, numbered over all hosts.
+    /// Number of its last-level cache, counted over all hosts.
     pub cache: u32,
-    /// Its board, numbered over all hosts.
+    /// Number of its board, counted over all hosts.
     pub board: u32,
-    /// For each of [`LEVELS`], from the inside out, the instance that holds it wholly.
+    /// Instance of each of [`LEVELS`] that contains it wholly, or [`NONE`].
     at: [u32; LEVELS.len()],
 }
 
-/// Levels that distance depends on.
+/// Levels that the distance of ranks depends on, from the inside out.
 const LEVELS: [Level; 6] = [Level::Core, Level::L2, Level::L3, Level::Package, Level::Numa, Level::Board];
-/// In no instance of a level.
+/// Value for a rank that is in no single instance of a level.
 const NONE: u32 = u32::MAX;
 
-/// Where all ranks are.
+/// Places of all ranks, their pools and their hierarchy.
 #[derive(Clone, Debug)]
 pub struct Layout {
     places: Vec<PoolPlace>,
@@ -54,23 +54,23 @@ pub struct Layout {
     hierarchy: Arc<Hierarchy>,
 }
 
-/// The usual ways to put ranks on the cores of a machine.
+/// Usual methods of placing ranks on the cores of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// Neighbours side by side.
     Compact,
     /// Neighbours as far apart as possible: packages in turn, memory controllers in turn.
     Scatter,
-    /// Shuffled cores, from this seed.
+    /// Shuffled cores; the value is the seed.
     Random(u64),
-    /// These processors, in turn.
+    /// Given processors, used one after another.
     List(Vec<usize>),
     /// Not bound: all ranks share all cores.
     None,
 }
 
 impl Layout {
-    /// `ranks` ranks that share `cores` cores of which nothing is known but that they share a cache.
+    /// Returns the layout of `ranks` ranks that share `cores` cores of unknown topology and one cache.
     pub fn flat(ranks: u32, cores: u32) -> Layout {
         let place =
             PoolPlace { host: 0, pool: 0, memory: 0, cache: 0, board: 0, at: [NONE, NONE, 0, 0, 0, 0] };
@@ -83,14 +83,14 @@ impl Layout {
         }
     }
 
-    /// Ranks confined to sets of processors of `machine`. `hosts` machines that are all alike; the first of
-    /// them is filled first.
+    /// Returns the layout of ranks confined to sets of processors of `machine`. There are `hosts` machines,
+    /// all alike; the first of them is filled first.
     pub fn on(machine: &Machine, sets: &[ProcessorSet], hosts: u32) -> Layout {
         let per_host = sets.len().div_ceil(hosts.max(1) as usize).max(1);
         Layout::placed(machine, sets, hosts, |rank| (rank / per_host) as u32)
     }
 
-    /// The same with `host` of each rank.
+    /// Returns the same layout with the host of each rank given by `host`.
     fn placed(machine: &Machine, sets: &[ProcessorSet], hosts: u32, host: impl Fn(usize) -> u32) -> Layout {
         let (mut places, mut pools) = (Vec::with_capacity(sets.len()), Vec::new());
         let mut known: HashMap<(u32, Vec<usize>), usize> = HashMap::new();
@@ -101,7 +101,7 @@ impl Layout {
         for (rank, set) in sets.iter().enumerate() {
             let host = host(rank);
             let at = LEVELS.map(|level| machine.location(set, level).unwrap_or(NONE));
-            // The threads of one core do the work of one: what binds to a thread binds to its core.
+            // The threads of one core share its speed: a rank bound to a thread counts as bound to its core.
             let key = match at[0] {
                 NONE => set.iter().collect(),
                 core => vec![usize::MAX, core as usize],
@@ -129,16 +129,17 @@ impl Layout {
         Layout { places, pools, memories: hosts.max(1) * memories, cache_ranks, hierarchy }
     }
 
-    /// Ranks on these hosts, of each of which nothing is known but that it has `cores` cores.
+    /// Returns the layout of ranks on these hosts, each of which has `cores` cores of unknown topology.
     pub fn across(hosts: &[u32], cores: u32) -> Layout {
         let count = hosts.iter().map(|host| host + 1).max().unwrap_or(0);
         Layout::on_machines(hosts, &Machines::apart(count, cores))
     }
 
-    /// The same where hosts may be one machine, such as the containers of a job: those share its cores, its
-    /// memory and its caches, but reach each other by the network alone.
+    /// Returns the layout of ranks on hosts of which several may be one machine, such as the containers of a
+    /// job. These share its cores, memory and caches, but reach each other by the network alone.
     ///
     /// # Panics
+    /// If one of the hosts has no machine: a bug of the caller.
     /// If one of the hosts has no machine: a bug of the caller.
     pub fn on_machines(hosts: &[u32], machines: &Machines) -> Layout {
         let hosts_in_order = dense(hosts);
@@ -165,27 +166,28 @@ impl Layout {
         }
     }
 
-    /// `ranks` ranks dealt out to `hosts` machines like cards, put on their cores by `binding`: neighbours
-    /// are on different hosts.
+    /// Returns the layout of `ranks` ranks that are dealt to `hosts` machines in turn, and placed on their
+    /// cores by `binding`. Consecutive ranks are on different hosts.
     pub fn dealt(machine: &Machine, binding: &Binding, ranks: u32, hosts: u32) -> Layout {
         let hosts = hosts.clamp(1, ranks.max(1));
         let sets = sets(machine, binding, ranks, |rank| rank / hosts as usize);
         Layout::placed(machine, &sets, hosts, |rank| rank as u32 % hosts)
     }
 
-    /// `ranks` ranks on `hosts` machines, put on their cores by `binding`.
+    /// Returns the layout of `ranks` ranks on `hosts` machines, placed on their cores by `binding`. Each host
+    /// gets consecutive ranks.
     pub fn bound(machine: &Machine, binding: &Binding, ranks: u32, hosts: u32) -> Layout {
         let hosts = hosts.clamp(1, ranks.max(1));
         let per_host = ranks.div_ceil(hosts) as usize;
         Layout::on(machine, &sets(machine, binding, ranks, |rank| rank % per_host), hosts)
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.places.len() as u32
     }
 
-    /// A number that is equal for equal layouts in any run, and hardly for others.
+    /// Returns a hash that is equal for equal layouts in any run.
     pub fn fingerprint(&self) -> u64 {
         let words = |place: &PoolPlace| {
             [place.host, place.pool, place.memory, place.cache, place.board].into_iter().chain(place.at)
@@ -197,49 +199,50 @@ impl Layout {
         })
     }
 
-    /// Where `rank` is.
+    /// Returns the place of `rank`.
     pub fn place(&self, rank: u32) -> &PoolPlace {
         &self.places[rank as usize]
     }
 
-    /// All pools.
+    /// Returns the pools of all ranks.
     pub fn pools(&self) -> &[Pool] {
         &self.pools
     }
 
-    /// How many memory controllers there are.
+    /// Returns the number of memory controllers.
     pub fn memories(&self) -> u32 {
         self.memories
     }
 
-    /// How many boards there are.
+    /// Returns the number of boards.
     pub fn boards(&self) -> u32 {
         self.places.iter().map(|place| place.board + 1).max().unwrap_or(1)
     }
 
-    /// The largest number of ranks that share a last-level cache.
+    /// Returns the largest number of ranks that share a last-level cache.
     pub fn cache_ranks(&self) -> u32 {
         self.cache_ranks
     }
 
-    /// Who is near whom, as algorithms see it.
+    /// Returns the hierarchy of the ranks, as algorithms use it.
     pub fn hierarchy(&self) -> &Arc<Hierarchy> {
         &self.hierarchy
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> u32 {
         self.places.iter().map(|place| place.host + 1).max().unwrap_or(1)
     }
 
-    /// The largest number of ranks on one host.
+    /// Returns the largest number of ranks on one host.
     pub fn ranks_on_host(&self) -> u32 {
         let mut ranks = vec![0; self.hosts() as usize];
         self.places.iter().for_each(|place| ranks[place.host as usize] += 1);
         ranks.into_iter().max().unwrap_or(1)
     }
 
-    /// Where several hosts are, for a person: ` on 4 hosts, up to 2 of them on one machine`.
+    /// Returns a description of several hosts for users: ` on 4 hosts, up to 2 of them on one machine`.
+    /// Returns an empty text for one host.
     pub fn on_hosts(&self) -> String {
         match (self.hosts(), self.hosts_on_machine()) {
             (1, _) => String::new(),
@@ -248,7 +251,7 @@ impl Layout {
         }
     }
 
-    /// The largest number of hosts that are one machine and share its processors.
+    /// Returns the largest number of hosts that are one machine and share its processors.
     pub fn hosts_on_machine(&self) -> u32 {
         let mut pairs: Vec<(u32, u32)> = self.places.iter().map(|place| (place.pool, place.host)).collect();
         pairs.sort_unstable();
@@ -256,12 +259,12 @@ impl Layout {
         pairs.chunk_by(|one, two| one.0 == two.0).map(|hosts| hosts.len() as u32).max().unwrap_or(1)
     }
 
-    /// Whether some processor has more than one rank.
+    /// Returns true if a pool has more ranks than processors.
     pub fn crowded(&self) -> bool {
         self.pools.iter().any(|pool| pool.ranks > pool.processors)
     }
 
-    /// How far apart two ranks are: an index into a [`crate::model::ByDistance`].
+    /// Returns the distance of two ranks: an index into a [`crate::model::ByDistance`].
     #[inline]
     pub fn distance(&self, one: u32, two: u32) -> usize {
         let (one, two) = (&self.places[one as usize], &self.places[two as usize]);
@@ -287,7 +290,7 @@ impl Layout {
     }
 }
 
-/// The same numbers from 0 on, in their order.
+/// Maps the numbers to 0, 1, ... in ascending order.
 fn dense(numbers: &[u32]) -> Vec<u32> {
     let mut known = numbers.to_vec();
     known.sort_unstable();
@@ -295,7 +298,7 @@ fn dense(numbers: &[u32]) -> Vec<u32> {
     numbers.iter().map(|number| known.partition_point(|other| other < number) as u32).collect()
 }
 
-/// What each of `ranks` ranks is confined to, the one of `number(rank)` on its host.
+/// Returns the set of processors of each of `ranks` ranks. `number(rank)` is its number on its host.
 fn sets(
     machine: &Machine,
     binding: &Binding,
@@ -310,7 +313,7 @@ fn sets(
     (0..ranks as usize).map(set).collect()
 }
 
-/// Cores that hold processors of `set`; processors of which no core is known count by themselves.
+/// Counts the cores that hold processors of `set`. A processor without a known core counts as one.
 fn cores(machine: &Machine, set: &ProcessorSet) -> u32 {
     let mut seen: Vec<u32> = set.iter().filter_map(|number| machine.instance(number, Level::Core)).collect();
     let known = seen.len();
@@ -319,7 +322,7 @@ fn cores(machine: &Machine, set: &ProcessorSet) -> u32 {
     ((seen.len() + set.len() - known) as u32).max(1)
 }
 
-/// One processor a core, in the order in which ranks get them.
+/// Returns one processor for each core, in the order in which ranks get them.
 fn order(machine: &Machine, binding: &Binding) -> Vec<usize> {
     let mut cores: Vec<(u32, usize)> = Vec::new();
     for processor in machine.processors() {
@@ -337,8 +340,8 @@ fn order(machine: &Machine, binding: &Binding) -> Vec<usize> {
     }
 }
 
-/// Boards in turn, in each its packages in turn, and so on inwards: by the reversed digits of the place in
-/// the table.
+/// Orders processors so that boards alternate, within a board its packages, and so on inwards. The order is
+/// that of the reversed digits of the place in the table.
 fn scatter(machine: &Machine, compact: &[usize]) -> Vec<usize> {
     const TURNS: [Level; 4] = [Level::Board, Level::Package, Level::Numa, Level::L3];
     let mut keyed: Vec<(Vec<usize>, usize)> = compact
@@ -346,7 +349,7 @@ fn scatter(machine: &Machine, compact: &[usize]) -> Vec<usize> {
         .enumerate()
         .map(|(position, &processor)| {
             let inside = |level: Level| machine.instance(processor, level).unwrap_or(0);
-            // The place of each instance among its siblings, innermost first.
+            // Index of each instance among its siblings, innermost first.
             let mut key: Vec<usize> = vec![0; TURNS.len() + 1];
             for (depth, &level) in TURNS.iter().enumerate() {
                 let outer = |other: usize| {
@@ -376,7 +379,7 @@ fn scatter(machine: &Machine, compact: &[usize]) -> Vec<usize> {
     keyed.into_iter().map(|(_, processor)| processor).collect()
 }
 
-/// The same for the same seed, on every machine (Fisher and Yates, numbers by Knuth's multiplier).
+/// Shuffles a list; the result depends only on the seed (Fisher and Yates, numbers by Knuth's multiplier).
 fn shuffle(mut list: Vec<usize>, seed: u64) -> Vec<usize> {
     let mut state = seed;
     for last in (1..list.len()).rev() {
@@ -390,7 +393,7 @@ fn shuffle(mut list: Vec<usize>, seed: u64) -> Vec<usize> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A recorded machine.
+    /// Returns a machine recorded in `fixtures/machines`.
     pub fn machine(name: &str) -> Machine {
         let path = format!("{}/../../fixtures/machines/{name}.txt", env!("CARGO_MANIFEST_DIR"));
         Machine::parse(&std::fs::read_to_string(path).unwrap()).unwrap()

@@ -1,14 +1,14 @@
-//! What is simulated: one operation, as all ranks see it.
+//! The simulated operation, as all ranks see it.
 
 use crate::ir::Tables;
 use crate::shape::{Collective, Shape};
 
-/// Units of a block where nobody knows them on all ranks (the v collectives): what is usual.
+/// Usual numbers of units of a block, for the v collectives, where no rank knows the real ones of all ranks.
 const UNKNOWN_BLOCKS: [u64; 3] = [64, 4 << 10, 256 << 10];
-/// The middle of that.
+/// Middle one of the usual sizes.
 const UNKNOWN_BLOCK: u64 = UNKNOWN_BLOCKS[1];
 
-/// An operation on equal blocks.
+/// Operation on blocks of equal size.
 #[derive(Clone, Debug)]
 pub struct Load {
     shape: Shape,
@@ -17,9 +17,9 @@ pub struct Load {
 }
 
 impl Load {
-    /// The operation that `shape` (any rank's) is part of. Where counts differ from rank to rank all blocks
-    /// are taken to be of equal size: `shape.count` for gatherv, scatterv and alltoallv, or some usual size
-    /// if that is 0.
+    /// Returns the operation of which `shape` is any rank's part. Blocks whose sizes differ from rank to rank
+    /// are assumed to be equal. For gatherv, scatterv and alltoallv the size is `shape.count`, or a usual
+    /// size if that is 0.
     pub fn new(shape: &Shape) -> Load {
         use Collective as C;
         let own = if shape.collective.is_of_files() { shape.own } else { 0 };
@@ -29,7 +29,7 @@ impl Load {
             shape.count = UNKNOWN_BLOCK;
         }
         let sums = match shape.collective {
-            // As many pieces of equal size as `own` says.
+            // `own` pieces of equal size.
             C::FileRead | C::FileWrite => (0..=own).map(|piece| piece * shape.count).collect(),
             C::Gatherv | C::Scatterv | C::Alltoallv => (0..=ranks).map(|block| block * shape.count).collect(),
             C::Allgatherv | C::ReduceScatter => {
@@ -41,7 +41,8 @@ impl Load {
         Load { shape, sums }
     }
 
-    /// What `shape` may be: one operation, or where nobody knows the counts, several of usual sizes.
+    /// Returns the operations that `shape` may denote: one, or several of usual sizes if the counts are
+    /// unknown.
     pub fn all(shape: &Shape) -> Vec<Load> {
         use Collective as C;
         let unknown = matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv) && shape.count == 0;
@@ -49,12 +50,12 @@ impl Load {
         blocks.iter().map(|&count| Load::new(&Shape { count, ..*shape })).collect()
     }
 
-    /// The operation, as rank 0 sees it.
+    /// Returns the shape of the operation at rank 0.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// What `rank` asks for.
+    /// Returns the shape of the operation at `rank`.
     pub fn shape_of(&self, rank: u32) -> Shape {
         let mut shape = Shape { rank, ..self.shape };
         match shape.collective {
@@ -67,12 +68,12 @@ impl Load {
         shape
     }
 
-    /// The tables of any rank.
+    /// Returns the tables, which are the same for every rank.
     pub fn tables(&self) -> Tables<'_> {
         Tables { send: &self.sums, recv: &self.sums, permutation: &[] }
     }
 
-    /// Bytes of both buffers of a rank; for a rooted operation, the mean.
+    /// Returns the bytes of both buffers of a rank; for a rooted operation, the mean.
     pub fn footprint(&self) -> f64 {
         use Collective as C;
         let (ranks, bytes) = (f64::from(self.shape.ranks), self.shape.bytes() as f64);

@@ -1,8 +1,8 @@
-//! All ranks of one operation, event by event.
+//! Simulation of all ranks of one operation, event by event.
 //!
-//! A rank is a processor's program: it starts what its cursor lets it, does the work that has come up, one
-//! piece after the other, and gives its processor away when there is none. Pieces of work ([`Task`]) have a
-//! length when they begin; what they cause elsewhere (a message arrives, a flag is seen) are events.
+//! A rank is a program on a processor. It starts the steps that its cursor allows, does the resulting work
+//! piece by piece, and releases its processor when there is none. The length of a piece of work ([`Task`]) is
+//! known when it begins. Its effects elsewhere (a message arrives, a flag is seen) are events.
 
 mod queue;
 mod steps;
@@ -27,93 +27,94 @@ use crate::coprime::coprime_from;
 use crate::cursor::{Cursor, Instance};
 use crate::ir::{BufferId, Index, Kind, Schedule, StepId, Tables};
 
-/// What happens at some time.
+/// Event at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A rank has work.
+    /// A rank has received a piece of work.
     Ready(u32, Task),
-    /// A rank has done its work.
+    /// A rank has finished a piece of work.
     Done(u32, Task),
-    /// A rank has a processor.
+    /// A rank has been given a processor.
     Run(u32),
     /// A rank that had to wait for others may begin its next operation.
     Go(u32),
-    /// A rank has waited for so long (since its rest of this number) that it gives its processor away.
+    /// A rank has waited so long since its rest of this number that it releases its processor.
     Yield(u32, u32),
-    /// The network has brought a message to its host.
+    /// The network has carried a message to its receiver's host.
     Carried(Message),
-    /// A message, or the request for one, has arrived.
+    /// A message, or the request for one, has arrived at its receiver.
     Arrived(Message),
 }
 
-/// What one rank is at.
+/// State of one rank.
 struct Rank {
     cursor: Cursor,
     ready: VecDeque<Task>,
-    /// Messages to it of which one side is there, in the order in which that came.
+    /// Messages to it of which one side is present, in order of arrival.
     messages: Vec<Waiting>,
-    /// Its flags; none before the first is used.
+    /// Flags of the rank; empty before the first one is used.
     flags: Vec<Flag>,
-    /// How others get at what it has exposed as this number, and of which buffer that is a part.
+    /// Access to each exposed span by peers, and the buffer that contains the span.
     ways: [(Way, BufferId); BufferId::EXPOSURES as usize],
-    /// What it has exposed does not all travel by value.
+    /// True if a span that it exposed is not sent by value.
     lends: bool,
-    /// From here on it waits for those who use its memory.
+    /// First of the final steps that wait for the users of its memory.
     parting: StepId,
-    /// It has written to its receive buffer in this operation.
+    /// True if it has written to its receive buffer in this operation.
     wrote: bool,
-    /// The values of others' flags that it has seen.
+    /// Values of others' flags that it has seen.
     seen: Vec<(u32, u16, u64)>,
-    /// Until when the network is busy with the message that the rank is at.
+    /// Time until which the network is busy with the rank's current message.
     carried: Time,
-    /// Until when its device is busy.
+    /// Time until which its device is busy.
     device: Time,
-    /// It has a processor and work, or waits for a processor.
+    /// True if it has a processor and work, or waits for a processor.
     awake: bool,
-    /// It has a processor and waits for work.
+    /// True if it has a processor and waits for work.
     spins: bool,
-    /// How often it came to wait.
+    /// Number of times that it began to wait.
     rests: u32,
-    /// Operations that it has done.
+    /// Number of operations that it has completed.
     operations: u32,
-    /// It has done one more, and computes.
+    /// True while it computes after one more completed operation.
     computes: bool,
-    /// So many parts it has still to compute beside its operation.
+    /// Number of parts that it still has to compute beside its operation.
     parts: u32,
-    /// Until when it moves its operation on before it computes, and whether that will wake it.
+    /// Time until which it progresses its operation before it computes, and whether an event for that time
+    /// exists.
     pushes: (Time, bool),
-    /// When it began its second operation.
+    /// Time at which it began its second operation.
     second_begin: Time,
-    /// It may not begin another one before others have left an earlier one.
+    /// True if it may not begin another operation before others have left an earlier one.
     held_back: bool,
     end: Option<Time>,
 }
 
-/// Picoseconds, in which time is counted here, in a nanosecond.
+/// Picoseconds, the unit of time in the simulation, in a nanosecond.
 const PS_PER_NS: Time = 1000;
 
-/// How an operation went.
+/// Result of a simulated run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// When each rank was done.
+    /// Time at which each rank completed its last operation.
     pub ends: Vec<Time>,
-    /// Pieces of work.
+    /// Number of simulated pieces of work.
     pub tasks: u64,
-    /// Waits that nothing ended, in a run that was cut short.
+    /// Number of waits that nothing ended, in a run that was cut short.
     pub forced: u64,
     /// Work of all ranks on data and messages.
     pub work: Time,
-    /// As [`Prices::longest_share`].
+    /// Result of [`Prices::longest_share`] for this run.
     pub longest_share: Time,
-    /// When each rank began its second operation, if there was one.
+    /// Time at which each rank began its second operation, if there was one.
     pub second_begins: Vec<Time>,
-    /// For each operation, the sums over the ranks of when they began and ended it.
+    /// Sums over the ranks of the begin and end times of each operation.
     pub turns: Vec<[Time; 2]>,
-    /// It was not simulated to its end, which lies beyond the last moment that was of interest.
+    /// True if the run was stopped early, because its end lies beyond the time limit.
     pub gave_up: bool,
 }
 
-/// See the module.
+/// Simulated machine with all ranks; see the module's documentation.
 pub(super) struct Machine<'a> {
     series: &'a Series<'a>,
     tables: Tables<'a>,
@@ -125,13 +126,13 @@ pub(super) struct Machine<'a> {
     ranks: Vec<Rank>,
     pools: Vec<Processors>,
     turns: Vec<[Time; 2]>,
-    /// So many operations may be under way.
+    /// Number of operations that may be under way.
     slots: u32,
-    /// What happens later is of no interest.
+    /// Time limit; a run that exceeds it is stopped.
     until: Time,
     tasks: u64,
     forced: u64,
-    /// What every rank did, if that is asked for.
+    /// Trace of the actions of all ranks, if requested.
     events: Option<Vec<trace::Event>>,
 }
 
@@ -171,7 +172,7 @@ impl<'a> Machine<'a> {
                 end: None,
             }
         };
-        // All schedules that have one have the same.
+        // All schedules that have a permutation have the same one.
         let permutation =
             series.all().map(|schedule| &schedule.permutation[..]).find(|order| !order.is_empty());
         let permutation = permutation.unwrap_or_default();
@@ -184,7 +185,7 @@ impl<'a> Machine<'a> {
             prices,
             now: 0,
             queue: Queue::default(),
-            ranks: series.of(0).iter().map(rank).collect(),
+            ranks: series.schedules(0).iter().map(rank).collect(),
             pools: pools.collect(),
             turns: vec![[0; 2]; series.order.len()],
             slots: slots(series, load.shape().unit_bytes),
@@ -195,26 +196,26 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Gives up an operation that is not over then.
+    /// Sets the time limit after which a run is stopped.
     pub fn until(self, until: Time) -> Self {
         Machine { until, ..self }
     }
 
-    /// As [`Machine::run`], with what every rank did.
+    /// Runs like [`Machine::run`], and returns the actions of all ranks too.
     pub fn run_observed(mut self) -> (Run, Vec<trace::Event>) {
         self.events = Some(Vec::new());
         self.run_on()
     }
 
-    /// Runs to the end. Steps that nothing completes (there are none in schedules that were proved, but in
-    /// loops that were cut short) are completed when nothing else happens any more.
+    /// Runs to the end. A wait that nothing ends is completed when no other event is left. Proved schedules
+    /// have no such waits, except those whose loops were cut short.
     pub fn run(self) -> Run {
         self.run_on().0
     }
 
     fn run_on(mut self) -> (Run, Vec<trace::Event>) {
-        // Where ranks share processors nobody says which of them run side by side; so not those that talk
-        // first, which are neighbours or at distances that are powers of two.
+        // If ranks share processors, it is not determined which of them run side by side. Here they are
+        // chosen so that first partners do not: these are neighbours, or at distances that are powers of two.
         let ranks = self.ranks.len() as u64;
         let stride = stride(ranks);
         for place in 0..ranks {
@@ -262,7 +263,7 @@ impl<'a> Machine<'a> {
         )
     }
 
-    fn at(&mut self, time: Time, event: Event) {
+    fn schedule_event(&mut self, time: Time, event: Event) {
         self.queue.push(time, event);
     }
 
@@ -270,11 +271,11 @@ impl<'a> Machine<'a> {
         let place = self.layout.place(rank).pool as usize;
         let switch = self.switch(place);
         if let Some(time) = self.pools[place].acquire(rank, now, switch) {
-            self.at(time, Event::Run(rank));
+            self.schedule_event(time, Event::Run(rank));
         }
     }
 
-    /// Something to do for a rank.
+    /// Gives a rank a piece of work.
     fn give(&mut self, rank: u32, task: Task) {
         let state = &mut self.ranks[rank as usize];
         state.ready.push_back(task);
@@ -288,12 +289,12 @@ impl<'a> Machine<'a> {
         }
         state.awake = true;
         if std::mem::take(&mut state.spins) {
-            return self.at(self.now, Event::Run(rank));
+            return self.schedule_event(self.now, Event::Run(rank));
         }
         self.acquire(rank, self.now);
     }
 
-    /// A rank that has a processor goes on until something else happens before it is done.
+    /// Continues a rank that has a processor, until another event comes before the end of its work.
     fn go(&mut self, rank: u32) {
         loop {
             self.advance(rank);
@@ -310,14 +311,14 @@ impl<'a> Machine<'a> {
                 self.observe(rank, task, end.max(self.ranks[rank as usize].carried));
             }
             if self.queue.until(end) {
-                return self.at(end, Event::Done(rank, task));
+                return self.schedule_event(end, Event::Done(rank, task));
             }
             self.now = end;
             self.done(rank, task);
         }
     }
 
-    /// Notes a piece of work that lasts until `end`.
+    /// Records a piece of work that lasts until `end`.
     fn observe(&mut self, rank: u32, task: Task, end: Time) {
         if matches!(task.work, Work::Request(_) | Work::Clear(..) | Work::Compute(_)) {
             return;
@@ -358,13 +359,14 @@ impl<'a> Machine<'a> {
         self.events.get_or_insert_default().push(event);
     }
 
-    /// What `rank` is at.
+    /// Returns the schedule of the current operation of `rank`.
     fn schedule(&self, rank: u32) -> &'a Schedule {
         let series = self.series;
-        &series.of(self.ranks[rank as usize].operations)[rank as usize]
+        &series.schedules(self.ranks[rank as usize].operations)[rank as usize]
     }
 
-    /// A rank whose operation has nothing for it to do computes the next part of what there is beside it.
+    /// Starts the next part of the computation beside an operation if that has no work for the rank. Returns
+    /// false if no part can start.
     fn computes_beside(&mut self, rank: u32) -> bool {
         let schedule = self.schedule(rank);
         let state = &mut self.ranks[rank as usize];
@@ -375,7 +377,7 @@ impl<'a> Machine<'a> {
         if self.now < until && !state.cursor.finished(schedule) {
             if !is_noted {
                 state.pushes = (until, true);
-                self.at(until, Event::Go(rank));
+                self.schedule_event(until, Event::Go(rank));
             }
             return false;
         }
@@ -385,7 +387,8 @@ impl<'a> Machine<'a> {
         true
     }
 
-    /// A rank that has done an operation computes, and begins the next one, if there is one and it may.
+    /// Starts the computation after an operation, and then the next operation if there is one and the rank
+    /// may begin it. Returns false if the rank has nothing to do.
     fn again(&mut self, rank: u32) -> bool {
         let (schedule, times) = (self.schedule(rank), self.series.order.len() as u32);
         let state = &mut self.ranks[rank as usize];
@@ -433,7 +436,7 @@ impl<'a> Machine<'a> {
         true
     }
 
-    /// Wakes those that waited for the slowest rank, if this was it.
+    /// Wakes the ranks that waited for the slowest rank, if it was this one.
     fn release_held_back(&mut self, rank: u32) {
         if self.series.order.len() == 1 {
             return;
@@ -445,7 +448,7 @@ impl<'a> Machine<'a> {
         }
         for other in 0..self.ranks.len() as u32 {
             if self.ranks[other as usize].held_back {
-                self.at(self.now, Event::Go(other));
+                self.schedule_event(self.now, Event::Go(other));
             }
         }
     }
@@ -458,9 +461,9 @@ impl<'a> Machine<'a> {
         if ended || !self.pools[self.layout.place(rank).pool as usize].is_crowded() {
             return self.release(rank);
         }
-        // Others get the processor once this one has looked in vain for some time.
+        // The processor goes to others once this rank has polled in vain for some time.
         state.spins = true;
-        self.at(self.now + self.prices.spin, Event::Yield(rank, rest));
+        self.schedule_event(self.now + self.prices.spin, Event::Yield(rank, rest));
     }
 
     fn yields(&mut self, rank: u32, rest: u32) {
@@ -475,12 +478,12 @@ impl<'a> Machine<'a> {
     fn release(&mut self, rank: u32) {
         let place = self.layout.place(rank).pool as usize;
         if let Some(next) = self.pools[place].release(rank) {
-            self.at(self.now + self.switch(place), Event::Run(next));
+            self.schedule_event(self.now + self.switch(place), Event::Run(next));
         }
     }
 
-    /// From one rank of a pool to another that has work: those that wait are asked in between, as they look
-    /// for themselves.
+    /// Returns the time of a switch to another rank of a pool that has work. Waiting ranks are scheduled in
+    /// between, as they poll for messages themselves.
     fn switch(&self, pool: usize) -> Time {
         let processors = &self.pools[pool];
         if !processors.is_crowded() || self.prices.look == 0 {
@@ -494,18 +497,18 @@ impl<'a> Machine<'a> {
         self.prices.switch + looks * self.prices.look
     }
 
-    /// Starts what may start.
+    /// Starts all steps of a rank that may start.
     fn advance(&mut self, rank: u32) {
         let schedule = self.schedule(rank);
         let mut cursor = std::mem::take(&mut self.ranks[rank as usize].cursor);
-        // Moves the cursor past what is complete, which it then need not look at.
+        // Moves the cursor past completed steps, which need not be examined again.
         cursor.finished(schedule);
         let started = cursor.advance(schedule, |instance| Ok::<bool, Infallible>(self.start(rank, instance)));
         started.unwrap_or_else(|never| match never {});
         self.ranks[rank as usize].cursor = cursor;
     }
 
-    /// Completes all that is waited for; whether there was any.
+    /// Completes all waits; returns true if there were any.
     fn force(&mut self) -> bool {
         let mut stuck: Vec<(u32, Instance)> = Vec::new();
         for receiver in 0..self.ranks.len() {
@@ -520,24 +523,25 @@ impl<'a> Machine<'a> {
         }
         self.forced += stuck.len() as u64;
         for &(rank, instance) in &stuck {
-            self.at(self.now, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+            self.schedule_event(self.now, Event::Ready(rank, Task { instance, work: Work::Nothing }));
         }
         !stuck.is_empty()
     }
 }
 
-/// How many operations with these schedules may be under way: as many as there are slots for their banks.
+/// Returns the number of operations with these schedules that may be under way: the number of slots for their
+/// banks.
 fn slots(series: &Series<'_>, unit_bytes: u64) -> u32 {
     let is_large = series.all().any(|one| one.bank * unit_bytes > SMALL_BANK_BYTES);
     if is_large { LARGE_SLOTS } else { u32::MAX / 2 }
 }
 
-/// Operations that have a large bank may be so many.
+/// Number of slots for large banks.
 const LARGE_SLOTS: u32 = 8;
-/// A larger bank is one of few.
+/// Bytes above which a bank is large.
 const SMALL_BANK_BYTES: u64 = 4096;
 
-/// Without a divisor in common with `ranks`, near the golden section of it.
+/// Returns a number near the golden section of `ranks` that has no divisor in common with it.
 fn stride(ranks: u64) -> u64 {
     coprime_from((ranks * 5).div_ceil(8).max(1), ranks)
 }

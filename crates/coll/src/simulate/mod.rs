@@ -1,19 +1,22 @@
-//! How long a collective takes: runs the schedules of all ranks on a [`Model`] of the machine.
+//! Simulation of a collective: runs the schedules of all ranks on a [`Model`] of the machine and predicts the
+//! time.
 //!
-//! The model is LogGP's (latency, overhead, gap, bytes; by distance) with what decides within a node added:
-//! flags move as cache lines and their readers queue; copies slow down when the data leave the cache, and
-//! those of one memory controller share its bandwidth; readers of one rank's memory share what it can give;
-//! ranks that share a processor run one at a time, keep it while they have work and a little longer, and hand
-//! it over at the price of a switch. Which of them run side by side is chance in truth; here partners of the
-//! first step do not.
+//! The model is LogGP's (latency, overhead, gap, bytes; by distance) with these additions for a node:
 //!
-//! What programs feel of an operation in which ranks need not wait for each other is the work of the busiest
-//! of them, not the end of the last: [`Prediction::steady_seconds`] is what each of several operations in a
-//! row takes.
+//! - Flags move as cache lines, and their readers queue.
+//! - Copies are slower when the data exceed the cache; copies of one memory controller share its bandwidth,
+//!   and readers of one rank's memory share that rank's bandwidth.
+//! - Ranks that share a processor run one at a time. A rank keeps the processor while it has work and a
+//!   little longer, and a switch takes time. In reality it is random which of them run side by side; in the
+//!   simulation, partners of the first step do not.
 //!
-//! Everything happens in whole picoseconds and in a fixed order: the same question has the same answer on
-//! every rank. Loops of many iterations settle to a period; beyond a bound on the work, two cut runs are
-//! extended by a straight line ([`Prediction::exact`] says so). For ranks by the million there are the closed
+//! If the ranks of an operation need not wait for each other, a program is slowed by the work of the busiest
+//! rank, not by the end of the last one. [`Prediction::steady_seconds`] is therefore the time of each of
+//! several operations in a row.
+//!
+//! Times are whole picoseconds and the order of events is fixed, so all ranks compute the same prediction.
+//! Loops of many iterations settle to a period. Beyond a bound on the work, two shortened runs are
+//! extrapolated linearly ([`Prediction::exact`] is then false). For millions of ranks there are the closed
 //! forms of [`crate::cost`].
 
 mod layout;
@@ -40,73 +43,75 @@ use crate::ir::{Order, Schedule};
 use crate::model::Model;
 use crate::shape::Params;
 
-/// How much of an operation is worth simulating.
+/// Limit of the simulation of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// Beyond (about) so many pieces of work, loops are cut short and the rest is extrapolated.
+    /// Number of pieces of work (about) beyond which loops are cut short and the remaining iterations are
+    /// extrapolated.
     pub tasks: u64,
-    /// What takes longer is given up ([`Prediction::gave_up`]).
+    /// Time in seconds beyond which the simulation is given up ([`Prediction::gave_up`]).
     pub seconds: f64,
 }
 
 impl Bound {
-    /// To the end, however long it takes.
+    /// No limit: simulates to the end.
     pub const NONE: Bound = Bound::tasks(u64::MAX);
 
-    /// To the end, with so many pieces of work.
+    /// Returns a limit of the pieces of work, without a limit of the time.
     pub const fn tasks(tasks: u64) -> Bound {
         Bound { tasks, seconds: f64::INFINITY }
     }
 }
 
-/// The machine and where the ranks are.
+/// Machine and places of the ranks on which the simulation runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage<'a> {
-    /// What things cost.
+    /// Costs of the machine.
     pub model: &'a Model,
-    /// Where the ranks run.
+    /// Places of the ranks.
     pub layout: &'a Layout,
-    /// How exposed memory is reached.
+    /// Access to exposed memory: mapped or by system call.
     pub reach: Reach,
 }
 
-/// What the simulator says.
+/// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// From the beginning, which all ranks share, to the end of the last rank.
+    /// Time from the common beginning to the end of the last rank.
     pub seconds: f64,
-    /// What each of many such operations in a row takes: those that wait for nobody run ahead, so that it is
-    /// the work of the busiest rank or core that counts.
+    /// Time of each of many such operations in a row. Ranks that need not wait run ahead, so the work of the
+    /// busiest rank or core counts.
     pub steady_seconds: f64,
-    /// The mean of the ends of all ranks.
+    /// Mean of the end times of all ranks.
     pub mean_seconds: f64,
-    /// What all ranks together work on data and messages.
+    /// Work of all ranks together on data and messages.
     pub work_seconds: f64,
-    /// Pieces of work that were simulated.
+    /// Number of simulated pieces of work.
     pub tasks: u64,
-    /// Whether all iterations of all loops were simulated.
+    /// True if all iterations of all loops were simulated.
     pub exact: bool,
-    /// Whether [`Prediction::steady_seconds`] are certain to be more than were of interest; then no more is
-    /// known.
+    /// True if [`Prediction::steady_seconds`] certainly exceed the limit. The other fields are then
+    /// meaningless.
     pub gave_up: bool,
 }
 
-/// So many operations in a row show what each of them takes.
+/// Number of operations in a row from which the time of each is derived.
 const IN_A_ROW: u32 = 3;
-/// Of more ranks one operation is all that is simulated: the first use of a shape waits for it.
+/// Number of ranks above which only one operation is simulated, as the first use of a shape waits for the
+/// result.
 const MANY: usize = 16;
-/// Iterations below which a loop is not cut.
+/// Number of iterations below which a loop is not cut.
 const LEAST_CUT: u32 = 4;
 
-/// Runs `schedules`, one a rank, that do `load`.
+/// Simulates `schedules`, one for each rank, that do `load`.
 pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Prediction {
     assert_eq!(schedules.len(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
     let run = whole(&Series::repeated(schedules, 1), load, stage);
     summary(&run, stage)
 }
 
-/// Runs operations one after the other, all of which do `load` (but for their roots). Returns when each began
-/// and ended.
+/// Simulates operations one after the other, all of which do `load` (but for their roots). Returns the times
+/// at which each began and ended.
 pub fn follow(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<Turn> {
     assert_eq!(series.ranks(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
     let run = whole(series, load, stage);
@@ -114,32 +119,32 @@ pub fn follow(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<Turn> 
     run.turns.iter().map(|[begin, end]| Turn { begin_seconds: mean(begin), end_seconds: mean(end) }).collect()
 }
 
-/// What one of the operations takes each rank, in seconds, once all have found their pace: from its second to
-/// the end of the last. There are two at least.
+/// Returns the time in seconds that one of the operations takes each rank at a steady pace. It is measured
+/// from the beginning of the second operation to the end of the last; there must be at least two.
 pub fn periods(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<f64> {
     assert_eq!(series.ranks(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
-    assert!(series.order.len() > 1, "one operation has no pace");
+    assert!(series.order.len() > 1, "a period needs at least two operations");
     let run = whole(series, load, stage);
     let more = (series.order.len() - 1) as f64;
     run.ends.iter().zip(&run.second_begins).map(|(end, begin)| (end - begin) as f64 * 1e-12 / more).collect()
 }
 
-/// Schedules that were not cut short.
+/// Simulates schedules that were not cut short.
 fn whole(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Run {
     let run = machine(series, load, stage).run();
     debug_assert!(run.forced == 0, "{} waits of schedules that were not cut have no end", run.forced);
     run
 }
 
-/// As [`simulate()`], with what every rank did and when.
+/// Simulates like [`simulate()`], and returns the actions of all ranks with their times too.
 pub fn observe(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> (Prediction, Vec<Event>) {
     let (run, events) = machine(&Series::repeated(schedules, 1), load, stage).run_observed();
     (summary(&run, stage), events)
 }
 
-/// The same with what each of several operations in a row takes, if `bound` allows for them.
+/// Simulates one operation and, if `bound` allows it, several in a row.
 fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bound: Bound) -> Prediction {
-    // Messages of several operations at once fill queues, of which nothing is known here.
+    // Messages of several operations at once fill queues, which are not simulated.
     let alone = schedules.len() > MANY || schedules.iter().any(|schedule| schedule.order == Order::Edges);
     if alone {
         return once(schedules, load, stage, bound);
@@ -153,7 +158,7 @@ fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bou
     Prediction { steady_seconds: stage.model.call + more, tasks: one.tasks + all.tasks, ..one }
 }
 
-/// Generates and runs the schedules of an algorithm, as far as `bound` says.
+/// Generates and simulates the schedules of an algorithm within `bound`.
 pub fn predict(
     generator: &Generator,
     load: &Load,
@@ -201,7 +206,7 @@ pub fn predict(
     }
 }
 
-/// One operation, if it does not take too long.
+/// Simulates one operation within the time of `bound`.
 fn once(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bound: Bound) -> Prediction {
     let series = Series::repeated(schedules, 1);
     summary(&machine(&series, load, stage).until(resources::time(bound.seconds)).run(), stage)
@@ -232,7 +237,8 @@ fn longest(schedules: &[Schedule]) -> u32 {
     schedules.iter().flat_map(|schedule| &schedule.loops).map(|one| one.count).max().unwrap_or(0)
 }
 
-/// After how many iterations to cut, twice which keeps the work below `bound`.
+/// Returns the number of iterations after which to cut loops, such that a run of twice as many stays within
+/// `bound`.
 fn cut_for(schedules: &[Schedule], longest: u32, bound: u64) -> u32 {
     let work = |cut: u32| -> u64 {
         let of = |schedule: &Schedule| -> u64 {

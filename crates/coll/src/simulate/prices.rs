@@ -1,63 +1,65 @@
-//! What pieces of work take: the parameters of the model in picoseconds, and the servers that copies share.
+//! Durations of pieces of work: the parameters of the model in picoseconds, and the servers that copies
+//! share.
 
 use super::layout::Layout;
 use super::resources::{Server, Time, time};
 use crate::model::{ByDistance, DISTANCES, Model};
 
-/// How a rank gets at the memory that another exposes.
+/// Access of a rank to memory that another exposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
-    /// It is mapped: by load and store.
+    /// Mapped memory, accessed by load and store.
     Mapped,
-    /// By a system call that copies.
+    /// Copies by a system call.
     Call,
 }
 
-/// How bytes of another rank are reached.
+/// Access to bytes of another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// They are in its bank.
+    /// In the bank of their owner.
     Bank,
-    /// They are mapped.
+    /// In exposed memory that is mapped.
     Mapped(Lines),
     /// By a system call.
     Call(Lines),
 }
 
-/// Where the lines are that another rank reads.
+/// Location of the cache lines that a rank reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lines {
-    /// In its own cache, or not changed since it has read them.
+    /// In the reader's own cache, or unchanged since it has read them.
     Known,
-    /// In the cache of their owner, who has just written them: each has to come over, and to go back when it
-    /// is written again.
+    /// In the cache of their owner, who has just written them. Each line is transferred to the reader, and
+    /// back when it is written again.
     Fresh,
-    /// In the cache of who has read them last, where all wait for who writes them next: a root that gives
-    /// others its memory to read, or who writes into memory that its owner has read.
+    /// In the cache of the rank that read them last. The next writer must fetch them: a root that exposed its
+    /// memory for reading, or a rank that writes into memory that its owner has read.
     Read,
 }
 
-/// What is lent to be read and is no longer than this travels by value, beside the bank, unless it can be
-/// mapped and all ranks have processors of their own.
+/// Longest exposed span for reading that is sent by value, beside the bank. The exception is memory that can
+/// be mapped if all ranks have processors of their own.
 const CARRIED_BYTES: u64 = 32 << 10;
-/// More of what a rank has read is not in its own cache any more.
+/// Bytes a rank has read beyond which they are no longer in its own cache.
 const OWN_CACHE_BYTES: u64 = 128 << 10;
-/// Bytes that come with a flag in one line.
+/// Bytes that arrive with a flag in one line.
 const BESIDE_FLAG: u64 = 56;
 const PAGE: u64 = 4096;
-/// What part of a message's way between hosts of one machine the processors work at each end: no device moves
-/// it, the kernel does that for its sender and wakes its receiver (allreduce of 8 bytes on 4 such hosts and 2
-/// processors: by 12 messages 70 us, by 8 of two rounds 52, by 6 up and down a tree 66).
+/// Share of a message's latency, between hosts of one machine, that is processor time at each end. No device
+/// moves the message: the kernel does so on behalf of the sender, and wakes the receiver. Measured:
+/// allreduce of 8 bytes on 4 such hosts and 2 processors by 12 messages 70 us, by 8 in two rounds 52, by 6 up
+/// and down a tree 66.
 const CARRIED_BY_PROCESSORS: f64 = 0.2;
 const BETWEEN_HOSTS: usize = DISTANCES - 1;
 
 pub(super) struct Prices<'a> {
     model: &'a Model,
     reach: Reach,
-    /// What can be mapped is lent even where it is so short that it could travel by value.
+    /// True if a span that can be mapped is exposed even if it is short enough to be sent by value.
     lends_short: bool,
-    /// Seconds a byte. None where ranks share processors: who reads and who writes again often do so on the
-    /// same one.
+    /// Seconds to write a byte again that another rank has read. 0 if ranks share processors: the reader and
+    /// the next writer are often on the same one.
     rewrite_byte: f64,
     pub step: Time,
     pub overhead: Time,
@@ -65,43 +67,45 @@ pub(super) struct Prices<'a> {
     pub expose: Time,
     pub switch: Time,
     pub look: Time,
-    /// None on one host, where waits that last give the processor away and look again.
+    /// Time to sleep and wake up; 0 on one host, where a rank that waits gives the processor away and polls
+    /// again.
     pub sleep: Time,
     pub spin: Time,
     pub line_gap: Time,
-    /// Seconds a byte, with the share that is not found in a cache.
+    /// Seconds for a byte, including the share that is not found in a cache.
     byte: ByDistance,
-    /// That share.
+    /// Share of the bytes that are not found in a cache.
     miss: f64,
     memories: Vec<Server>,
-    /// Reading from a rank.
+    /// Readers of each rank's memory.
     sources: Vec<Server>,
-    /// Until when others are at the memory of a rank by system calls.
+    /// Times until which others access the memory of a rank by system calls.
     readers: Vec<Vec<Time>>,
-    /// Out of the memory of a controller, and out of a board.
+    /// Transfers out of the memory of a controller, and out of a board.
     links: Vec<Server>,
     boards: Vec<Server>,
-    /// Out of a host, and into it.
+    /// Network transfers out of a host, and into it.
     networks: Vec<[Server; 2]>,
-    /// What all ranks have worked on data and messages, and to sleep where they share processors, without
-    /// their waits for what they share.
+    /// Work of all ranks on data and messages, and on sleeping if they share processors. Waits for shared
+    /// resources are not included.
     pub work: Time,
-    /// What each rank has worked on messages between hosts of one machine.
+    /// Work of each rank on messages between hosts of one machine.
     carried: Vec<Time>,
 }
 
-/// A device that files are on: what an access takes before its first byte, and each byte (a page cache in
-/// memory, or a server beside it; a disk behind is slower, but writes wait for no disk).
+/// Time of an access to a device with files before its first byte. The device is a page cache in memory, or a
+/// server beside it; a disk behind it is slower, but writes do not wait for the disk.
 const DEVICE_ACCESS_SECONDS: f64 = 10e-6;
 const DEVICE_BYTE_SECONDS: f64 = 0.5e-9;
 
 impl<'a> Prices<'a> {
-    /// How long a device is busy with an access.
+    /// Returns the time for which a device is busy with an access.
     pub fn device(&self, bytes: u64) -> Time {
         time(DEVICE_ACCESS_SECONDS + bytes as f64 * DEVICE_BYTE_SECONDS)
     }
 
-    /// `footprint`: bytes that the ranks which share a cache touch together.
+    /// Returns the prices on this machine. `footprint` is the number of bytes that the ranks of one cache
+    /// touch together.
     pub fn new(model: &'a Model, layout: &Layout, reach: Reach, footprint: f64) -> Prices<'a> {
         let several = layout.hosts() > 1;
         let miss = if footprint > model.cache_bytes { 1.0 - model.cache_bytes / footprint } else { 0.0 };
@@ -137,7 +141,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// How others get at exposed memory of so many bytes.
+    /// Returns the access of others to exposed memory of `bytes` bytes.
     pub fn way(&self, bytes: u64, read_only: bool) -> Way {
         let is_mapped = self.reach == Reach::Mapped && bytes as f64 >= self.model.map_bytes;
         let may_travel = read_only && bytes <= CARRIED_BYTES;
@@ -153,7 +157,7 @@ impl<'a> Prices<'a> {
         bytes as f64 <= self.model.longest_eager(layout.distance(from, to) == BETWEEN_HOSTS)
     }
 
-    /// How long a message is on its way while nobody works for it.
+    /// Returns the latency of a message during which no processor works for it.
     pub fn latency(&self, layout: &Layout, from: u32, to: u32) -> Time {
         let idle = 1.0 - 2.0 * carried_by_processors(layout, from, to);
         time(idle * self.model.message_latency[layout.distance(from, to)])
@@ -163,12 +167,13 @@ impl<'a> Prices<'a> {
         time(self.model.line[distance])
     }
 
-    /// Seconds beyond those of a cache next to the rank, a byte.
+    /// Returns the seconds for a byte beyond those of a cache next to the rank.
     fn beyond(&self, distance: usize) -> f64 {
         (self.byte[distance] - self.model.copy_byte[0]).max(0.0)
     }
 
-    /// Bytes that no cache holds pass the controller of who owns them.
+    /// Moves bytes that are in no cache through the memory controller of `owner`, and returns the time when
+    /// that is done.
     fn memory(&mut self, now: Time, layout: &Layout, owner: u32, bytes: u64) -> Time {
         if self.miss == 0.0 || bytes == 0 {
             return now;
@@ -177,20 +182,20 @@ impl<'a> Prices<'a> {
         self.memories[layout.place(owner).memory as usize].book(now, service)
     }
 
-    /// The sender's part of a message: into the transport. When the rank is done, and when the network is, if
-    /// it takes part.
+    /// Simulates the sender's part of a message: copying it into the transport. Returns the times when the
+    /// rank is done, and when the network is done (equal if it takes no part).
     pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
         let overhead = self.charge(layout, from, to);
         let own = now + overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
         self.work += own - now;
         let end = own.max(self.memory(now, layout, from, bytes));
-        // The network carries the first bytes while the others are copied, but none before.
+        // The network carries the first bytes while the others are copied, but none earlier.
         let carried = self.network(now, layout, (from, to), bytes, 0);
         (end, end.max(carried))
     }
 
-    /// The receiver's part: out of the transport, where the bytes are in the sender's cache. When the rank is
-    /// done.
+    /// Simulates the receiver's part: copying the bytes from the sender's cache out of the transport. Returns
+    /// the time when the rank is done.
     pub fn take(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         let distance = layout.distance(from, to);
         let far = match distance {
@@ -203,16 +208,16 @@ impl<'a> Prices<'a> {
         own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes))
     }
 
-    /// When the host of `to` has what another one has sent and the network carries to it until `now`: its
-    /// interface takes in one message at a time.
+    /// Returns the time at which the host of `to` has received a message that the network carries until
+    /// `now`. The interface takes in one message at a time.
     pub fn land(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         // The first bytes came while the last ones were on the way.
         let begin = now.saturating_sub(self.service(bytes));
         self.network(begin, layout, (to, from), bytes, 1).max(now)
     }
 
-    /// Bytes pass from one memory controller of a host to another, and from board to board: on the way many
-    /// pairs meet.
+    /// Moves bytes from one memory controller of a host to another, and from board to board. Many pairs share
+    /// these links.
     fn link(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         let (from, to) = (layout.place(from), layout.place(to));
         if from.host != to.host || from.memory == to.memory {
@@ -226,18 +231,20 @@ impl<'a> Prices<'a> {
         end.max(self.boards[from.board as usize].book(now, service(self.model.board_bandwidth)))
     }
 
-    /// By how much a system call is slower that begins `now` to read the memory of `peer`, where others do.
+    /// Returns the factor by which a system call that begins `now` to read the memory of `peer` is slowed by
+    /// other readers.
     fn crowding(&mut self, now: Time, peer: u32) -> f64 {
         let readers = &mut self.readers[peer as usize];
         readers.retain(|end| *end > now);
         let more = ((readers.len() + 1) as f64 / self.model.source_readers.max(1.0)).max(1.0);
-        // Twice as many as serve best take somewhat longer than twice the time: the kernel's locks move from
-        // one to the other (Chakraborty and others, Contention-aware kernel-assisted MPI collectives, 2017).
-        // Roots are the same everywhere.
+        // Twice the best number of readers take somewhat longer than twice the time: the kernel's locks move
+        // between them (Chakraborty and others, Contention-aware kernel-assisted MPI collectives, 2017). A
+        // square root has the same bits on every machine, unlike a general power.
         more * more.sqrt().sqrt()
     }
 
-    /// What a message between two ranks costs the one at this end, which is noted where it carries it too.
+    /// Returns the cost of a message between two ranks at the rank `own`. If the hosts are one machine, the
+    /// cost is added to the rank's work on such messages.
     fn charge(&mut self, layout: &Layout, own: u32, peer: u32) -> Time {
         if layout.distance(own, peer) != BETWEEN_HOSTS {
             return self.overhead;
@@ -251,11 +258,13 @@ impl<'a> Prices<'a> {
         cost
     }
 
-    /// How long the rank with the most messages between hosts of one machine takes for them at least: where
-    /// ranks share processors, those that have some too look for theirs meanwhile, so that it has its share
-    /// of one. Measured with one rank a host and 2 processors, allreduce of 8 bytes, us, what is least by
-    /// work (all to one and back) and by the busiest rank (recursive doubling): 4 hosts 66 and 52, 8 hosts
-    /// 280 and 180, 16 hosts 700 and 610.
+    /// Returns the least time that messages between hosts of one machine take the rank with the most of them.
+    /// Ranks that share processors and also have such messages poll for them meanwhile, so the rank has only
+    /// its share of a processor.
+    ///
+    /// Measured with one rank on each host and 2 processors, allreduce of 8 bytes, in us. The first figure is
+    /// for the least total work (all to one and back), the second for the least work of the busiest rank
+    /// (recursive doubling): 4 hosts 66 and 52, 8 hosts 280 and 180, 16 hosts 700 and 610.
     pub fn longest_share(&self, layout: &Layout) -> Time {
         let pool = |rank: usize| layout.place(rank as u32).pool as usize;
         let mut carriers = vec![0; layout.pools().len()];
@@ -269,8 +278,9 @@ impl<'a> Prices<'a> {
         self.carried.iter().enumerate().map(share).max().unwrap_or(0)
     }
 
-    /// When what asks for a long message, or allows it, leaves the host of `from` that has it ready `now`: it
-    /// waits behind the bytes that the interface has already, not behind messages that are still in memory.
+    /// Returns the time at which a request for a long message, or its reply, leaves the host of `from` if it
+    /// is ready `now`. It waits behind the bytes in the interface's queue, not behind messages that are still
+    /// in memory.
     pub fn leaves(&self, now: Time, layout: &Layout, from: u32, to: u32) -> Time {
         if layout.distance(from, to) != BETWEEN_HOSTS {
             return now;
@@ -279,13 +289,14 @@ impl<'a> Prices<'a> {
         busy.clamp(now, now + time(self.model.network_queue))
     }
 
-    /// How long the network carries so many bytes.
+    /// Returns the time for which the network carries `bytes` bytes.
     fn service(&self, bytes: u64) -> Time {
         time(bytes as f64 / self.model.network_bandwidth)
     }
 
-    /// When the interface of the first of `pair` has carried what it begins with at `begin`, out or in
-    /// (`way`); at once if the second is on its host.
+    /// Returns the time at which the interface of the first of `pair` has carried a message. Transfer begins
+    /// at time `begin`; `way` is 0 for out and 1 for in. Returns `begin` if the second rank is on the same
+    /// host.
     fn network(&mut self, begin: Time, layout: &Layout, pair: (u32, u32), bytes: u64, way: usize) -> Time {
         if layout.distance(pair.0, pair.1) != BETWEEN_HOSTS {
             return begin;
@@ -294,8 +305,8 @@ impl<'a> Prices<'a> {
         self.networks[layout.place(pair.0).host as usize][way].book(begin, service)
     }
 
-    /// From the start of a long message to when its first fragment can be taken, and from the end of its send
-    /// to when its last one has been.
+    /// Returns two latencies of a long message: from its start to when the first fragment can be taken, and
+    /// from the end of its send to when the last one has been taken.
     pub fn fragments(&self, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
         let latency = self.latency(layout, from, to);
         let piece = (bytes as f64).min(self.model.fragment_bytes);
@@ -309,13 +320,13 @@ impl<'a> Prices<'a> {
         own.max(self.memory(now, layout, rank, bytes))
     }
 
-    /// Into the rank's own bank, whose lines its peers have read the last time.
+    /// Writes into the rank's own bank, whose lines the peers have read last.
     pub fn store(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
         let far = (self.model.bank_byte - self.model.copy_byte[0]).max(0.0);
         self.copy(now, layout, rank, bytes) + time(bytes.saturating_sub(BESIDE_FLAG) as f64 * far)
     }
 
-    /// What combining into the own bank takes beyond the rest.
+    /// Returns the additional time of combining into the own bank.
     pub fn write_back(&self, bytes: u64) -> Time {
         time(bytes.saturating_sub(BESIDE_FLAG) as f64 * self.model.bank_write_back)
     }
@@ -326,7 +337,7 @@ impl<'a> Prices<'a> {
         own.max(self.memory(now, layout, rank, bytes))
     }
 
-    /// One-sided access of the first of `pair` to the bank or the exposed memory of the second.
+    /// Simulates a one-sided access of the first of `pair` to the bank or the exposed memory of the second.
     pub fn access(
         &mut self,
         now: Time,
@@ -346,13 +357,14 @@ impl<'a> Prices<'a> {
                 self.copy(now, layout, rank, bytes)
             };
         }
-        // A bank is small and used again and again: it stays in a cache, but what its bytes go to need not.
+        // A bank is small and reused, so it stays in a cache. The destination of its bytes need not be in
+        // one.
         let nearer = self.model.copy_byte[1];
         let byte = match bank {
             true => {
                 self.model.bank_byte + (self.model.copy_byte[distance] - nearer).max(0.0) + self.beyond(0)
             }
-            // Their lines go there and back, as those of a bank, whose owner pays its half when it writes.
+            // The lines move there and back, as those of a bank, whose owner pays its half when it writes.
             false if matches!(way, Way::Mapped(Lines::Fresh) | Way::Call(Lines::Fresh)) => {
                 let line = self.model.bank_byte - nearer;
                 self.byte[distance] + 2.0 * line.max(0.0)
@@ -394,7 +406,7 @@ impl<'a> Prices<'a> {
     }
 }
 
-/// What part of its way the processors work at each end of a message between two ranks.
+/// Returns the share of a message's latency that is processor time at each end.
 fn carried_by_processors(layout: &Layout, one: u32, other: u32) -> f64 {
     let (one, other) = (layout.place(one), layout.place(other));
     if one.host != other.host && one.pool == other.pool { CARRIED_BY_PROCESSORS } else { 0.0 }

@@ -1,41 +1,42 @@
-//! What ranks share and wait for: processors ([`Processors`]), and everything that serves one after the other
-//! ([`Server`]): a memory controller, the readers of one rank, a flag's line, a network interface.
+//! Resources that ranks share and wait for: processors ([`Processors`]), and all those that serve requests
+//! one after the other ([`Server`]): a memory controller, the readers of one rank, a flag's line, a network
+//! interface.
 
 use std::collections::VecDeque;
 
-/// Picoseconds since the operation began: whole numbers, so that every machine computes the same.
+/// Picoseconds since the operation began. They are whole numbers, so that every machine computes the same.
 pub(super) type Time = u64;
 
-/// As [`Time`].
+/// Converts seconds to [`Time`].
 pub(super) fn time(seconds: f64) -> Time {
     (seconds * 1e12).round() as Time
 }
 
-/// Serves in order of arrival. That gives the rate of all requests together, and the end of the last of them,
-/// exactly; of those that are served side by side in truth the first end early.
+/// Resource that serves requests in order of arrival. The rate of all requests together and the end of the
+/// last one are exact. If requests are served side by side in reality, the first ones end too early here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Server {
     free: Time,
 }
 
 impl Server {
-    /// When a request that takes `service` and arrives `now` is served.
+    /// Returns the time at which a request that arrives `now` and takes `service` has been served.
     pub fn book(&mut self, now: Time, service: Time) -> Time {
         self.free = self.free.max(now) + service;
         self.free
     }
 
-    /// Until when it is busy with what it has been asked for.
+    /// Returns the time until which it is busy with its requests.
     pub fn until(&self) -> Time {
         self.free
     }
 }
 
-/// The processors of a pool. A rank keeps one while it has work; where ranks are more than processors, the
-/// next one gets it at the price of a switch.
+/// Processors of a pool. A rank keeps one while it has work. If there are more ranks than processors, the
+/// next rank gets it after a switch.
 #[derive(Clone, Debug)]
 pub(super) struct Processors {
-    /// Those that are free, by the rank that had them last.
+    /// Free processors, each with the rank that used it last.
     free: Vec<Option<u32>>,
     queue: VecDeque<u32>,
     crowded: bool,
@@ -48,13 +49,13 @@ impl Processors {
         Processors { free, queue: VecDeque::new(), crowded }
     }
 
-    /// Whether ranks are more than processors.
+    /// Returns true if there are more ranks than processors.
     pub fn is_crowded(&self) -> bool {
         self.crowded
     }
 
-    /// When `rank`, which has work from `now` on, gets a processor; `None` if it has to wait for
-    /// [`Processors::release`].
+    /// Returns the time at which `rank`, which has work from `now` on, gets a processor. Returns `None` if it
+    /// has to wait for [`Processors::release`].
     pub fn acquire(&mut self, rank: u32, now: Time, switch: Time) -> Option<Time> {
         if !self.crowded {
             return Some(now);
@@ -68,7 +69,7 @@ impl Processors {
         Some(if last.is_none_or(|last| last == rank) { now } else { now + switch })
     }
 
-    /// `rank` has no more work. Returns who gets its processor.
+    /// Releases the processor of `rank`, which has no more work. Returns the rank that gets it.
     pub fn release(&mut self, rank: u32) -> Option<u32> {
         if !self.crowded {
             return None;

@@ -1,4 +1,4 @@
-//! The simulator against what can be computed by hand, and against itself.
+//! Comparison of the simulator with results computed by hand, and with itself.
 
 use super::layout::tests::machine;
 use super::*;
@@ -23,7 +23,7 @@ fn seconds(collective: Collective, name: &str, params: Params, bytes: u64, ranks
 }
 
 fn check(name: &str, found: f64, expected: f64) {
-    // A picosecond a piece of work is lost to rounding.
+    // Rounding loses up to a picosecond for each piece of work.
     assert!((found - expected).abs() < 1e-10, "{name}: {found:e} instead of {expected:e}");
 }
 
@@ -42,7 +42,7 @@ fn messages_cost_what_they_cost_by_hand() {
             seconds(C::Barrier, "dissemination", WHOLE, 0, ranks, ranks),
             m.call + rounds * round,
         );
-        // The last leaf waits for the longest way: the first child of a first child, and so on.
+        // The last leaf waits for the longest path: the first child of a first child, and so on.
         let hop = 2.0 * message(100.0) + latency;
         check("bcast", seconds(C::Bcast, "knomial", WHOLE, 100, ranks, ranks), m.call + rounds * hop);
     }
@@ -68,7 +68,7 @@ fn a_long_message_overlaps_and_asks_first() {
     let bytes = f64::from(1 << 20);
     let piece = m.step + m.message_overhead;
     let request = 2.0 * (piece + m.message_latency[1]);
-    // Sending and taking go on at the same time, once a fragment is there.
+    // Sending and receiving overlap once a fragment has arrived.
     let first = m.message_latency[1] + m.fragment_bytes * m.message_byte;
     let data = m.step + first + piece + bytes * m.message_byte;
     let found = seconds(Collective::Bcast, "knomial", WHOLE, 1 << 20, 2, 2);
@@ -79,7 +79,8 @@ fn a_long_message_overlaps_and_asks_first() {
 fn ranks_that_share_a_core_take_turns() {
     let m = Model::default();
     let piece = m.step + m.message_overhead;
-    // The root sends, gives the core away, and the other one finds its message; the root does not come again.
+    // The root sends and gives up the core; the other rank finds its message, and the root does not run
+    // again.
     let found = seconds(Collective::Bcast, "knomial", WHOLE, 8, 2, 1);
     check("bcast", found, m.call + 2.0 * (piece + 8.0 * m.message_byte) + m.switch);
     for ranks in [4, 8, 16] {
@@ -179,7 +180,7 @@ fn exposed_memory_costs_what_its_reach_costs() {
     let before = m.call + m.step + m.expose + m.step + m.post + m.line[1] + m.step;
     let copy = m.step + bytes as f64 * m.copy_byte[1];
     let pages = 256.0 * m.single_copy_page;
-    // A root's memory, as much of it as its cache holds.
+    // Cost of rewriting the part of the root's memory that its cache holds.
     let again = f64::from(128 << 10) * m.rewrite_byte;
     let expected = [(Reach::Mapped, m.line[1] + m.expose), (Reach::Call, m.single_copy_call + pages)];
     for (reach, fixed) in expected {
@@ -247,8 +248,8 @@ fn a_host_passes_on_what_it_has() {
     assert!(steady_seconds > link && steady_seconds < 2.0 * link, "{steady_seconds:e}, a link: {link:e}");
 }
 
-/// The last turn of broadcasts of 8 bytes between two ranks with these roots, each rank computing for so long
-/// in between.
+/// Returns the last turn of broadcasts of 8 bytes between two ranks with these roots. The ranks compute for
+/// these seconds in between.
 fn last_turn(roots: &[u32], computing: [f64; 2]) -> Turn {
     let (model, layout) = (Model::default(), Layout::flat(2, 2));
     let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
@@ -268,7 +269,7 @@ fn last_turn(roots: &[u32], computing: [f64; 2]) -> Turn {
 fn operations_in_a_row_overlap_as_their_roots_allow() {
     let m = Model::default();
     let message = m.step + m.message_overhead + 8.0 * m.message_byte;
-    // The times of both ranks: beginnings, and ends.
+    // Times of both ranks: begins, then ends.
     let seen = |roots: &[u32], computing: [f64; 2], expected: [[f64; 2]; 2]| {
         let Turn { begin_seconds, end_seconds } = last_turn(roots, computing);
         let mean = |times: [f64; 2]| (times[0] + times[1]) / 2.0;
@@ -277,17 +278,17 @@ fn operations_in_a_row_overlap_as_their_roots_allow() {
     };
     let hop = 2.0 * message + m.message_latency[1];
     seen(&[0], [0.0; 2], [[0.0; 2], [message, hop]]);
-    // A root that stays waits for nobody; the other one finds each message where it comes from computing.
+    // A root that remains the root does not wait. The other rank finds each message when it has computed.
     let computes = 1e-5;
     let pace = computes + m.step + message;
     let third = |first: f64| first + 2.0 * pace;
     seen(&[0, 0, 0], [computes; 2], [[third(0.0), third(hop - message)], [third(message), third(hop)]]);
-    // The next root must have the last row first, and the one before then waits for it.
+    // The next root needs the last row first, and the root before it then waits for the new one.
     let second = hop + m.step + computes;
     let end = second + message;
     let begins = [message + m.step + computes, second];
     seen(&[0, 1], [computes; 2], [begins, [end + m.message_latency[1] + message, end]]);
-    // Who computes for longer is waited for.
+    // The rank that computes for longer delays the other one.
     let slow = 3e-5;
     let begins = [message + m.step, hop + m.step + slow];
     let end = begins[1] + message;
@@ -335,8 +336,8 @@ fn the_network_brings_segments_while_ranks_compute() {
     assert!(end_seconds - begin_seconds < link / 4.0, "{turns:?}, a link: {link:e}");
 }
 
-/// Around a ring of hosts that share processors, what asks for the next message waits behind the one that
-/// goes out; of two that exchange messages each has asked before.
+/// Around a ring of hosts that share processors, the request for the next message waits behind the message
+/// that leaves. Of two ranks that exchange messages, each has sent its request before.
 #[test]
 fn requests_wait_behind_what_leaves_their_host() {
     let layout = Layout::on_machines(&[0, 1, 2, 3], &tutti_base::Machines::shared(4, 2));
@@ -353,7 +354,8 @@ fn requests_wait_behind_what_leaves_their_host() {
     check("rabenseifner", false);
 }
 
-/// All ranks write to windows of a file, each rank as much to each, with so many rounds in flight.
+/// Returns the time in which all ranks write to windows of a file, each rank equally much to each, with
+/// `in_flight` rounds in flight.
 fn exchange_seconds(in_flight: u32, rounds: u32, bytes: u64) -> f64 {
     use crate::algorithms::files::{self, Exchange};
     let ranks = 4;
@@ -374,12 +376,12 @@ fn exchange_seconds(in_flight: u32, rounds: u32, bytes: u64) -> f64 {
 fn exchange_and_device_overlap() {
     let (one, two) = (exchange_seconds(1, 16, 256 << 10), exchange_seconds(2, 16, 256 << 10));
     assert!(two < 0.95 * one, "{two:e} beside {one:e}");
-    // The device alone takes so long.
+    // Time of the device alone.
     let device = 16.0 * 1024.0 * 1024.0 * 0.5e-9;
     assert!(two > device && one > device);
 }
 
-/// What an operation takes each rank in a row where each computes beside it.
+/// Returns the time of an operation in a row at each rank if all ranks compute beside it.
 fn beside(layout: &Layout, of: (Collective, &str), bytes: u64, beside: Beside) -> Vec<f64> {
     let model = Model { network_bandwidth: 1.2e8, ..Model::default() };
     let stage = Stage { model: &model, layout, reach: Reach::Mapped };
@@ -397,12 +399,12 @@ fn computation_beside_an_operation_hides_what_needs_nobody() {
     let m = Model::default();
     let message = |bytes: f64| m.step + m.message_overhead + bytes * m.message_byte;
     let computing = Beside { seconds: 1e-3, ..Beside::default() };
-    // The message comes while its receiver computes, who then takes it.
+    // The message arrives while its receiver computes, which takes it afterwards.
     let node = Layout::flat(2, 2);
     for period in beside(&node, TREE, 100, computing) {
         check("root and leaf", period, 1e-3 + m.step + message(100.0));
     }
-    // Looks cost what they cost.
+    // Polls add their own cost.
     let looking = Beside { looks: 3, look_seconds: 1e-6, ..computing };
     check("with looks", beside(&node, TREE, 100, looking)[1], 1e-3 + 4.0 * (m.step + 1e-6) + message(100.0));
 }
@@ -414,18 +416,18 @@ fn what_needs_both_ranks_goes_on_when_they_look() {
     let alone = leaf(Beside::default());
     let seconds = 4.0 * alone;
     let with = |looks| leaf(Beside { seconds, looks, ..Beside::default() });
-    // Nobody answers the request before the computation is over; then the operation is as long as alone.
+    // The request is not answered before the computation ends; then the operation takes as long as alone.
     let (none, many) = (with(0), with(100));
     assert!(none > seconds + 0.9 * alone, "{none:e}, {seconds:e} and {alone:e}");
-    // What the network carries needs nobody once it was asked for.
+    // Once a message was requested, the network carries it without a processor.
     assert!(many > seconds && many < seconds + 0.2 * alone, "{many:e}, {seconds:e} and {alone:e}");
-    // Pushed, it is over before any computation; but no longer than it is to be.
+    // With a push, the operation is over before the computation, but is not pushed for longer than allowed.
     let pushed = |pushed_seconds| leaf(Beside { seconds, pushed_seconds, ..Beside::default() });
     assert!(pushed(1.0) < seconds + 1.1 * alone, "{:e}", pushed(1.0));
     assert!(pushed(0.0) == none && pushed(alone / 100.0) < none + alone / 50.0);
 }
 
-/// At scale the same, and the same on every call.
+/// Many ranks behave like few, and equally on every call.
 #[test]
 fn many_ranks_compute_beside() {
     let layout = Layout::flat(256, 256);

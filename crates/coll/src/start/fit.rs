@@ -1,30 +1,30 @@
-//! Costs from runs: least squares of the relative errors, no cost below zero, and what the runs do not tell
-//! stays near what is assumed.
+//! Costs from runs: least squares of the relative errors, no cost below zero. A cost that the runs do not
+//! determine stays near the assumed one.
 
-/// How much the assumed costs count against the runs.
+/// Weight of the assumed costs against the runs.
 const ASSUMPTION: f64 = 1e-9;
-/// A cost is told by the runs if it is so much of them, as the root of the mean square.
+/// Share of the runs' times, as the root of the mean square, from which on a cost is determined by the runs.
 const TOLD: f64 = 0.005;
 /// Steps of the descent, and the change at which it ends.
 const STEPS: usize = 200_000;
 const SETTLED: f64 = 1e-12;
 
-/// What came out.
+/// Result of a fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted<const N: usize> {
-    /// The costs.
+    /// Costs of the terms, in their order.
     pub costs: [f64; N],
-    /// Whether the runs tell this cost; or else it is assumed.
+    /// True for each cost that the runs determine; the others are assumed.
     pub told: [bool; N],
     /// Root of the mean square of the relative errors of the runs.
     pub error: f64,
 }
 
-/// The costs that explain `rows` (how often each term counts, and what was measured) best.
+/// Returns the costs that best explain `rows` (the multiplicity of each term, and the measured value).
 ///
-/// In units of what is assumed, with x the wanted costs: minimal |A x - 1|^2 + a |x - 1|^2 for x >= 0, where
-/// a row of A has its terms divided by what was measured. Coordinate descent on the normal equations: few
-/// terms, any number of rows.
+/// In units of the assumed costs, with x the wanted costs: minimal |A x - 1|^2 + a |x - 1|^2 for x >= 0. A
+/// row of A has its terms divided by the measured value. The method is coordinate descent on the normal
+/// equations, for few terms and any number of rows.
 pub fn fit<const N: usize>(rows: &[([f64; N], f64)], assumed: &[f64; N]) -> Fitted<N> {
     let scaled: Vec<[f64; N]> = rows
         .iter()

@@ -1,13 +1,11 @@
-//! How long the start of a job takes, and what memory a rank needs: T = T_init + T_connect (yu-2006, section
-//! 2.7).
+//! Time of the start of a job, and memory of a rank: T = T_init + T_connect (yu-2006, section 2.7).
 //!
-//! A [`Scheme`] says how processes are started ([`Spread`]) and how they learn where the others are
-//! ([`SimulatedExchange`]). What it does is counted along the longest path, term by term
-//! ([`Scheme::terms`]); each term has a cost that is fitted to measured runs by least squares ([`fit`]). So
-//! all schemes share the same constants, and a few runs on a few hosts say what each of them would take at a
-//! million ranks.
+//! A [`Scheme`] says how processes are started ([`Spread`]) and how they learn the addresses of the others
+//! ([`SimulatedExchange`]). Its work is counted along the longest path, term by term ([`Scheme::terms`]).
+//! Each term has a cost that is fitted to measured runs by least squares ([`fit`]). All schemes share these
+//! constants, so a few runs on a few hosts predict the time of each scheme at a million ranks.
 //!
-//! Runs are text, a line a run (`#` begins a comment):
+//! Runs are text, one on each line (`#` begins a comment):
 //!
 //! ```text
 //! shared 2                     # all hosts are one machine with so many processors (a testbed)
@@ -26,65 +24,65 @@ use std::str::FromStr;
 
 /// Bytes of a process's address.
 const ADDRESS_BYTES: f64 = 28.0;
-/// Bytes that a process tells each of its peers in the schemes of the paper (a queue pair's number).
+/// Bytes that a process sends to each of its peers in the schemes of the paper (a queue pair's number).
 const NUMBER_BYTES: f64 = 4.0;
 
-/// How processes come to be.
+/// Method of starting the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// The launcher starts a remote shell a process, one after another (the paper's original).
+    /// The launcher starts a remote shell for each process, one after another (the paper's original).
     Each,
-    /// The launcher starts a daemon a host.
+    /// The launcher starts a daemon on each host.
     Star,
-    /// Daemons start daemons, so many each.
+    /// Daemons start daemons, each this many.
     Tree(u32),
-    /// Daemons are there already, and hear of the job along their ring (the paper's MPD).
+    /// Daemons are running already, and learn of the job along their ring (the paper's MPD).
     Daemons,
 }
 
-/// How processes learn where the others are.
+/// Method by which processes learn the addresses of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimulatedExchange {
-    /// At the first message to a peer; the start waits for nothing.
+    /// Each at the first message to a peer; the start waits for no exchange.
     Request,
     /// All addresses pass through a ring of the daemons.
     Ring,
-    /// Everybody connects to everybody.
+    /// Every process connects to every other one.
     Static,
-    /// The launcher collects N - 1 numbers of each process and gives all of them to everybody (the paper's
-    /// original).
+    /// The launcher collects N - 1 numbers of each process and sends all of them to every process (the
+    /// paper's original).
     Combined,
-    /// It gives each process only those that are for it (the paper's DR).
+    /// The launcher sends each process only the numbers that it needs (the paper's DR).
     Reassembled,
-    /// A ring of connections between the processes is built with its help, and all numbers pass through that
-    /// (the paper's BC).
+    /// The launcher helps to build a ring of connections between the processes, and all numbers pass through
+    /// the ring (the paper's BC).
     Bootstrap,
 }
 
-/// A way to start a job.
+/// Method of starting a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
-    /// First this,
+    /// Start of the processes.
     pub spread: Spread,
-    /// then this.
+    /// Exchange of addresses after that.
     pub exchange: SimulatedExchange,
 }
 
 /// A job to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Hosts.
+    /// Number of hosts, at least 1.
     pub hosts: u32,
-    /// Processes on all of them.
+    /// Number of processes on all hosts together.
     pub ranks: u32,
-    /// If all hosts are one machine: its processors. Or else 0.
+    /// Number of processors, if all hosts are one machine; otherwise 0.
     pub shared: u32,
 }
 
-/// What a start is made of, in the order of [`Scheme::terms`].
+/// Names of the terms of a start, in the order of [`Scheme::terms`].
 pub const TERMS: [&str; 7] = ["fixed", "agent", "child", "rank", "hop", "byte", "connection"];
 
-/// What the terms are, for people.
+/// Descriptions of the terms, for users.
 pub const MEANINGS: [&str; 7] = [
     "the launcher itself, and what each process does alone",
     "from starting an agent until its daemon answers",
@@ -95,17 +93,17 @@ pub const MEANINGS: [&str; 7] = [
     "making a connection",
 ];
 
-/// Costs in seconds where no run tells: a current cluster with ssh-like agents.
+/// Costs in seconds that are assumed without runs: a current cluster with ssh-like agents.
 pub const ASSUMED: [f64; 7] = [5e-3, 5e-2, 2e-3, 1e-3, 5e-5, 1e-9, 2e-4];
 
-/// What a rank's memory is made of, in the order of [`Connections::terms`].
+/// Names of the terms of a rank's memory, in the order of [`Connections::terms`].
 pub const MEMORY_TERMS: [&str; 4] = ["process", "rank of the job", "peer", "connection"];
 
-/// Their sizes in bytes where no run tells.
+/// Sizes of these terms in bytes that are assumed without runs.
 pub const MEMORY_ASSUMED: [f64; 4] = [1e6, 0.125, 1e3, 128e3];
 
 impl Scheme {
-    /// How often each term lies on the longest path.
+    /// Returns the number of times that each term lies on the longest path.
     pub fn terms(&self, job: &Job) -> [f64; 7] {
         let (hosts, ranks) = (f64::from(job.hosts), f64::from(job.ranks));
         let others = (hosts - 1.0).max(0.0);
@@ -141,19 +139,20 @@ impl Scheme {
         terms
     }
 
-    /// Seconds.
+    /// Returns the time of a start, in seconds.
     pub fn seconds(&self, job: &Job, costs: &[f64]) -> f64 {
         self.terms(job).iter().zip(costs).map(|(times, cost)| times * cost).sum()
     }
 
-    /// Seconds of the initiation alone; the rest is the exchange.
+    /// Returns the time of the initiation alone, in seconds; the exchange takes the remaining time.
     pub fn init_seconds(&self, job: &Job, costs: &[f64]) -> f64 {
         Scheme { exchange: SimulatedExchange::Request, ..*self }.seconds(job, costs)
     }
 }
 
 impl Spread {
-    /// Agents one after the other on the longest path, and the children that are started on it.
+    /// Returns the number of agents started one after another on the longest path, and the number of children
+    /// started along it.
     pub fn path(self, job: &Job) -> (f64, f64) {
         let others = job.hosts.saturating_sub(1);
         match self {
@@ -175,17 +174,17 @@ impl Spread {
     }
 }
 
-/// When connections are made.
+/// Time at which connections are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
-    /// On demand: with so many peers, or with twice the logarithm of the ranks if that is 0.
+    /// On demand: with this number of peers, or with twice the logarithm of the ranks if it is 0.
     Adaptive(u32),
-    /// With everybody from the start.
+    /// With every other rank from the start.
     Static,
 }
 
 impl Connections {
-    /// How often each term of [`MEMORY_TERMS`] counts for a rank.
+    /// Returns the number of times that each term of [`MEMORY_TERMS`] counts for a rank.
     pub fn terms(self, job: &Job) -> [f64; 4] {
         let others = f64::from(job.ranks.saturating_sub(1));
         let peers = match self {
@@ -196,37 +195,37 @@ impl Connections {
         [1.0, others, peers, peers]
     }
 
-    /// Bytes a rank.
+    /// Returns the memory of a rank in bytes.
     pub fn bytes(self, job: &Job, costs: &[f64]) -> f64 {
         self.terms(job).iter().zip(costs).map(|(times, cost)| times * cost).sum()
     }
 }
 
-/// A measured start, or memory.
+/// Measured time of a start, or measured memory of a rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run<S> {
-    /// How.
+    /// Scheme of the start or of the connections.
     pub scheme: S,
-    /// What.
+    /// Job that was started.
     pub job: Job,
     /// Seconds, or bytes a rank.
     pub measured: f64,
 }
 
-/// What was measured.
+/// Measured runs, read from a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// Starts.
+    /// Measured times of starts.
     pub times: Vec<Run<Scheme>>,
-    /// Memory of a rank.
+    /// Measured memory of a rank.
     pub memory: Vec<Run<Connections>>,
 }
 
 impl Runs {
-    /// Reads what the module's text describes.
+    /// Reads the text that the module's documentation describes.
     ///
     /// # Errors
-    /// The line that is not understood, and why.
+    /// Returns the number of the first invalid line, and the reason.
     pub fn parse(text: &str) -> Result<Runs, String> {
         let mut runs = Runs::default();
         let mut shared = 0;
@@ -252,14 +251,14 @@ impl Runs {
         Ok(runs)
     }
 
-    /// The costs of [`TERMS`].
+    /// Returns the fitted costs of [`TERMS`].
     pub fn fit_times(&self) -> Fitted<7> {
         let rows: Vec<([f64; 7], f64)> =
             self.times.iter().map(|run| (run.scheme.terms(&run.job), run.measured)).collect();
         fit(&rows, &ASSUMED)
     }
 
-    /// The sizes of [`MEMORY_TERMS`].
+    /// Returns the fitted sizes of [`MEMORY_TERMS`].
     pub fn fit_memory(&self) -> Fitted<4> {
         let rows: Vec<([f64; 4], f64)> =
             self.memory.iter().map(|run| (run.scheme.terms(&run.job), run.measured)).collect();

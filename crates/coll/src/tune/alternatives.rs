@@ -1,4 +1,4 @@
-//! Which ways there are to do an operation, of those that give the same bits as the default.
+//! Alternatives for an operation, out of those that give the same bits as the default.
 
 use super::{Alternative, Attributes, CallForm, Manner};
 use crate::cost::Environment;
@@ -6,42 +6,42 @@ use crate::generator::Node;
 use crate::select::{self, Candidate, Choice};
 use crate::shape::Shape;
 
-/// An alternative with what it takes to do it.
+/// Alternative with the choice and the manner that implement it.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// What is to be done.
+    /// Algorithm with its parameters.
     pub choice: Choice,
-    /// How it moves on.
+    /// Manner of its progress.
     pub manner: Manner,
-    /// What searching knows of it.
+    /// Properties that the search uses.
     pub alternative: Alternative,
 }
 
 impl Proposal {
-    /// It in a word, equal for equal proposals in any run.
+    /// Returns a text that is equal for equal proposals in any run.
     pub fn label(&self) -> String {
         format!("{} {}", self.choice.label(), self.manner)
     }
 }
 
-/// More than so many are not tried.
+/// Largest number of alternatives that are tried.
 const MOST: usize = 16;
 /// Number of parameter sets that are tried of one algorithm.
 const VARIANTS: usize = 3;
-/// So many of the best algorithms by the model are tried in other manners too.
+/// Number of the best algorithms by the model that are tried in other manners too.
 const MANNERED: usize = 2;
-/// Of so many tests one moves operations on, where fewer are tried.
+/// Number of tests of the program of which one progresses an operation in the sparse manner.
 const SPARSE: u32 = 8;
-/// Uses until memory is mapped and all its pages have been there.
+/// Number of uses until memory is mapped and all its pages have been touched.
 const WARM_EXPOSED: u32 = 9;
-/// Uses until the slots that are taken in turn are in the caches. Who tries such an algorithm where the
-/// default is another has all slots touched before: an operation takes 3.5 us instead of 0.8 as long as each
-/// has new pages.
+/// Number of uses until the slots that are used in turn are in the caches. Before a rank tries such an
+/// algorithm although the default is another one, all slots are touched: an operation takes 3.5 us instead of
+/// 0.8 as long as each has new pages.
 const WARM_SHARED: u32 = 4;
-/// Bytes of a page, and what it costs to have it for the first time.
+/// Bytes of a page, and nanoseconds of its first touch.
 const PAGE_BYTES: u64 = 4096;
 const PAGE_NS: f64 = 1000.0;
-/// Slots of small banks, and of others.
+/// Number of slots of small banks, and of other banks.
 const SMALL_SLOTS: u64 = 128;
 const LARGE_SLOTS: u64 = 16;
 
@@ -70,7 +70,7 @@ pub fn alternatives(
         let of_algorithm =
             found.iter().filter(|other| std::ptr::eq(other.choice.generator, candidate.generator)).count();
         if is_known(&found[0]) {
-            // Times of closed forms and of simulations do not compare.
+            // Times of closed forms and times of simulations cannot be compared.
             found[0].alternative.prior_s = candidate.time;
         } else if found.len() < MOST - others && of_algorithm < VARIANTS && same_bits(&candidate) {
             found.push(proposal(Choice::tried(&candidate, &common, environment), Manner::Plain));

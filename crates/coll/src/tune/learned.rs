@@ -1,10 +1,10 @@
-//! What tuning has learned, as lines behind a model's text, and how two runs' lines come together.
+//! Results of tuning, as lines behind a model's text, and the merge of two runs' lines.
 //!
-//! A line is `learned PROGRAM FORM COLLECTIVE ROOT BYTES OCCURRENCE PLACE ALGORITHM MANNER`. What is best
-//! depends on the computation beside an operation, so the program's name is part of the key; PLACE says how
-//! many ranks there were, on how many hosts, and what their layout hashes to. ALGORITHM is a
-//! [`Choice::label`](crate::select::Choice::label), which counts only where an alternative has the same
-//! one: so a line that is damaged, or of another machine or version, is of no effect.
+//! A line is `learned PROGRAM FORM COLLECTIVE ROOT BYTES OCCURRENCE PLACE ALGORITHM MANNER`. The best
+//! algorithm depends on the computation beside an operation, so the program's name is part of the key. PLACE
+//! is the number of ranks, the number of hosts and the hash of the layout. ALGORITHM is a
+//! [`Choice::label`](crate::select::Choice::label). A line has an effect only if an alternative has the same
+//! label. So a damaged line, or one of another machine or version, is ignored.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,10 @@ const MOST_NAME: usize = 64;
 /// Words of a line: the first one, the key, algorithm and manner.
 const WORDS: usize = 10;
 
-/// What is known: the label of a [`Proposal`](super::Proposal) by key.
+/// Labels of the best [`Proposal`](super::Proposal)s that were learned, by key.
 pub type Learned = HashMap<String, String>;
 
-/// The key of a unit: a program, an operation, and where its ranks are.
+/// Returns the key of a unit: a program, an operation, and the layout of its ranks.
 pub fn key(program: &str, place: Place, layout: &Layout) -> String {
     let Place { key, occurrence } = place;
     let (ranks, hosts, hash) = (layout.ranks(), layout.hosts(), layout.fingerprint());
@@ -40,7 +40,7 @@ pub fn key(program: &str, place: Place, layout: &Layout) -> String {
     )
 }
 
-/// A program's name as a word.
+/// Returns a program's name as a single word.
 fn name(program: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-+".contains(letter);
     let word = program.chars().map(|letter| if is_plain(letter) { letter } else { '_' });
@@ -53,7 +53,7 @@ pub fn parse(text: &str) -> Learned {
     text.lines().filter_map(pair).map(|(key, label)| (key.to_string(), label.to_string())).collect()
 }
 
-/// Key and label of a line, if it is one.
+/// Returns the key and the label of a line, or `None` if it is no such line.
 fn pair(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_end();
     let rest = line.strip_prefix(LEARNED)?.strip_prefix(' ')?;
@@ -74,8 +74,8 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     is_known.then(|| (&rest[..rest.len() - label - 1], &rest[rest.len() - label..]))
 }
 
-/// The text of a file with what was learned in addition: other lines stay as they are, lines of the same keys
-/// go, and of too many the oldest.
+/// Returns the text of a file with newly learned lines. Other lines stay, lines with the same keys are
+/// replaced, and if there are too many, the oldest are dropped.
 pub fn merge(text: &str, new: &[(String, String)]) -> String {
     let is_new = |key: &str| new.iter().any(|(known, _)| known == key);
     let room = MOST_LINES.saturating_sub(new.len());
@@ -95,7 +95,7 @@ pub fn merge(text: &str, new: &[(String, String)]) -> String {
     merged
 }
 
-/// The text of a new model with what the old file had learned.
+/// Returns the text of a new model with the lines that the old file had learned.
 pub fn carry_over(old: &str, text: &str) -> String {
     let lines = old.lines().filter_map(pair);
     let lines: Vec<_> = lines.map(|(key, label)| (key.to_string(), label.to_string())).collect();

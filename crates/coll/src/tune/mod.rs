@@ -1,33 +1,34 @@
-//! Which algorithm is best inside a running program (S11; barigou-2016, chapters 1 to 3).
+//! Choice of the best algorithm inside a running program (S11; barigou-2016, chapters 1 to 3).
 //!
-//! The right algorithm of a non-blocking or persistent operation depends on the computation beside it and on
-//! how often the program calls MPI, which no model knows; so it is found out while the program runs.
-//! Everything here is a function over data, without a clock: what the n-th operation of a unit takes comes
-//! out of [`Tuner::turn`], what operations took goes into [`Tuner::record`].
+//! The best algorithm of a non-blocking or persistent operation depends on the computation beside it and on
+//! how often the program calls MPI. No model knows this, so it is found while the program runs. Everything
+//! here is a function over data, without a clock: [`Tuner::turn`] decides how the next operation of a unit is
+//! done, and [`Tuner::record`] takes the measured times.
 //!
 //! - A **unit** of tuning is a communicator, a [`UnitKey`] (collective, root, bytes, operator) and its place
-//!   in the cycle of such keys that the program repeats ([`cycle`]): all of it is equal on every rank, as a
-//!   call stack would not be.
-//! - **Alternatives** ([`Alternative`]) are algorithms with their parameters; the first is what the model
-//!   chooses. Only those that give the same bits as that one are among them ([`alternatives`]). They are
-//!   asked for once the program has gone on for long enough to pay for that ([`NextStep::Provide`]).
-//! - A **strategy** ([`search`]) says what is tried next: candidates in turn with halving, or one of the
-//!   paper's searches (brute force, attribute by attribute, 2^k factorial).
-//! - **Proof**: what comes out best takes turns with the default, and is decided on if the loop takes less
-//!   time. From time to time that is proved again.
-//! - **Memory** ([`learned`]): what was learned is written behind the model, and known from the first
-//!   operation on when the program runs again. What another communicator has learned meanwhile
-//!   ([`Tuner::hint`]) counts once all ranks have said that they know it.
-//! - **Agreement**: after a fixed number of operations each rank has words to contribute
-//!   ([`NextStep::Take`]); the element-wise maximum over all ranks comes back by [`Tuner::heard`]. Ranks look
-//!   at nothing else, so all take the same. Some operations go on with the best so far in the meantime; only
-//!   then one has to wait for the words ([`NextStep::Await`]): its beginning is put off, the call that starts
-//!   it stays local.
+//!   in the cycle of such keys that the program repeats ([`cycle`]). All of it is equal on every rank, which
+//!   a call stack would not be.
+//! - **Alternatives** ([`Alternative`]) are algorithms with their parameters; the first is the choice of the
+//!   model. All of them give the same bits as the first ([`alternatives`]). They are requested once the
+//!   program has run long enough to pay for them ([`NextStep::Provide`]).
+//! - A **strategy** ([`search`]) selects the next alternatives to try: candidates in turn with halving, or
+//!   one of the paper's searches (brute force, attribute by attribute, 2^k factorial).
+//! - **Proof**: the best alternative is compared with the default in turns, and replaces it if
+//!   the loop takes less time. The proof is repeated from time to time.
+//! - **Memory** ([`learned`]): results are written behind the model, and used from the first operation on
+//!   when the program runs again. Results of another communicator ([`Tuner::hint`]) count once all ranks have
+//!   reported that they know them.
+//! - **Agreement**: after a fixed number of operations each rank contributes words ([`NextStep::Take`]). The
+//!   element-wise maximum over all ranks is returned to [`Tuner::heard`]. Ranks use nothing else, so all make
+//!   the same decisions. Some operations continue with the best alternative so far. Only then one has to wait
+//!   for the words ([`NextStep::Await`]): its beginning is postponed, and the call that starts it stays
+//!   local.
 //! - **Rehearsals** ([`rehearse`]): ranks that tune together without a job, for tests and tables.
-//! - **Budget** ([`Rules`], [`Account`]): what all units of a program have lost stays below a part of the
-//!   time of the program. Ranks contribute what they have measured of both. What may cost more is postponed
-//!   until the program has run for longer. Units that hardly spend time in MPI are left alone.
-//! - **Free turns** ([`Tuner::free_turns`]): operations that change nothing but a number, and need not ask.
+//! - **Budget** ([`Rules`], [`Account`]): the losses of all units of a program stay below a part of its time.
+//!   Ranks contribute measurements of both. Alternatives that may cost more are postponed until the program
+//!   has run for longer. Units that hardly spend time in MPI are left alone.
+//! - **Free turns** ([`Tuner::free_turns`]): operations that change nothing but a number, and can skip
+//!   [`Tuner::turn`].
 
 mod alternatives;
 pub mod cycle;
@@ -47,19 +48,19 @@ pub use tuner::Tuner;
 
 use crate::shape::{Collective, Shape};
 
-/// How an operation is called for.
+/// Form in which the program calls an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallForm {
-    /// Its call returns when it is over.
+    /// A blocking call, which returns when the operation is complete.
     Blocking,
-    /// By a request.
+    /// A non-blocking call that returns a request.
     Nonblocking,
-    /// By a request that is started again and again.
+    /// A persistent request that is started again and again.
     Persistent,
 }
 
 impl CallForm {
-    /// The word for it, in texts and files.
+    /// Returns its name, in texts and files.
     pub fn name(self) -> &'static str {
         match self {
             CallForm::Blocking => "blocking",
@@ -69,20 +70,20 @@ impl CallForm {
     }
 }
 
-/// What all ranks know of an operation before they know anything of its past.
+/// Properties of an operation that are equal on all ranks and do not depend on earlier operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnitKey {
-    /// How it is called for.
+    /// Form of its call.
     pub form: CallForm,
-    /// The operation.
+    /// Collective operation that is called.
     pub collective: Collective,
-    /// Its root, or 0.
+    /// Root of the operation, or 0 if it has none.
     pub root: u32,
-    /// Bytes of the whole ([`Shape::bytes`]), where they are equal on all ranks.
+    /// Bytes of the whole operation ([`Shape::bytes`]) if they are equal on all ranks, otherwise 0.
     pub bytes: u64,
     /// Bytes of an element of a reduction, or 1.
     pub unit_bytes: u64,
-    /// Whether the operator commutes. An algorithm that was chosen for one that does may not suit another.
+    /// True if the operator commutes. An algorithm that was chosen for such an operator may not suit another.
     pub commutative: bool,
 }
 
@@ -99,23 +100,25 @@ impl UnitKey {
     }
 }
 
-/// What a non-blocking operation does beside its algorithm: progress as an attribute of the implementation
+/// Behaviour of an operation beside its algorithm: progress as an attribute of the implementation
 /// (barigou-2016, section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Manner {
-    /// It moves on when the program calls MPI.
+    /// Progress happens when the program calls MPI.
     Plain,
-    /// The call that starts it moves it on as long as a blocking one would take: the paper's blocking version
-    /// in a non-blocking set. The call stays local, as it returns after that time in any case.
+    /// The call that starts the operation progresses it for as long as a blocking call would take: the
+    /// paper's blocking version in a non-blocking set. The call stays local, as it returns after that time in
+    /// any case.
     Pushed,
-    /// Of so many tests of the program all but one look at what is there and move nothing on.
+    /// One of this many tests of the program progresses the operation; the others only check its completion.
     Sparse(u32),
-    /// The kernel's packet program does a blocking one (S9), whatever the algorithm of hosts would be.
+    /// The kernel's packet program performs the blocking operation (S9), instead of an algorithm of the
+    /// hosts.
     Kernel,
 }
 
 impl Manner {
-    /// Its number among the attributes.
+    /// Returns its number among the attributes.
     fn number(self) -> u64 {
         match self {
             Manner::Plain => 1,
@@ -137,26 +140,26 @@ impl std::fmt::Display for Manner {
     }
 }
 
-/// One of the ways to do an operation, as far as searching has to know.
+/// Properties of an alternative that a search uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alternative {
-    /// What it is made of; equal numbers mean the same within one set.
+    /// Algorithm, fan-out, segment and progress as numbers; equal numbers are equal values within one set.
     pub attributes: Attributes,
-    /// What the model expects, in seconds.
+    /// Time that the model predicts, in seconds.
     pub prior_s: f64,
-    /// How many operations it takes until it is as quick as it will be: memory is mapped, slots are touched.
+    /// Number of operations until it reaches its final speed: memory is mapped, slots are touched.
     pub warm_up: u32,
-    /// What the first of all operations that say this takes beside itself, in nanoseconds: memory is touched
-    /// that nobody has touched before.
+    /// Additional time of the first operation among all alternatives with this value, in nanoseconds: it
+    /// touches memory for the first time.
     pub once_ns: f64,
 }
 
-/// The attributes of an implementation (barigou-2016, section 2.2): algorithm, fan-out, segment and progress
+/// Attributes of an implementation (barigou-2016, section 2.2): algorithm, fan-out, segment and progress
 /// ([`Manner`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attributes(pub [u64; Attributes::NUMBER]);
 
 impl Attributes {
-    /// How many there are.
+    /// Number of attributes of an implementation.
     pub const NUMBER: usize = 4;
 }

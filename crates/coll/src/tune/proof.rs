@@ -54,7 +54,7 @@ pub(super) enum Verdict {
 pub(super) struct Proof {
     /// Alternative that is compared with the default.
     pub alternative: usize,
-    /// Whether this checks an earlier decision for the alternative.
+    /// True if this checks an earlier decision for the alternative.
     pub is_guard: bool,
     round: u32,
     /// Nanoseconds of the operations of each block, on this rank.

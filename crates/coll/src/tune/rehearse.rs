@@ -1,89 +1,91 @@
-//! Ranks that tune together, in a program whose alternatives take what they are said to take, with noise from
-//! a seed: what tests and tables run instead of a job.
+//! Simulation of ranks that tune together. The alternatives of the program have given times, with noise from
+//! a seed. Tests and tables use it instead of a job.
 
 use super::search::Strategy;
 use super::{Account, Alternative, Decision, NextStep, Rules, Sample, Tuner};
 
-/// What is run.
+/// Simulated program with its alternatives.
 #[derive(Clone, Debug)]
 pub struct Play {
-    /// What there is to choose from; the first is the default.
+    /// Alternatives to choose from; the first is the default.
     pub alternatives: Vec<Alternative>,
-    /// What each of them takes inside MPI, in nanoseconds, by rank.
+    /// Time that each alternative takes inside MPI, in nanoseconds, by rank.
     pub inside: Vec<Vec<f64>>,
-    /// What goes by outside with each of them, in nanoseconds.
+    /// Time that passes outside MPI with each alternative, in nanoseconds.
     pub outside: Vec<f64>,
-    /// Operations.
+    /// Number of operations of the program.
     pub iterations: u32,
-    /// By what factor samples are longer.
+    /// Noise by which samples are longer.
     pub noise: Noise,
-    /// At most so many operations go by until the maximum has come.
+    /// Largest number of operations until the maximum over all ranks arrives.
     pub latency: u32,
 }
 
-/// How samples vary: what part of them is by no more than what factor longer than is usual.
+/// Distribution of the factors by which samples are longer than usual.
 #[derive(Clone, Debug)]
 pub struct Noise(Vec<f64>);
 
 impl Noise {
-    /// Factors that are equally frequent, of samples that were recorded; at least one.
+    /// Returns the noise of recorded samples: equally frequent factors, at least one.
     pub fn recorded(mut factors: Vec<f64>) -> Noise {
-        assert!(!factors.is_empty(), "samples vary in some way");
+        assert!(!factors.is_empty(), "at least one factor is needed");
         factors.sort_by(f64::total_cmp);
         Noise(factors)
     }
 
-    /// Within this part of what is usual, but for one sample in fifty that is twenty times as long.
+    /// Returns noise within this part of the usual time, except for one sample in fifty that takes twenty
+    /// times as long.
     pub fn even(part: f64) -> Noise {
         let of = |place: u32| 1.0 + part * (f64::from(place) / 24.0 - 1.0);
         Noise::recorded((0..49).map(of).chain([20.0]).collect())
     }
 
-    /// The factor of one sample.
+    /// Draws the factor of one sample.
     fn factor(&self, random: &mut Random) -> f64 {
         self.0[(random.unit() * self.0.len() as f64) as usize]
     }
 }
 
-/// What came of it.
+/// Result of a simulated program.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How it ended, if it has.
+    /// Final decision, or `None` if the program ended before.
     pub decision: Option<Decision>,
-    /// Operations with each alternative.
+    /// Number of operations with each alternative.
     pub taken: Vec<u32>,
-    /// Nanoseconds of all operations together, without noise, as if all were warm,
+    /// Time of all operations together, in nanoseconds, without noise and as if all were warm.
     pub total_ns: f64,
-    /// and those of as many of the default.
+    /// Time of the same number of operations with the default, in nanoseconds.
     pub default_ns: f64,
-    /// What operations took until it was decided.
+    /// Alternative of each operation until the decision.
     pub course: Vec<usize>,
-    /// What they take in the end, while nothing is tried.
+    /// Alternative of all operations after the decision.
     pub chosen: usize,
 }
 
-/// Numbers from a seed.
+/// Generator of random numbers from a seed.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// At least 0, less than 1.
+    /// Returns a number of at least 0 and less than 1.
     pub fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// An operation that is not warm takes so many times as long.
+/// Factor of the time of an operation that is not warm.
 const COLD: f64 = 2.0;
 
 impl Play {
-    /// How long an operation takes the loop, once it is warm, in nanoseconds.
+    /// Returns the time from one operation to the next with an alternative, once it is warm, in nanoseconds.
     pub fn period_ns(&self, alternative: usize) -> f64 {
         self.inside[alternative].iter().copied().fold(0.0, f64::max) + self.outside[alternative]
     }
 
-    /// All of it. Every rank has a tuner of its own, and the maxima come to each at another time.
+    /// Runs the whole program. Every rank has a tuner of its own, and the maxima arrive at each rank at a
+    /// different time.
     pub fn run(&self, strategy: &dyn Fn() -> Box<dyn Strategy>, rules: Rules, seed: u64) -> Outcome {
         let ranks = self.inside[0].len();
         let number = self.alternatives.len();
@@ -101,8 +103,11 @@ impl Play {
             outcome.total_ns += self.period_ns(alternative);
         }
         (outcome.decision, outcome.chosen) = (cast[0].tuner.decision(), cast[0].tuner.best());
-        assert!(cast.iter().all(|player| player.tuner.decision() == outcome.decision), "all decide the same");
-        // All others take what was decided.
+        assert!(
+            cast.iter().all(|player| player.tuner.decision() == outcome.decision),
+            "all ranks make the same decision"
+        );
+        // All further operations use the decision.
         let (left, chosen) = (self.iterations - outcome.course.len() as u32, outcome.chosen);
         outcome.taken[chosen] += left;
         outcome.total_ns += f64::from(left) * self.period_ns(chosen);
@@ -114,15 +119,15 @@ impl Play {
         if taken[alternative] < self.alternatives[alternative].warm_up { COLD } else { 1.0 }
     }
 
-    /// One operation of all ranks; which alternative it takes.
+    /// Runs one operation on all ranks, and returns the alternative that it used.
     fn operation(&self, cast: &mut [Player], taken: &[u32], random: &mut Random) -> usize {
         let mut maxima: Option<Vec<u64>> = None;
         let mut chosen = None;
         for (rank, player) in cast.iter_mut().enumerate() {
             let NextStep::Take { alternative, operation, words } = player.turn() else {
-                unreachable!("nobody waits twice, and all alternatives are there")
+                unreachable!("a rank waits at most once, and all alternatives were given to the tuner")
             };
-            assert!(*chosen.get_or_insert(alternative) == alternative, "all ranks take the same");
+            assert!(*chosen.get_or_insert(alternative) == alternative, "all ranks use the same alternative");
             let factor = self.cold(alternative, taken) * self.noise.factor(random);
             let inside_ns = (self.inside[alternative][rank] * factor) as u64;
             let period_ns = inside_ns + self.outside[alternative] as u64;
@@ -140,7 +145,7 @@ impl Play {
                 player.mail = Some(((random.unit() * f64::from(self.latency + 1)) as u32, words.clone()));
             }
         }
-        chosen.expect("there are ranks")
+        chosen.expect("a program has at least one rank")
     }
 }
 
@@ -171,7 +176,7 @@ impl Player {
         self.tuner.account(self.account);
         let step = match self.tuner.turn() {
             NextStep::Await => {
-                let (_, words) = self.mail.take().expect("who waits has contributed");
+                let (_, words) = self.mail.take().expect("a rank that waits for maxima has contributed");
                 self.tuner.heard(&words);
                 self.tuner.turn()
             }

@@ -1,24 +1,24 @@
-//! What samples of one alternative say together.
+//! Summary of the samples of one alternative.
 
-/// How samples that something else has disturbed are left out.
+/// Filter for samples that other activity has disturbed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
-    /// The paper's (barigou-2016, section 2.3): what is over three times the least is an outlier; where less
-    /// than a fifth are, the mean of the others counts, or else that of all.
+    /// The paper's filter (barigou-2016, section 2.3). Samples over three times the least are outliers. If
+    /// fewer than a fifth are, they are left out of the mean.
     Paper,
     /// The median.
     #[default]
     Median,
-    /// The mean of all.
+    /// The mean of all samples.
     None,
 }
 
-/// Over so many times the least a sample is an outlier.
+/// Ratio to the least sample above which a sample is an outlier.
 const OUTLIER: u64 = 3;
-/// Where one in so many is an outlier, or more, they belong to it.
+/// Reciprocal of the share of outliers from which on they are not left out.
 const FEW: usize = 5;
 
-/// One number for all samples; `None` where there is none.
+/// Returns one number for all samples, or `None` if there are none.
 pub fn summary(samples: &[u64], filter: Filter) -> Option<f64> {
     let least = *samples.iter().min()?;
     match filter {

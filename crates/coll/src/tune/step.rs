@@ -22,9 +22,9 @@ pub struct Rules {
     /// Operations with the best alternative so far after a trial, while its samples come in; and as many
     /// again while the maximum is under way.
     pub lag: u32,
-    /// Whether the best alternative is compared with the default before a decision for it.
+    /// True if the best alternative is compared with the default before a decision for it.
     pub proves: bool,
-    /// Whether a decision for another algorithm than the default is checked again from time to time.
+    /// True if a decision for another algorithm than the default is checked again from time to time.
     pub guards: bool,
 }
 

@@ -1,11 +1,11 @@
-//! Ranks that tune together, in a machine that is told what each alternative costs, with noise from a seed.
+//! Simulated ranks that tune together, with given costs of each alternative and noise from a seed.
 
 use super::rehearse::{Noise, Outcome, Play, Random};
 use super::search::strategy;
 use super::*;
 use crate::tune::statistics::Filter;
 
-/// Three ranks that take as long as each other.
+/// Returns a program of three ranks that take equally long.
 fn play(inside: &[f64], outside: Vec<f64>, priors: &[f64]) -> Play {
     let alternative = |(place, prior): (usize, &f64)| Alternative {
         attributes: Attributes([place as u64 / 3, place as u64 % 3, 0, 1]),
@@ -58,7 +58,7 @@ fn right(name: &str, poisoned: bool, rules: Rules) -> (u32, f64) {
     (right, worst)
 }
 
-/// In how many of 100 poisoned scenarios a strategy is right at least.
+/// Checks that a strategy is right in at least `least` of 100 poisoned scenarios.
 fn check(name: &str, least: u32) {
     let unlimited = Rules { budget_part: f64::INFINITY, budget_ns: f64::INFINITY, ..Rules::default() };
     let (found, _) = right(name, true, unlimited);
@@ -219,7 +219,7 @@ fn check_guard(then: f64, expected: Option<Decision>) {
     let (mut free, mut sum) = (0, Vec::new());
     for _ in 0..5000 {
         for (rank, tuner) in tuners.iter_mut().enumerate() {
-            // One rank does without turns what it can.
+            // One rank skips the turns that it may skip.
             if rank == 0 && free > 0 {
                 tuner.skip(1);
                 continue;

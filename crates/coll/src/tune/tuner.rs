@@ -14,7 +14,7 @@ pub struct Tuner {
     rules: Rules,
     alternatives: Vec<Alternative>,
     strategy: Box<dyn Strategy>,
-    /// Whether the alternatives were provided. Before that the default is the only one.
+    /// True if the alternatives were provided. Before that the default is the only one.
     is_complete: bool,
     phase: Phase,
     operations: u64,
@@ -40,9 +40,9 @@ pub struct Tuner {
     /// grown.
     postponed: Vec<Block>,
     late: Late,
-    /// Whether some alternative is never tried because of its cost.
+    /// True if some alternative is never tried because of its cost.
     leaves_out: bool,
-    /// Whether the memory that [`Alternative::once_ns`] accounts for was touched.
+    /// True if the memory that [`Alternative::once_ns`] accounts for was touched.
     is_touched: bool,
     /// Trials under way, or finished and not agreed on yet.
     chunk: Vec<Block>,
@@ -136,7 +136,7 @@ const NEARLY: f64 = 1.5;
 /// Longest wait for the budget, as a multiple of the operations so far. Trials that would wait longer are
 /// postponed, and in the end left out.
 const MOST_WAIT: f64 = 16.0;
-/// Most operations until the budget is checked again, or as many as so far, if those are more.
+/// Largest number of operations until the budget is checked again, unless there were more so far.
 const MOST_STAYING: u64 = 4096;
 /// Difference of times outside MPI that is more than noise, as a part of the least.
 const OUTSIDE_PART: f64 = 0.05;
@@ -157,7 +157,7 @@ const GUARDED: u32 = 512;
 impl Tuner {
     /// Creates a tuner for at least one alternative. The first is the default.
     pub fn new(alternatives: Vec<Alternative>, strategy: Box<dyn Strategy>, rules: Rules) -> Tuner {
-        assert!(!alternatives.is_empty(), "an operation can be done in some way");
+        assert!(!alternatives.is_empty(), "a tuner has at least one alternative");
         let number = alternatives.len();
         let agreed = Agreed { inside: vec![None; number], outside: vec![None; number], ..Agreed::default() };
         let phase = if number == 1 {
@@ -216,7 +216,7 @@ impl Tuner {
         best: usize,
         rules: Rules,
     ) -> Tuner {
-        assert!(best < alternatives.len(), "it is one of them");
+        assert!(best < alternatives.len(), "the best alternative is an index of the list");
         let mut tuner = Tuner::new(alternatives, strategy, rules);
         tuner.phase = tuner.decided(Decision::Known(best));
         tuner
@@ -274,7 +274,10 @@ impl Tuner {
     /// Sets the alternatives, the default first, and the index of the best one if it is known already. Both
     /// must be equal on all ranks.
     pub fn provide(&mut self, alternatives: Vec<Alternative>, known: Option<usize>) {
-        assert!(!self.is_complete && !alternatives.is_empty(), "they were asked for");
+        assert!(
+            !self.is_complete && !alternatives.is_empty(),
+            "alternatives are provided once, after a request"
+        );
         let number = alternatives.len();
         self.is_complete = true;
         self.alternatives = alternatives;
@@ -284,7 +287,7 @@ impl Tuner {
         self.prices.resize(number, None);
         self.agreed.inside.resize(number, None);
         self.agreed.outside.resize(number, None);
-        // All ranks debit what all ranks have agreed that it takes; what it really takes is in the next
+        // All ranks debit the agreed time of the search for alternatives. The real time is part of the next
         // words.
         self.agreed.program_lost_ns += self.agreed.finding_ns;
         self.phase = match (known, number) {
@@ -302,7 +305,7 @@ impl Tuner {
                 left.saturating_sub(self.rules.observed + 1)
             }
             Phase::Staying(left) => *left,
-            // The last one begins to prove again.
+            // The last of them begins another proof.
             Phase::Decided(_) if self.guard[0] > 0 => self.guard[0] - 1,
             Phase::Decided(_) => u32::MAX,
             Phase::Trying(_) | Phase::Contributed(_) | Phase::Wanting => 0,
@@ -311,7 +314,7 @@ impl Tuner {
 
     /// Counts operations without a turn, at most [`Tuner::free_turns`].
     pub fn skip(&mut self, turns: u32) {
-        debug_assert!(turns <= self.free_turns(), "no more than were free");
+        debug_assert!(turns <= self.free_turns(), "at most as many turns as free_turns returned");
         match &mut self.phase {
             Phase::Staying(left) => *left = left.saturating_sub(turns),
             Phase::Decided(_) => self.guard[0] = self.guard[0].saturating_sub(turns),
@@ -343,7 +346,7 @@ impl Tuner {
                 None
             }
             Phase::Trying(next) => {
-                let turn = next.pop_front().expect("a chunk that is over is no phase");
+                let turn = next.pop_front().expect("the phase ends with the last turn of a chunk");
                 if next.is_empty() {
                     self.phase = Phase::Staying(self.rules.lag);
                 }
@@ -356,7 +359,7 @@ impl Tuner {
             }
             Phase::Staying(left) => {
                 *left -= 1;
-                // Before anything was tried it is the default that is observed, once it is warm.
+                // Before anything has been tried, the default is observed once it is warm.
                 let is_observed = self.agreed.operations == 0 && *left < self.rules.observed;
                 is_observed.then_some(Use::Sample(best, true))
             }
@@ -383,7 +386,7 @@ impl Tuner {
     /// Records the sample of an operation of this rank. Unknown numbers are ignored.
     pub fn record(&mut self, operation: u64, sample: Sample) {
         let Some(place) = self.open.iter().position(|open| open.0 == operation) else { return };
-        let (_, what) = self.open.remove(place).expect("it was just there");
+        let (_, what) = self.open.remove(place).expect("the place was found in the list above");
         match what {
             Use::Proof(turn) => {
                 if let Some(proof) = &mut self.proof {
@@ -436,7 +439,7 @@ impl Tuner {
         self.untold_ns += lost_ns;
         let (of_samples, of_proof) = words[HEADER..].split_at(2 * reported.len());
         for (place, pair) in reported.iter().zip(of_samples.chunks_exact(2)) {
-            // Nobody has a sample: it will not be taken.
+            // No rank has a sample, so this alternative will not be used.
             let inside = if pair[0] == 0 { f64::INFINITY } else { pair[0] as f64 };
             (self.agreed.inside[*place], self.agreed.outside[*place]) = (Some(inside), Some(pair[1] as f64));
         }
@@ -455,7 +458,7 @@ impl Tuner {
 
     /// Returns the phase that follows a round of the comparison.
     fn judged(&mut self, words: &[u64]) -> Phase {
-        let mut proof = self.proof.take().expect("only one that is under way is judged");
+        let mut proof = self.proof.take().expect("a verdict needs a proof under way");
         let alternative = proof.alternative;
         match (proof.judge(words), proof.is_guard) {
             (Verdict::Open, _) => {
@@ -521,7 +524,7 @@ impl Tuner {
 
     fn words(&mut self) -> Vec<u64> {
         let number = |samples: &[u64]| {
-            // Of a few first samples most may be disturbed, or cold.
+            // Of a few first samples, most may be disturbed or cold.
             let few = samples.len() < FEW_SAMPLES as usize;
             let least = samples.iter().min().map(|ns| *ns as f64);
             let said = if few { least } else { summary(samples, self.rules.filter) };
@@ -571,12 +574,12 @@ impl Tuner {
         if inside < self.rules.least_share * (inside + outside) {
             return Phase::Decided(Decision::LeftAlone);
         }
-        // Nothing is known of how long they take if no sample came.
+        // The period is unknown if no sample came.
         let period = Some(inside + outside).filter(|ns| ns.is_finite()).unwrap_or(0.0);
         let most = self.rules.budget_ns.max(self.rules.budget_operations * period) - self.agreed.lost_ns;
         let part = self.rules.budget_part * self.agreed.elapsed_ns - self.agreed.program_lost_ns;
         let (now, gained) = (part.min(most), self.rules.budget_part * period);
-        // Turns until so much may be lost, unless that takes too long.
+        // Number of turns until the budget allows this loss, unless that takes too long.
         let operations = self.operations;
         let wait = move |excess: f64| {
             let wait = ((excess - now) / gained).max(1.0);
@@ -590,7 +593,7 @@ impl Tuner {
                 None => Phase::Decided(Decision::LeftAlone),
             };
         }
-        // Each turn asks the strategy for a round or ends; strategies end.
+        // Each iteration asks the strategy for a round or ends. Strategies end.
         loop {
             if self.wanted.is_empty() && !self.refill() {
                 return self.ended();
@@ -689,8 +692,8 @@ impl Tuner {
             }
             Some(price) if price.is_finite() => price - default,
             _ if block.alternative == 0 => 0.0,
-            // A prior may be wrong; the loss is known afterwards, and no more is tried before it was made up
-            // for.
+            // A prediction may be wrong. The loss is known afterwards, and nothing more is tried before the
+            // budget has recovered.
             _ => default * (RISK * known.expected(block.alternative) - 1.0).max(LEAST_EXCESS),
         };
         each * f64::from(block.operations()) + self.once_ns(block.alternative)

@@ -1,7 +1,7 @@
-//! Who touched which part of a memory that several ranks touch, and whether conflicting accesses are ordered.
+//! Accesses to memory that several ranks use, and the check that conflicting accesses are ordered.
 //!
-//! An access is forgotten when a later one stands for it: whoever conflicts with the old one conflicts
-//! with the new one, and comes after the old one if it comes after the new one.
+//! An access is forgotten when a later one replaces it: an access that conflicts with the old one also
+//! conflicts with the new one, and is after the old one if it is after the new one.
 
 use super::clocks::{Clocks, Thread};
 use crate::cursor::Instance;
@@ -28,20 +28,22 @@ impl Access {
     }
 }
 
-/// The accesses to one buffer of one rank.
+/// Accesses to one buffer of one rank.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accesses {
-    /// Others may touch it: the bank from the start, other memory from when a part of it is exposed.
+    /// True if other ranks may access it: the bank from the beginning, other memory once a part of it is
+    /// exposed.
     pub watched: bool,
     reads: Vec<Access>,
     writes: Vec<Access>,
 }
 
 impl Accesses {
-    /// Records an access.
+    /// Records an access, and checks its order against earlier ones.
     ///
     /// # Errors
-    /// An earlier one that it conflicts with and does not come after; `true` if that was a write.
+    /// Returns an earlier access that conflicts with this one and is not ordered before it, and `true` if
+    /// that was a write.
     pub fn record(&mut self, access: Access, write: bool, clocks: &Clocks) -> Result<(), (Access, bool)> {
         let conflicts = |earlier: &&Access| {
             earlier.overlaps(&access) && !clocks.knows(access.thread, earlier.thread, earlier.epoch)
@@ -63,7 +65,7 @@ impl Accesses {
         Ok(())
     }
 
-    /// An access that `owner` does not come after, at the end.
+    /// Returns an access that is not ordered before the end of `owner`, if there is one.
     pub fn beyond(&self, owner: u32, clocks: &Clocks) -> Option<&Access> {
         let mut all = self.reads.iter().chain(&self.writes);
         all.find(|access| !clocks.leaves_after(owner, access.thread, access.epoch))

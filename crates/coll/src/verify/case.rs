@@ -1,5 +1,5 @@
-//! What a collective operation starts from and must end with, as the standard says it, on symbolic
-//! data. This is the specification that every algorithm is held against.
+//! Specification of the collective operations: the initial and the final data of each, as the standard
+//! defines them, on symbolic data. Every algorithm is proved against it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,61 +8,61 @@ use super::value::{Atom, Values};
 use crate::ir::{Schedule, Tables};
 use crate::shape::{Collective, Params, Shape};
 
-/// One operation on all ranks.
+/// Operation on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The operation.
+    /// Collective operation to verify.
     pub collective: Collective,
-    /// Ranks of the communicator.
+    /// Number of ranks of the communicator.
     pub ranks: u32,
-    /// The root.
+    /// Root of the operation, or 0.
     pub root: u32,
     /// Units as in [`Shape::count`]; for the v collectives, the mean length of a block.
     pub count: u64,
-    /// Whether the operator commutes.
+    /// True if the operator commutes.
     pub commutative: bool,
-    /// MPI_IN_PLACE at every rank where the standard allows it.
+    /// True if every rank passes MPI_IN_PLACE where the standard allows it.
     pub in_place: bool,
-    /// The parameters of the generator.
+    /// Parameters of the generator.
     pub params: Params,
-    /// Who has to do with whom.
+    /// Pairs of ranks that exchange data.
     pub pattern: Pattern,
 }
 
-/// Who has to do with whom in an operation.
+/// Pattern of the ranks that exchange data in an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
-    /// All ranks with one another.
+    /// All pairs of ranks.
     #[default]
     Whole,
-    /// The ranks of two groups with those of the other one; the first has so many.
+    /// Ranks of two groups with those of the other one; the value is the size of the first group.
     Groups(u32),
-    /// All ranks access a file, a window of which is so long; so many of them do so for all.
+    /// All ranks with a file that is divided into windows.
     File {
         /// Units of a window.
         window: u32,
-        /// Ranks in charge of windows.
+        /// Number of aggregators, the ranks in charge of windows.
         aggregators: u32,
-        /// Views of different seeds differ.
+        /// Seed of the random views.
         seed: u32,
     },
     /// Neighbours in a grid.
     Grid {
-        /// Its extents; as many places as there are ranks.
+        /// Extents of the grid; their product is the number of ranks.
         dims: [u32; 3],
-        /// Which dimensions are closed to rings.
+        /// True for each dimension that is closed to rings.
         periodic: [bool; 3],
     },
-    /// Neighbours in a graph that looks like chance.
+    /// Neighbours in a random graph.
     Random {
-        /// Graphs of different seeds differ.
+        /// Seed of the random graph.
         seed: u32,
-        /// Edges a rank, in the mean.
+        /// Mean number of edges of a rank.
         degree: u32,
     },
 }
 
-/// The running sums of both tables of a rank.
+/// Running sums of both tables of a rank.
 #[derive(Debug, Default)]
 pub struct Sums {
     send: Vec<u64>,
@@ -71,16 +71,16 @@ pub struct Sums {
 }
 
 impl Sums {
-    pub(super) fn of(send: Vec<u64>, recv: Vec<u64>) -> Sums {
+    pub(super) fn new(send: Vec<u64>, recv: Vec<u64>) -> Sums {
         Sums { send, recv, ..Sums::default() }
     }
 
-    /// For a schedule: with its permutation.
-    pub(super) fn with(self, schedule: &Schedule) -> Sums {
+    /// Adds the permutation of a schedule.
+    pub(super) fn with_permutation_of(self, schedule: &Schedule) -> Sums {
         Sums { permutation: Arc::clone(&schedule.permutation), ..self }
     }
 
-    /// As a schedule asks for them.
+    /// Returns the tables in the form that a schedule uses.
     pub fn tables(&self) -> Tables<'_> {
         Tables { send: &self.send, recv: &self.recv, permutation: &self.permutation }
     }
@@ -97,12 +97,13 @@ pub(super) fn sums(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
 }
 
 impl Case {
-    /// Length of block `block` where every block has its own: 0, the mean or twice the mean.
+    /// Returns the length of block `block` if every block has its own: 0, the mean or twice the mean.
     pub(super) fn block(&self, block: u32) -> u64 {
         self.count * u64::from((block * 7 + self.root) % 3)
     }
 
-    /// Length of what `from` sends `to` in alltoallv. Symmetric, so that it may be done in place.
+    /// Returns the length of the data that `from` sends to `to` in alltoallv. The function is symmetric, so
+    /// that it also works in place.
     pub(super) fn pair(&self, from: u32, to: u32) -> u64 {
         self.count * u64::from((from * to + from + to) % 3)
     }
@@ -111,11 +112,11 @@ impl Case {
         sums((0..self.ranks).map(|block| self.block(block)))
     }
 
-    /// Whether `rank` has its contribution in the receive buffer.
+    /// Returns true if `rank` has its contribution in the receive buffer.
     fn is_in_place(&self, rank: u32) -> bool {
         use Collective as C;
         match self.collective {
-            // Neither two groups nor neighbours have it.
+            // Neither intercommunicators nor neighbourhoods have MPI_IN_PLACE here.
             _ if self.pattern != Pattern::Whole => false,
             C::Barrier | C::Bcast => false,
             C::Gather | C::Gatherv | C::Scatter | C::Scatterv | C::Reduce => {
@@ -125,7 +126,7 @@ impl Case {
         }
     }
 
-    /// What `rank` asks for.
+    /// Returns the shape of the operation at `rank`.
     pub fn shape(&self, rank: u32) -> Shape {
         use Collective as C;
         if let Pattern::Groups(first) = self.pattern {
@@ -159,7 +160,7 @@ impl Case {
         }
     }
 
-    /// The tables of `rank`.
+    /// Returns the running sums of the tables of `rank`.
     pub fn sums(&self, rank: u32) -> Sums {
         use Collective as C;
         if let Pattern::Groups(first) = self.pattern {
@@ -170,7 +171,7 @@ impl Case {
             C::FileRead | C::FileWrite => self.file_sums(rank),
             C::NeighborAllgatherv | C::NeighborAlltoallv => {
                 let [send, recv] = self.edge_sums(rank);
-                Sums::of(send, recv)
+                Sums::new(send, recv)
             }
             C::Gatherv if root => Sums { recv: self.blocks(), ..Sums::default() },
             C::Scatterv if root => Sums { send: self.blocks(), ..Sums::default() },
@@ -184,7 +185,7 @@ impl Case {
         }
     }
 
-    /// Units of the send and receive buffers of `rank`; 0 for one that is not significant.
+    /// Returns the units of the send and receive buffers of `rank`; 0 for one that is not significant.
     fn sizes(&self, rank: u32) -> (u64, u64) {
         use Collective as C;
         if let Pattern::Groups(first) = self.pattern {
@@ -218,12 +219,12 @@ impl Case {
                 (all, if self.in_place { all } else { self.block(rank) })
             }
             C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall | C::NeighborAlltoallv => {
-                unreachable!("asked above")
+                unreachable!("neighbourhood collectives are handled above")
             }
         }
     }
 
-    /// Where block `block` begins in a buffer that holds one of every rank.
+    /// Returns the first unit of block `block` in a buffer with one block for each rank.
     fn start(&self, block: u32) -> u64 {
         use Collective as C;
         match self.collective {
@@ -234,7 +235,7 @@ impl Case {
         }
     }
 
-    /// The send and receive buffers of `rank` at the start.
+    /// Returns the initial send and receive buffers of `rank`.
     pub(super) fn initial(&self, rank: u32) -> [Vec<Atom>; 2] {
         use Collective as C;
         let (send, recv) = self.sizes(rank);
@@ -321,12 +322,12 @@ impl Case {
             C::Exscan if rank == 0 => Expected::Unchanged,
             C::Exscan => Expected::Combined(0..rank, unit),
             C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall | C::NeighborAlltoallv => {
-                unreachable!("asked above")
+                unreachable!("neighbourhood collectives are handled above")
             }
         }
     }
 
-    /// The block that holds `unit`, and where in it.
+    /// Returns the block that contains `unit`, and the offset in it.
     fn find(&self, unit: u64, length: impl Fn(u32) -> u64) -> (u32, u64) {
         let mut rest = unit;
         for block in 0..self.ranks {
@@ -338,14 +339,14 @@ impl Case {
         unreachable!("a unit of the buffer lies in one of its blocks")
     }
 
-    /// More units than the temporaries of one rank may have.
+    /// Returns an upper bound of the units of one rank's temporaries.
     pub(super) fn temporary_bound(&self, rank: u32) -> u64 {
         let (send, recv) = self.sizes(rank);
         if let Some(bound) = self.window_bound() {
             return bound;
         }
-        // A root may hold the data of all; so may every rank of an allreduce in one hop, which is for few
-        // bytes. A leader has what all ranks of its host send to others.
+        // A root may hold the data of all ranks, and so may every rank of an allreduce in one hop, which is
+        // for few bytes. A leader holds the data that the ranks of its host send to others.
         let of_all = self.collective.rooted()
             || matches!(self.collective, Collective::Allreduce | Collective::Alltoall)
             || self.pattern != Pattern::Whole;
@@ -354,19 +355,20 @@ impl Case {
         slots * send.max(recv).max(1) * blocks + self.frames_bound()
     }
 
-    /// More units than the bank of a rank may have: a few slots with something of every rank. In a pipeline
-    /// that is a segment, whatever the size of the operation.
+    /// Returns an upper bound of the units of a rank's bank: a few slots with a part of every rank's data. In
+    /// a pipeline that part is a segment, whatever the size of the operation.
     pub(super) fn bank_bound(&self) -> u64 {
-        // Blocks differ in length by tables; none has more than twice the mean.
+        // Blocks by tables differ in length; none is longer than twice the mean.
         let whole = 2 * self.count.max(1);
         let something = if self.params.segment > 0 { whole.min(self.params.segment) } else { whole };
         let slots = u64::from(self.params.window.min(crate::ir::Loop::MAX_WINDOW)) + 4;
-        // Blocks for all from all of a host may be in the bank of its leader.
+        // The bank of a leader may hold blocks for all ranks from all ranks of its host.
         let host = if self.collective == Collective::Alltoall { u64::from(self.ranks) } else { 1 };
         slots * (u64::from(self.ranks) + 1) * something * host + self.frames_bound()
     }
 
-    /// Where blocks travel in frames: one a rank, or for all ranks from all of a host.
+    /// Returns an upper bound of the units of frames: one for each rank, or for all ranks from all ranks of a
+    /// host.
     fn frames_bound(&self) -> u64 {
         let (ranks, frame) = (u64::from(self.ranks), self.params.segment + crate::ir::Kind::FRAME_HEADER);
         match self.collective {
@@ -377,12 +379,12 @@ impl Case {
     }
 }
 
-/// What a unit must hold at the end.
+/// Required content of a unit at the end.
 #[derive(Debug)]
 pub(super) enum Expected {
-    /// What it held at the start.
+    /// The initial content, unchanged.
     Unchanged,
-    /// An element of a rank.
+    /// An element of a rank's operand.
     Of(u32, u64),
     /// An element, combined over these ranks.
     Combined(Range<u32>, u64),

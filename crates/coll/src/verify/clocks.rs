@@ -1,9 +1,9 @@
-//! What happens before what, where every strand of a rank is one thread of events: its part of the schedule
-//! in program order. A thread's vector clock says how much of every thread it comes after; flags and messages
+//! Order of events by vector clocks, where every strand of a rank is one thread of events: its part of the
+//! schedule in program order. A thread's clock tells how much of every thread precedes it. Flags and messages
 //! carry clocks.
 //!
-//! Whoever awaits a value learns what the first post that reached it knew, however late he looks: the least
-//! that any timing gives him.
+//! A thread that awaits a value learns the clock of the first post that reached it, however late it checks.
+//! That is the least that any timing guarantees.
 
 use std::rc::Rc;
 
@@ -42,12 +42,13 @@ pub(super) struct Clocks {
     firsts: Vec<u32>,
     /// Posts by rank and flag, in their order.
     flags: Vec<Vec<Vec<Posted>>>,
-    /// By the rank that posts.
+    /// Waiting threads, by the rank whose flag they await.
     waiting: Vec<Vec<Waiter>>,
 }
 
 impl Clocks {
-    /// All threads are in their first epoch; nobody has heard of another. `strands` are those of each rank.
+    /// Returns clocks with all threads in their first epoch, without any order. `strands` are the numbers of
+    /// strands of each rank.
     pub fn new(strands: impl Iterator<Item = u32>) -> Clocks {
         let mut firsts = vec![0];
         for strands in strands {
@@ -63,28 +64,28 @@ impl Clocks {
         }
     }
 
-    /// A strand of a rank as a thread.
+    /// Returns the thread of a rank's strand.
     pub fn thread(&self, rank: u32, strand: usize) -> Thread {
         Thread(self.firsts.get(rank as usize).map_or(0, |first| first + strand as u32))
     }
 
-    /// The present epoch of `thread`.
+    /// Returns the present epoch of `thread`.
     pub fn epoch(&self, thread: Thread) -> u32 {
         self.clocks[thread.0 as usize][thread.0 as usize]
     }
 
-    /// Whether `thread` comes after what `other` did in `epoch`.
+    /// Returns true if `thread` comes after the events of `other` in `epoch`.
     pub fn knows(&self, thread: Thread, other: Thread, epoch: u32) -> bool {
         self.clocks[thread.0 as usize][other.0 as usize] >= epoch
     }
 
-    /// Whether some strand of `rank` comes after what `other` did in `epoch`: the rank leaves when all its
-    /// strands have ended.
+    /// Returns true if some strand of `rank` comes after what `other` did in `epoch`: the rank leaves when
+    /// all its strands have ended.
     pub fn leaves_after(&self, rank: u32, other: Thread, epoch: u32) -> bool {
         self.threads(rank).any(|thread| self.knows(thread, other, epoch))
     }
 
-    /// How many ranks `rank` has heard of, itself included.
+    /// Returns the number of ranks whose events precede those of `rank`, including itself.
     pub fn heard(&self, rank: u32) -> u32 {
         let heard = |other: u32| {
             self.threads(rank).any(|thread| self.threads(other).any(|other| self.knows(thread, other, 1)))
@@ -96,14 +97,14 @@ impl Clocks {
         (self.firsts[rank as usize]..self.firsts[rank as usize + 1]).map(Thread)
     }
 
-    /// A message: the receiver comes after all that the sender did before. Not the other way round, since a
-    /// message may have been sent long before it is received.
+    /// Orders the receiver of a message after the earlier events of its sender. The reverse does not hold,
+    /// since a message may have been sent long before it is received.
     pub fn message(&mut self, sender: Thread, receiver: Thread) {
         let clock = self.publish(sender);
         join(&mut self.clocks[receiver.0 as usize], &clock);
     }
 
-    /// Sets a flag. Returns who need not wait any more.
+    /// Sets a flag. Returns the waiters whose waits are over.
     pub fn post(&mut self, rank: u32, thread: Thread, flag: u16, value: u64) -> Result<Vec<Waiter>, Fault> {
         if flag >= Kind::ALL_FLAGS || value >= Kind::VALUES {
             return Err(Fault::new(format!("posts {value} to flag {flag}, out of bounds")));
@@ -132,7 +133,7 @@ impl Clocks {
         Ok(ready)
     }
 
-    /// Waits for a flag of `peer`: whether there is nothing to wait for.
+    /// Waits for a flag of `peer`. Returns true if the value has been reached already.
     pub fn wait(&mut self, peer: u32, waiter: Waiter) -> Result<bool, Fault> {
         let Waiter { flag, value, .. } = waiter;
         let within_reach = flag < Kind::FLAGS || peer == waiter.rank && flag < Kind::ALL_FLAGS;
@@ -151,12 +152,12 @@ impl Clocks {
         Ok(true)
     }
 
-    /// Who waits, and whose flag he waits for.
+    /// Returns all waiting threads, each with the owner of the flag.
     pub fn waiters(&self) -> impl Iterator<Item = (u32, &Waiter)> {
         (0..).zip(&self.waiting).flat_map(|(peer, waiting)| waiting.iter().map(move |waiter| (peer, waiter)))
     }
 
-    /// What a thread knows when it lets others know; what it does next is of another epoch.
+    /// Returns a thread's clock for publication. The thread's later events belong to a new epoch.
     fn publish(&mut self, thread: Thread) -> Rc<[u32]> {
         let number = thread.0 as usize;
         let clock = &mut self.clocks[number];

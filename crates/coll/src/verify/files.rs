@@ -1,5 +1,5 @@
-//! A file for the verifier: symbolic bytes, of which each rank sees some. What ranks give is written once, to
-//! its place; what nobody gave is not touched.
+//! A file for the verifier: symbolic bytes, of which each rank sees some. Bytes that ranks contribute are
+//! written once, to their positions; all other bytes remain unchanged.
 
 use super::Fault;
 use super::case::{Case, Pattern, Sums, sums};
@@ -10,12 +10,12 @@ use crate::shape::Collective;
 pub(super) struct Disk {
     case: Case,
     atoms: Vec<Atom>,
-    /// By rank: where its bytes are.
+    /// Positions of each rank's bytes.
     views: Vec<Vec<u64>>,
 }
 
 impl Disk {
-    /// The file of a case, if it has one.
+    /// Returns the file of a case, if it has one.
     pub fn new(case: &Case) -> Option<Disk> {
         let bytes = case.file_bytes()?;
         let views: Vec<Vec<u64>> = (0..case.ranks).map(|rank| case.view(rank)).collect();
@@ -26,7 +26,7 @@ impl Disk {
         Some(Disk { case: *case, atoms, views })
     }
 
-    /// Where the bytes of a window are, in the order in which they lie in memory.
+    /// Returns the positions of the bytes of a window, in their order in memory.
     fn places(&self, window: u64) -> Vec<usize> {
         let bytes = self.case.window_bytes();
         let range = window * bytes..(window + 1) * bytes;
@@ -84,7 +84,7 @@ impl Case {
         }
     }
 
-    /// Units of the file, if there is one.
+    /// Returns the units of the file, if there is one.
     fn file_bytes(&self) -> Option<u64> {
         self.file().map(|_| self.count * u64::from(self.ranks + 1))
     }
@@ -93,8 +93,8 @@ impl Case {
         self.file().map_or(1, |(window, ..)| u64::from(window))
     }
 
-    /// Where the bytes of a rank are: pieces of the file that look like chance, some nobody's. Of what is
-    /// read, some are those of the next rank too.
+    /// Returns the positions of a rank's bytes: random pieces of the file, some of which belong to no rank.
+    /// In a read, some also belong to the next rank.
     pub(super) fn view(&self, rank: u32) -> Vec<u64> {
         let (Some((.., seed)), Some(bytes)) = (self.file(), self.file_bytes()) else { return Vec::new() };
         let owner = |piece: u64| {
@@ -109,13 +109,13 @@ impl Case {
         (0..bytes).filter(is_mine).collect()
     }
 
-    /// Who is in charge of windows.
+    /// Returns the aggregators, the ranks in charge of windows.
     pub fn aggregators(&self) -> Vec<u32> {
         let (_, aggregators, _) = self.file().unwrap_or((1, 1, 0));
         (0..aggregators).map(|number| number * self.ranks / aggregators).collect()
     }
 
-    /// Windows of each of them.
+    /// Returns the number of windows of each aggregator.
     pub fn rounds(&self) -> u32 {
         let windows = self.file_bytes().unwrap_or(0).div_ceil(self.window_bytes());
         windows.div_ceil(self.aggregators().len() as u64) as u32
@@ -126,7 +126,7 @@ impl Case {
         self.view(rank).iter().filter(|place| range.contains(*place)).count() as u64
     }
 
-    /// The tables of a rank: its own bytes in every window, and those of all ranks in its windows.
+    /// Returns the tables of a rank: its own bytes in every window, and those of all ranks in its windows.
     pub(super) fn file_sums(&self, rank: u32) -> Sums {
         let aggregators = self.aggregators();
         let (number, rounds) = (aggregators.len() as u64, u64::from(self.rounds()));
@@ -136,10 +136,10 @@ impl Case {
             let windows = (0..rounds).map(|round| round * number + place as u64);
             sums(windows.flat_map(|window| (0..self.ranks).map(move |other| self.within(other, window))))
         });
-        if self.collective == Collective::FileWrite { Sums::of(own, slots) } else { Sums::of(slots, own) }
+        if self.collective == Collective::FileWrite { Sums::new(own, slots) } else { Sums::new(slots, own) }
     }
 
-    /// The most that all ranks have in a window of this one.
+    /// Returns the largest number of units that all ranks have in a window of this rank.
     pub fn slot(&self, rank: u32) -> u64 {
         let sums = self.file_sums(rank);
         let tables = sums.tables();
@@ -148,8 +148,8 @@ impl Case {
         slots.windows(self.ranks as usize + 1).step_by(self.ranks as usize).map(round).max().unwrap_or(0)
     }
 
-    /// More units than the temporaries of a rank may have where there is a file: a window a round in flight,
-    /// twice where ranks read the same.
+    /// Returns an upper bound of the units of a rank's temporaries in an operation on a file: a window for
+    /// each round in flight, twice if ranks read the same bytes.
     pub(super) fn window_bound(&self) -> Option<u64> {
         self.file().map(|(window, ..)| 2 * u64::from(window) * u64::from(self.params.window))
     }

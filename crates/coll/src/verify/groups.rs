@@ -1,6 +1,6 @@
-//! What the collectives of an intercommunicator start from and must end with (MPI-5 chapter 6, the paragraphs
-//! on intercommunicators): one group gets what the other gives. The sizes of blocks differ between the groups
-//! where they may.
+//! Specification of the collectives of an intercommunicator (MPI-5 chapter 6, the paragraphs on
+//! intercommunicators): each group receives the data of the other. The sizes of blocks differ between the
+//! groups if the standard allows it.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ impl Sides {
 }
 
 impl Case {
-    /// The groups as `rank` sees them; `first` is the size of the first.
+    /// Returns the groups as `rank` sees them; `first` is the size of the first.
     pub(super) fn sides(&self, first: u32, rank: u32) -> Sides {
         if rank < first {
             Sides { own: 0..first, other: first..self.ranks }
@@ -29,17 +29,17 @@ impl Case {
         }
     }
 
-    /// Units of a block that a rank gives, where the blocks of a group are alike.
+    /// Returns the units of a block that a rank contributes, if the blocks of a group are equal.
     fn width(&self, first: u32, rank: u32) -> u64 {
         self.count + u64::from(rank >= first)
     }
 
-    /// Units that both groups combine, so that they can be divided among either.
+    /// Returns the number of units that both groups combine, which is divisible among either.
     fn combined(&self, first: u32) -> u64 {
         self.count * u64::from(first) * u64::from(self.ranks - first)
     }
 
-    /// The block of the member at `place` of a group of `size` in reduce_scatter.
+    /// Returns the units of the block of the member at `place` of a group of `size` in reduce_scatter.
     fn part(&self, first: u32, place: u32, size: u32) -> u64 {
         let (total, size) = (self.combined(first), u64::from(size));
         match self.collective {
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// Whether `rank` is the root, or in the group that the root deals with.
+    /// Returns true if `rank` is the root, or in the group that exchanges data with the root.
     fn takes_part(&self, first: u32, rank: u32) -> bool {
         rank == self.root || self.sides(first, rank).other.contains(&self.root)
     }
@@ -83,21 +83,21 @@ impl Case {
         let blocks = || sums(sides.other.clone().map(|rank| self.block(rank)));
         let size = sides.own.end - sides.own.start;
         match self.collective {
-            C::Gatherv if root => Sums::of(Vec::new(), blocks()),
-            C::Scatterv if root => Sums::of(blocks(), Vec::new()),
-            C::Allgatherv => Sums::of(Vec::new(), blocks()),
-            C::Alltoallv => Sums::of(
+            C::Gatherv if root => Sums::new(Vec::new(), blocks()),
+            C::Scatterv if root => Sums::new(blocks(), Vec::new()),
+            C::Allgatherv => Sums::new(Vec::new(), blocks()),
+            C::Alltoallv => Sums::new(
                 sums(sides.other.clone().map(|to| self.pair(rank, to))),
                 sums(sides.other.clone().map(|from| self.pair(from, rank))),
             ),
             C::ReduceScatter => {
-                Sums::of(Vec::new(), sums((0..size).map(|place| self.part(first, place, size))))
+                Sums::new(Vec::new(), sums((0..size).map(|place| self.part(first, place, size))))
             }
             _ => Sums::default(),
         }
     }
 
-    /// Units of both buffers.
+    /// Returns the units of both buffers.
     pub(super) fn group_sizes(&self, first: u32, rank: u32) -> (u64, u64) {
         use Collective as C;
         let sides = self.sides(first, rank);
@@ -176,7 +176,7 @@ impl Case {
     }
 }
 
-/// The block of one of `ranks` that holds `unit`, and where in it.
+/// Returns the block of one of `ranks` that contains `unit`, and the offset in it.
 fn find(ranks: Range<u32>, unit: u64, length: impl Fn(u32) -> u64) -> (u32, u64) {
     let mut rest = unit;
     for rank in ranks {

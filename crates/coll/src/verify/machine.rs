@@ -1,4 +1,5 @@
-//! Runs the schedules of all ranks, each as far as it gets, until all have ended or none can go on.
+//! Execution of the schedules of all ranks, each as far as it can run, until all have ended or none can
+//! continue.
 
 use std::collections::HashMap;
 
@@ -33,22 +34,22 @@ pub(super) struct Machine<'a> {
     cursors: Vec<Cursor>,
     memory: Memory<'a>,
     clocks: Clocks,
-    /// By the rank that receives.
+    /// Posted sends, by the rank that receives.
     sends: Vec<Vec<Posted>>,
     recvs: Vec<Vec<Posted>>,
     /// Receiver and sender of messages that may have become complete.
     posted: Vec<(u32, u32)>,
-    /// Waits for flags that are over.
+    /// Completed waits for flags, each a rank and an instance.
     heard: Vec<(u32, Instance)>,
-    /// Ranks that may go on.
+    /// Ranks that may continue.
     awake: Vec<u32>,
-    /// For a barrier that is not in program order.
+    /// Signals of a barrier that is not in program order.
     signals: Option<Signals>,
-    /// Who shares a host, if not all do.
+    /// Assignment of ranks to hosts, if there are several hosts.
     hosts: Option<&'a Hierarchy>,
-    /// Messages of a multicast that have not been received: by rank and step.
+    /// Numbers of multicast messages that have not been received, by rank and step.
     casts: HashMap<(u32, Instance), usize>,
-    /// Whose a lane is: by rank, peer, lane and whether it is one to receive by.
+    /// Owner of each lane, by rank, peer, lane and direction (true for receiving).
     lanes: HashMap<(u32, u32, u16, bool), Thread>,
 }
 
@@ -87,7 +88,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The receive buffer of a rank.
+    /// Returns the receive buffer of a rank.
     pub fn result(&self, rank: u32) -> &[Atom] {
         self.memory.result(rank)
     }
@@ -98,7 +99,8 @@ impl<'a> Machine<'a> {
             let schedule = &self.schedules[rank as usize];
             cursor.advance(schedule, |instance| {
                 let thread = self.clocks.thread(rank, schedule.strand(instance.step));
-                self.start(Run { rank, thread, instance }).map_err(|fault| fault.in_step(instance).at(rank))
+                self.start(Run { rank, thread, instance })
+                    .map_err(|fault| fault.in_step(instance).at_rank(rank))
             })?;
             self.cursors[rank as usize] = cursor;
             for (rank, instance) in self.heard.drain(..) {
@@ -111,12 +113,12 @@ impl<'a> Machine<'a> {
         }
         self.ended()?;
         match self.sends.iter().flatten().next() {
-            Some(posted) => Err(Fault::new("sends what nobody receives".into()).at(posted.rank)),
+            Some(posted) => Err(Fault::new("sends what nobody receives".into()).at_rank(posted.rank)),
             None => Ok(()),
         }
     }
 
-    /// All ranks have ended; else, where they wait.
+    /// Checks that all ranks have ended, and otherwise reports where they wait.
     fn ended(&mut self) -> Result<(), Fault> {
         let open = |(cursor, schedule): (&mut Cursor, _)| !cursor.finished(schedule);
         let Some(rank) = self.cursors.iter_mut().zip(self.schedules).position(open) else { return Ok(()) };
@@ -136,7 +138,7 @@ impl<'a> Machine<'a> {
         }
         let all = waits.len();
         waits.truncate(16);
-        Err(Fault::new(format!("deadlock; {all} wait: {}", waits.join("; "))).at(rank as u32))
+        Err(Fault::new(format!("deadlock; {all} wait: {}", waits.join("; "))).at_rank(rank as u32))
     }
 
     /// Starts a step. Whether it is complete.
@@ -187,7 +189,7 @@ impl<'a> Machine<'a> {
                 let Some(into) = self.memory.own(run, into, true)? else {
                     return Err(Fault::new("works on a signal".into()));
                 };
-                // A block that is too long for the frame comes another way.
+                // A block that is too long for the frame travels as a message.
                 if Kind::fits(into.range.length, from.range.length) {
                     self.memory.touch(run, &into, true, &self.clocks)?;
                 }
@@ -230,7 +232,7 @@ impl<'a> Machine<'a> {
         peer.ok_or_else(|| Fault::new("has no such peer".into()))
     }
 
-    /// A peer whose flags and memory are within reach.
+    /// Returns a peer, and checks that its flags and memory are accessible.
     fn neighbour(&self, run: Run, peer: Index) -> Result<u32, Fault> {
         let peer = self.peer(run, peer)?;
         let far = self.hosts.is_some_and(|hosts| hosts.distance(run.rank, peer) == hierarchy::NETWORK);
@@ -272,7 +274,7 @@ impl<'a> Machine<'a> {
         Ok(false)
     }
 
-    /// A multicast is a send to each member; it is complete when all of them are.
+    /// Starts a multicast as a send to each member; it is complete when all of them are.
     fn multicast(&mut self, run: Run, group: u16, lane: u16, from: &Span) -> Result<bool, Fault> {
         let groups = &self.schedules[run.rank as usize].groups;
         let members = groups.get(usize::from(group)).filter(|members| !members.is_empty());
@@ -290,7 +292,7 @@ impl<'a> Machine<'a> {
         Ok(is_complete)
     }
 
-    /// Whether all of a multicast has been received, if it was one.
+    /// Returns true if all of a multicast has been received, if it was one.
     fn is_last(&mut self, rank: u32, instance: Instance) -> bool {
         let Some(left) = self.casts.get_mut(&(rank, instance)) else { return true };
         *left -= 1;
@@ -319,7 +321,7 @@ impl<'a> Machine<'a> {
                 continue;
             };
             let (send, recv) = (sends.remove(next), recvs.remove(recv));
-            self.transfer(&send, &recv).map_err(|fault| fault.in_step(recv.instance).at(receiver))?;
+            self.transfer(&send, &recv).map_err(|fault| fault.in_step(recv.instance).at_rank(receiver))?;
         }
     }
 
@@ -368,12 +370,12 @@ impl<'a> Machine<'a> {
             let heard = if self.program { self.clocks.heard(rank) } else { ranks };
             if self.case.collective == Collective::Barrier && heard < ranks {
                 let what = format!("leaves the barrier after {heard} of {ranks} entered");
-                return Err(Fault::new(what).at(rank));
+                return Err(Fault::new(what).at_rank(rank));
             }
             let [_, before] = self.case.initial(rank);
             self.case
                 .check(rank, &before, self.memory.result(rank), &self.values)
-                .map_err(|what| Fault::new(format!("wrong result: {what}")).at(rank))?;
+                .map_err(|what| Fault::new(format!("wrong result: {what}")).at_rank(rank))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The memory of all ranks: where a span lies, who may touch it, and what it holds.
+//! Memory of all ranks: the position of spans, the permissions to access them, and their content.
 
 use super::accesses::{Access, Accesses};
 use super::case::{Case, Sums};
@@ -30,24 +30,24 @@ pub(super) struct Run {
     pub instance: Instance,
 }
 
-/// What an owner has exposed.
+/// Exposed span of an owner.
 #[derive(Clone, Copy, Debug)]
 struct Exposure {
     range: Range,
     access: ir::Access,
-    /// By this thread of the owner, since this epoch of it.
+    /// Thread that exposed it, and its epoch at that time.
     thread: Thread,
     epoch: u32,
-    /// Addressed by its entries.
+    /// Table by whose entries it is addressed, if any.
     table: Option<Table>,
 }
 
-/// The buffers of one rank.
+/// Buffers of one rank.
 #[derive(Debug)]
 struct Own {
-    /// Send, receive, temporaries and, last, the bank.
+    /// Contents of send buffer, receive buffer, temporaries and, last, the bank.
     buffers: Vec<Vec<Atom>>,
-    /// By buffer.
+    /// Accesses to each buffer.
     accesses: Vec<Accesses>,
     exposures: [Option<Exposure>; BufferId::EXPOSURES as usize],
 }
@@ -74,19 +74,19 @@ impl<'a> Memory<'a> {
             buffers.extend(others.map(|&units| vec![Atom::UNDEFINED; units as usize]));
             let mut accesses = vec![Accesses::default(); buffers.len()];
             accesses[buffers.len() - 1].watched = true;
-            // Strands share what is otherwise a rank's alone.
+            // Strands of a rank share memory that otherwise only one thread accesses.
             accesses.iter_mut().for_each(|accesses| accesses.watched |= !schedule.strands.is_empty());
             Own { buffers, accesses, exposures: Default::default() }
         });
         Memory { case, sums, ranks: ranks.collect(), file: Disk::new(case) }
     }
 
-    /// The receive buffer of `rank`.
+    /// Returns the receive buffer of `rank`.
     pub fn result(&self, rank: u32) -> &[Atom] {
         &self.ranks[rank as usize].buffers[1]
     }
 
-    /// A span of the rank's own memory, which must lie in its buffer; `None` for a signal.
+    /// Returns a span of the rank's own memory, which must lie in its buffer, or `None` for a signal.
     pub fn own(&self, run: Run, span: &Span, write: bool) -> Result<Option<Place>, Fault> {
         if span.is_signal() {
             return Ok(None);
@@ -112,7 +112,7 @@ impl<'a> Memory<'a> {
         Ok(Some(Place { rank: run.rank, range }))
     }
 
-    /// A span in the bank of `peer` or in what it has exposed.
+    /// Returns a span in the bank of `peer` or in its exposed memory.
     pub fn remote(
         &self,
         run: Run,
@@ -169,7 +169,7 @@ impl<'a> Memory<'a> {
         Ok(Place { rank: peer, range })
     }
 
-    /// Lets the others at `what`.
+    /// Exposes `what` to other ranks.
     pub fn expose(
         &mut self,
         run: Run,
@@ -236,7 +236,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// `into = from`, or `into = from op with`.
+    /// Executes `into = from`, or `into = from op with`.
     pub fn apply(
         &mut self,
         values: &mut Values,
@@ -267,7 +267,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Writes a frame.
+    /// Writes a frame with its block.
     pub fn pack(&mut self, values: &mut Values, from: &Place, into: &Place) -> Result<(), Fault> {
         let (length, frame) = (from.range.length, into.range.length);
         let user = into.range.buffer <= BufferId::RECV;
@@ -282,7 +282,7 @@ impl<'a> Memory<'a> {
         if Kind::fits(length, frame) { self.apply(values, from, None, &held(into, length)) } else { Ok(()) }
     }
 
-    /// Takes what a frame holds.
+    /// Reads the block of a frame.
     pub fn unpack(&mut self, values: &mut Values, from: &Place, into: &Place) -> Result<(), Fault> {
         let (length, frame) = (into.range.length, from.range.length);
         if frame < Kind::FRAME_HEADER || self.atoms(from)[0] != Atom::length(length) {
@@ -291,7 +291,7 @@ impl<'a> Memory<'a> {
         if Kind::fits(length, frame) { self.apply(values, &held(from, length), None, into) } else { Ok(()) }
     }
 
-    /// Reads what ranks have asked for of a window.
+    /// Reads the requested bytes of a window.
     pub fn file_read(&mut self, into: &Place, window: u64) -> Result<(), Fault> {
         let atoms = self.disk()?.read(window, into.range.length)?;
         let own = &mut self.ranks[into.rank as usize];
@@ -300,13 +300,13 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Writes what ranks have given of a window.
+    /// Writes the contributed bytes of a window.
     pub fn file_write(&mut self, from: &Place, window: u64) -> Result<(), Fault> {
         let atoms = self.atoms(from).to_vec();
         self.disk()?.write(window, &atoms)
     }
 
-    /// At the end: the file holds what it should, and nothing else was written.
+    /// Checks the file at the end: its content is right, and nothing else was written.
     pub fn file_check(&self) -> Result<(), Fault> {
         self.file.as_ref().map_or(Ok(()), Disk::check)
     }
@@ -321,7 +321,8 @@ impl<'a> Memory<'a> {
         &own.buffers[own.number(range.buffer)][range.start as usize..range.end() as usize]
     }
 
-    /// At the end: nobody is at exposed memory when its owner leaves. Banks belong to the communicator.
+    /// Checks at the end that no rank accesses exposed memory after its owner leaves. Banks belong to the
+    /// communicator.
     pub fn check(&self, clocks: &Clocks) -> Result<(), Fault> {
         for (rank, own) in (0..).zip(&self.ranks) {
             let private = &own.accesses[..own.accesses.len() - 1];
@@ -330,19 +331,19 @@ impl<'a> Memory<'a> {
                     "may leave before step {} of rank {} is done with its memory ({}..{})",
                     access.instance.step.0, access.rank, access.start, access.end
                 ))
-                .at(rank));
+                .at_rank(rank));
             }
         }
         Ok(())
     }
 }
 
-/// What a frame holds.
+/// Returns the position of a frame's block.
 fn held(frame: &Place, length: u64) -> Place {
     Place { range: frame.range.held(length), ..*frame }
 }
 
-/// Whether a span is all entries of a table.
+/// Returns true if a span covers all entries of a table.
 fn is_whole(span: &Span, table: Table, ranks: u32) -> bool {
     let division = ir::Division::Table(table);
     span.start == Start::Block { division, index: Index::fixed(0) }

@@ -1,26 +1,27 @@
-//! Proves schedules: runs those of all ranks on symbolic data ([`value`], [`memory`]) against what the
-//! standard asks for ([`case`]; for a barrier, [`signals`]), with sends that complete only when they are
-//! received, and checks that nothing depends on timing ([`races`] within a rank, [`accesses`] between ranks).
+//! Proofs of schedules. Those of all ranks run on symbolic data ([`value`], [`memory`]) and are compared with
+//! the standard's specification ([`case`]; for a barrier, [`signals`]). Sends complete only when they are
+//! received. The verifier also checks that nothing depends on timing ([`races`] within a rank, [`accesses`]
+//! between ranks).
 //!
 //! # One execution stands for all
-//! *Messages.* Steps without order do not conflict, messages match by program order, and what may start stays
-//! able to start; so every interleaving computes the same values and none gets stuck if one does not.
+//! *Messages.* Unordered steps do not conflict, messages match by program order, and a step that may start
+//! remains able to start. So every interleaving computes the same values, and none deadlocks if one does not.
 //!
-//! *Memory that ranks share*, in schedules of program order. A rank is a single thread of events, and what it
-//! does next depends on nothing but that it may go on. It may when it awaits a flag that has reached a value;
-//! a flag belongs to one rank and only grows, so that once it may go on it always may. Hence every
-//! interleaving runs the same events, each rank's in the same order, and gets stuck where one does. What an
-//! event reads is the same too: an await orders the rank after the *first* post that suffices, which in every
-//! interleaving comes before the await returns (a later one may be there as well, and orders more, never
-//! less). So the order by vector clocks ([`clocks`]) that is checked here holds in all interleavings. Any two
-//! conflicting accesses to a unit are ordered by it; therefore the write that a read sees is the last one
-//! before it in that order, the same one in every interleaving, and by induction along the order, so is its
-//! value. On the machine, a post releases and an await acquires, which makes that order the one of the memory
-//! model.
+//! *Memory that ranks share*, in schedules of program order. A rank is a single thread of events, and its
+//! next event depends only on being allowed to continue. It may continue when it awaits a flag that has
+//! reached a value. A flag belongs to one rank and only grows, so a rank that may continue always may. Hence
+//! every interleaving runs the same events, each rank's in the same order, and deadlocks if one does.
+//! The content that an event reads is the same too. An await orders the rank after the *first* post that
+//! suffices. In every interleaving that post comes before the await returns; a later one may also be there,
+//! and adds order but removes none. So the order by vector clocks ([`clocks`]) that is checked here holds in
+//! all interleavings. It orders any two conflicting accesses to a unit. Therefore a read sees the last write
+//! before it in that order, which is the same in every interleaving, and by induction along the order its
+//! value is the same. On the machine, a post releases and an await acquires, which makes that order the one
+//! of the memory model.
 //!
 //! *Leaving.* A rank's own memory belongs to its caller again when it leaves. So at the end all accesses of
-//! others to what it exposed come before its last event. Banks are exempt: who uses one next waits until all
-//! have left.
+//! others to its exposed memory must precede its last event. Banks are exempt: the next user of a bank waits
+//! until all ranks have left.
 
 mod accesses;
 mod case;
@@ -47,7 +48,7 @@ use crate::generator::Association;
 use crate::hierarchy::Hierarchy;
 use crate::ir::{BufferId, Kind, Length, Loop, Order, Schedule, Span, Start, Step, Table};
 
-/// Why schedules are wrong, for a person.
+/// Fault of a schedule, as a text for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     what: String,
@@ -58,7 +59,7 @@ impl Fault {
         Fault { what }
     }
 
-    fn at(self, rank: u32) -> Fault {
+    fn at_rank(self, rank: u32) -> Fault {
         Fault::new(format!("rank {rank}: {}", self.what))
     }
 
@@ -75,44 +76,47 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Checks that `schedules` (one a rank) do what `case` asks for.
+/// Checks that `schedules`, one for each rank, implement `case`.
 ///
 /// # Errors
-/// The first fault found.
+/// Returns the first fault found.
 pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
     verify_as(case, schedules, Association::Free)
 }
 
-/// Checks that `schedules` do what `case` asks for, and combine operands as `association` says: with an
-/// operator that does not commute, every element of the result is then one expression, whatever the numbers
-/// of a computer are.
+/// Checks that `schedules` implement `case`, and combine operands in the order of `association`. With an
+/// operator that does not commute, every element of the result is then one fixed expression, whatever the
+/// arithmetic of the computer.
 ///
 /// # Errors
-/// The first fault found.
+/// Returns the first fault found.
 pub fn verify_as(case: &Case, schedules: &[Schedule], association: Association) -> Result<(), Fault> {
     verify_on(case, schedules, association, None)
 }
 
-/// The same, for ranks of several hosts: flags and memory are in reach of those of one host only.
+/// Checks like [`verify_as`], for ranks on several hosts: only ranks of one host can access each other's
+/// flags and memory.
 ///
 /// # Errors
-/// The first fault found.
+/// Returns the first fault found.
 pub fn verify_on(
     case: &Case,
     schedules: &[Schedule],
     association: Association,
     hosts: Option<&Hierarchy>,
 ) -> Result<(), Fault> {
-    let sums: Vec<Sums> =
-        (0..case.ranks).zip(schedules).map(|(rank, schedule)| case.sums(rank).with(schedule)).collect();
+    let sums: Vec<Sums> = (0..case.ranks)
+        .zip(schedules)
+        .map(|(rank, schedule)| case.sums(rank).with_permutation_of(schedule))
+        .collect();
     for (rank, schedule) in (0..).zip(schedules) {
-        bounded(case, rank, schedule).map_err(|fault| fault.at(rank))?;
+        bounded(case, rank, schedule).map_err(|fault| fault.at_rank(rank))?;
         if schedule.order == Order::Edges {
-            races::check(schedule, &sums[rank as usize].tables()).map_err(|fault| fault.at(rank))?;
+            races::check(schedule, &sums[rank as usize].tables()).map_err(|fault| fault.at_rank(rank))?;
         }
         if (schedule.order, schedule.bank) != (schedules[0].order, schedules[0].bank) {
             return Err(
-                Fault::new("differs from rank 0 in its order or the size of the bank".into()).at(rank)
+                Fault::new("differs from rank 0 in its order or the size of the bank".into()).at_rank(rank)
             );
         }
     }
@@ -132,7 +136,7 @@ pub struct Expressions(Values);
 pub struct Results(Vec<Vec<Atom>>);
 
 impl Expressions {
-    /// For so many ranks.
+    /// Returns an empty set of expressions for `ranks` ranks.
     pub fn new(ranks: u32) -> Expressions {
         let mut values = Values::new(ranks);
         values.keep_trees();
@@ -150,8 +154,10 @@ impl Expressions {
         hosts: Option<&Hierarchy>,
     ) -> Result<Results, Fault> {
         verify_on(case, schedules, Association::Free, hosts)?;
-        let sums: Vec<Sums> =
-            (0..case.ranks).zip(schedules).map(|(rank, schedule)| case.sums(rank).with(schedule)).collect();
+        let sums: Vec<Sums> = (0..case.ranks)
+            .zip(schedules)
+            .map(|(rank, schedule)| case.sums(rank).with_permutation_of(schedule))
+            .collect();
         let mut machine = Machine::new(case, schedules, &sums, hosts);
         std::mem::swap(&mut machine.values, &mut self.0);
         let result = machine.run();
@@ -186,7 +192,7 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     if let Some(step) = schedule.steps.iter().position(|step| !whole_entries(case, step)) {
         return Err(Fault::new(format!("step {step}: a span of a buffer with a table is one entry")));
     }
-    // A rank may deal with each neighbour on its host, one by one where their ranks follow no rule.
+    // A rank may communicate with each other rank of its host one by one, if their ranks follow no rule.
     let neighbours = if schedule.strands.is_empty() { 0 } else { case.ranks };
     let bound = most_steps(case, rank, neighbours);
     if schedule.steps.len() as u64 > bound {
@@ -195,19 +201,19 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The most steps that a schedule may have: as the logarithm of the number of ranks, and some for each of the
-/// `neighbours` that a rank deals with one by one.
+/// Returns the largest number of steps that a schedule may have: proportional to the logarithm of the number
+/// of ranks, plus some for each of the `neighbours` that a rank communicates with one by one.
 pub fn most_steps(case: &Case, rank: u32, neighbours: u32) -> u64 {
     let log = u64::from(u32::BITS - case.ranks.leading_zeros());
     let degree = u64::from(case.params.radix.min(case.ranks));
     let edges = case.neighbours(rank);
     let edges = (edges.sources.len() + edges.destinations.len()) as u64;
-    // Of a file, each has to do with those that access it, and these with all.
+    // In an operation on a file, aggregators communicate with all ranks, and all ranks with the aggregators.
     let members = if case.collective.is_of_files() { 2 * u64::from(case.ranks) } else { 0 };
     40 + 12 * log * (degree + 1) + 4 * u64::from(neighbours) + edges + members
 }
 
-/// Whether strands begin at steps, one after the other, and outside of loops.
+/// Returns true if strands begin at steps, one after the other, and outside of loops.
 fn are_strands(schedule: &Schedule) -> bool {
     let mut last = 0;
     schedule.strands.iter().all(|first| {
@@ -218,7 +224,7 @@ fn are_strands(schedule: &Schedule) -> bool {
     })
 }
 
-/// Whether a step is one for ranks that share a node.
+/// Returns true if a step is one for ranks that share a node.
 fn is_local(kind: &Kind) -> bool {
     match kind {
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => false,
@@ -229,7 +235,7 @@ fn is_local(kind: &Kind) -> bool {
     }
 }
 
-/// The table that describes a buffer, if its blocks lie anywhere.
+/// Returns the table that describes a buffer, if its blocks lie anywhere.
 fn table_of(case: &Case, buffer: BufferId) -> Option<Table> {
     use crate::shape::Collective as C;
     match (case.collective, buffer) {
@@ -242,7 +248,7 @@ fn table_of(case: &Case, buffer: BufferId) -> Option<Table> {
     }
 }
 
-/// Whether the spans of a step that lie in a buffer given by a table are entries of it.
+/// Returns true if the spans of a step that lie in a buffer given by a table are entries of it.
 fn whole_entries(case: &Case, step: &Step) -> bool {
     let spans = [step.kind.reads(), step.kind.writes()];
     spans
@@ -251,7 +257,7 @@ fn whole_entries(case: &Case, step: &Step) -> bool {
         .all(|span| span.is_signal() || table_of(case, span.buffer).is_none() || is_entry(span))
 }
 
-/// Whether a span is an entry of a table, or a part of one.
+/// Returns true if a span is an entry of a table, or a part of one.
 fn is_entry(span: &Span) -> bool {
     match (span.start, span.length) {
         (Start::Block { division, index }, Length::Blocks { division: measured, index: same, count: 1 }) => {

@@ -1,13 +1,13 @@
-//! What neighbourhood collectives start from and must end with: as if every rank sent its blocks one after
-//! the other to its destinations, and received those of its sources one after the other (MPI-5 section 8.6).
+//! Specification of the neighbourhood collectives (MPI-5 section 8.6): every rank sends its blocks one after
+//! the other to its destinations, and receives those of its sources one after the other.
 
 use super::case::{Case, Expected, Pattern, sums};
 use crate::neighbours::Neighbours;
 use crate::shape::Collective;
 
 impl Case {
-    /// The neighbours of `rank`: of the pattern's grid, or those of a graph that looks like chance. There are
-    /// edges that come several times, and edges from a rank to itself.
+    /// Returns the neighbours of `rank`: those in the pattern's grid, or those in a random graph. There are
+    /// edges that occur several times, and edges from a rank to itself.
     pub fn neighbours(&self, rank: u32) -> Neighbours {
         match self.pattern {
             Pattern::Grid { dims, periodic } => grid(dims, periodic, rank),
@@ -23,15 +23,15 @@ impl Case {
                 let edges = || (0..self.ranks * degree).map(edge);
                 let sources = edges().filter(|(_, to)| *to == rank).map(|(from, _)| from).collect::<Vec<_>>();
                 let destinations = edges().filter(|(from, _)| *from == rank).map(|(_, to)| to).collect();
-                // Which source comes first is the program's business; not in which order the edges of one do.
+                // The program chooses the order of sources, but the edges of one source keep their order.
                 Neighbours { sources: sources.into_iter().rev().collect(), destinations, opposite: false }
             }
             Pattern::Whole | Pattern::Groups(_) | Pattern::File { .. } => Neighbours::default(),
         }
     }
 
-    /// Units of the block that `from` sends `to` along each of its edges.
-    fn along(&self, from: u32, to: u32) -> u64 {
+    /// Returns the units of the block that `from` sends to `to` along each of their edges.
+    fn edge_units(&self, from: u32, to: u32) -> u64 {
         match self.collective {
             _ if from == Neighbours::NOBODY || to == Neighbours::NOBODY => self.count,
             Collective::NeighborAllgatherv => self.block(from),
@@ -40,16 +40,16 @@ impl Case {
         }
     }
 
-    /// Running sums of the blocks of both buffers of `rank`.
+    /// Returns the running sums of the blocks of both buffers of `rank`.
     pub(super) fn edge_sums(&self, rank: u32) -> [Vec<u64>; 2] {
         let Neighbours { sources, destinations, .. } = self.neighbours(rank);
         [
-            sums(destinations.iter().map(|to| self.along(rank, *to))),
-            sums(sources.iter().map(|from| self.along(*from, rank))),
+            sums(destinations.iter().map(|to| self.edge_units(rank, *to))),
+            sums(sources.iter().map(|from| self.edge_units(*from, rank))),
         ]
     }
 
-    /// Units of both buffers.
+    /// Returns the units of both buffers.
     pub(super) fn edge_sizes(&self, rank: u32) -> (u64, u64) {
         let last = |sums: &[u64]| sums.last().copied().unwrap_or(0);
         let [send, recv] = self.edge_sums(rank);
@@ -74,7 +74,7 @@ impl Case {
         }
         let its = self.neighbours(source).destinations;
         let sent = match self.pattern {
-            // What comes from below was sent upwards, and the other way round.
+            // A block from below was sent upwards, and the reverse.
             Pattern::Grid { .. } => block ^ 1,
             _ => {
                 let before = own.sources[..block].iter().filter(|other| **other == source).count();

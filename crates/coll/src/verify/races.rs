@@ -1,20 +1,20 @@
-//! What must be ordered is ordered: two runs of steps of one rank that nothing orders do not touch
-//! the same memory (unless both read), and do not use one lane towards one peer.
+//! Check for races within a rank: two unordered executions of steps do not touch the same memory (unless both
+//! read), and do not use one lane towards one peer.
 //!
-//! The loops are unrolled and every instance gets the set of those that are complete before it
-//! starts. Together with deterministic matching this makes the outcome of one execution that of all.
+//! The loops are unrolled, and every instance gets the set of instances that are complete before it starts.
+//! Together with deterministic matching this makes the outcome of one execution that of all.
 
 use super::Fault;
 use crate::cursor::Instance;
 use crate::ir::{Edge, Kind, Range, Schedule, StepId, Tables};
 
-/// The instances of a schedule in program order, and what comes before each.
+/// Instances of a schedule in program order, and the predecessors of each.
 struct Order {
     instances: Vec<Instance>,
-    /// Where the instances of a step's region begin, how far two iterations of it are apart.
+    /// For each step, index of its first instance, and distance between instances of consecutive iterations.
     place: Vec<(usize, usize)>,
     words: usize,
-    /// `words` words an instance: bit b is set if instance b is complete before it starts.
+    /// Sets of `words` words for each instance: bit b is set if instance b is complete before it starts.
     before: Vec<u64>,
 }
 
@@ -55,7 +55,8 @@ impl Order {
     }
 
     fn fill(&mut self, schedule: &Schedule) -> Result<(), Fault> {
-        // What is complete when an iteration of the present loop may start, and the next to complete.
+        // Instances that are complete when an iteration of the present loop may start, and the next one to
+        // complete.
         let mut complete = vec![0; self.words];
         let mut next = 0;
         for number in 0..self.instances.len() {
@@ -100,7 +101,7 @@ impl Order {
             if earlier >= number {
                 return Err(Fault::new(format!("an edge to step {} leads forward", edge.step.0)));
             }
-            // Nothing to learn from one that is known: its own past is, too.
+            // An instance that is known already adds nothing: its predecessors are known too.
             if self.before[number * self.words + earlier / 64] >> (earlier % 64) & 1 == 0 {
                 self.comes_after(number, earlier);
             }
@@ -148,7 +149,7 @@ impl Uses {
             Kind::Send { peer, lane, from } if from.is_signal() || !silent => {
                 Some((true, peer.at(iteration), *lane))
             }
-            // One for all of a group: members of two that use one lane must not be the same.
+            // One entry for all members: two groups that use one lane must not have a member in common.
             Kind::Multicast { group, lane, from } if from.is_signal() || !silent => {
                 Some((true, u64::MAX - u64::from(*group), *lane))
             }

@@ -1,5 +1,5 @@
-//! What a barrier is for: no rank is done before every rank has begun. Every step carries the ranks
-//! whose beginning it comes after, by edges and messages only, not by the time at which it happened.
+//! Specification of a barrier: no rank is done before every rank has begun. Every step carries the set of
+//! ranks whose beginning precedes it, by edges and messages only, not by the time at which it happened.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ impl Signals {
         self.known.insert(receiver, received);
     }
 
-    /// Every rank has heard of all others.
+    /// Checks that every rank has received signals that depend on all others.
     pub fn check(&self, ranks: u32) -> Result<(), Fault> {
         let mut all: Vec<Ranks> = (0..ranks).map(|rank| self.only(rank)).collect();
         self.known.iter().for_each(|((rank, _), known)| join(&mut all[*rank as usize], known));
@@ -39,7 +39,7 @@ impl Signals {
             let heard: u32 = all.iter().map(|word| word.count_ones()).sum();
             if heard != ranks {
                 return Err(
-                    Fault::new(format!("leaves the barrier after {heard} of {ranks} entered")).at(rank)
+                    Fault::new(format!("leaves the barrier after {heard} of {ranks} entered")).at_rank(rank)
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Small schedules of program order written by hand, right and wrong ones: what the verifier says of them.
+//! Verdicts of the verifier on small hand-written schedules of program order, correct and incorrect ones.
 
 use super::{Case, Pattern, verify};
 use crate::build::{Builder, block, range};
@@ -297,7 +297,7 @@ fn barrier() {
     }
 }
 
-/// Who awaits a rank that awaited another comes after both: a broadcast whose flags go along a chain.
+/// A rank that awaits a rank that awaited another comes after both: a broadcast whose flags go along a chain.
 #[test]
 fn order_is_transitive() {
     let case = case(Collective::Bcast, 4, 1);

@@ -1,6 +1,6 @@
-//! Symbolic values. A unit of memory holds an [`Atom`]: which element it is of, and the ordered list
-//! of ranks whose contributions were combined into it. Lists are interned as runs of consecutive
-//! ranks, so a value is two words however many ranks are in it.
+//! Symbolic values. A unit of memory holds an [`Atom`]: the number of an element, and the ordered list of
+//! ranks whose contributions were combined into it. Lists are interned as runs of consecutive ranks, so a
+//! value is two words however many ranks it contains.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use crate::generator::Association;
 /// The value of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atom {
-    /// The contributors: a list of [`Values`].
+    /// Number of the list of contributors in [`Values`].
     pub list: u32,
-    /// Which element of their operands.
+    /// Number of the element in the operands.
     pub element: u32,
 }
 
 impl Atom {
-    /// What nobody has written.
+    /// Content of a unit that no rank has written.
     pub const UNDEFINED: Atom = Atom { list: u32::MAX, element: u32::MAX };
 
-    /// What a frame begins with that holds a block of `length` units.
+    /// Returns the header of a frame with a block of `length` units.
     pub fn length(length: u64) -> Atom {
         Atom { list: u32::MAX - 1, element: length as u32 }
     }
@@ -29,21 +29,21 @@ impl Atom {
 /// Ranks `from..to`, in this order.
 type Run = (u32, u32);
 
-/// The lists of contributors of one verification.
+/// Lists of contributors in one verification.
 #[derive(Debug)]
 pub struct Values {
     lists: Vec<Box<[Run]>>,
     numbers: HashMap<Box<[Run]>, u32>,
     joined: HashMap<(u32, u32), u32>,
-    /// What was joined last, and the result: the units of a span mostly have one list.
+    /// Last pair of joined lists, and the result, as the units of a span mostly have one list.
     last: Option<((u32, u32), u32)>,
     association: Association,
-    /// Whether lists of equal contributors in equal order are told apart by how they were combined.
+    /// True if equal contributors in equal order are distinguished by their association.
     keeps_trees: bool,
 }
 
 impl Values {
-    /// The list that holds only rank r has number r.
+    /// Returns the lists of `ranks` ranks. The list that contains only rank r has number r.
     pub fn new(ranks: u32) -> Values {
         let mut values = Values {
             lists: Vec::new(),
@@ -59,23 +59,24 @@ impl Values {
         values
     }
 
-    /// From now on, operands are combined in this way or not at all.
+    /// Sets the only association in which operands may be combined afterwards.
     pub fn associate(&mut self, association: Association) {
         self.association = association;
     }
 
-    /// Tells apart from now on how values were combined: two atoms are equal only if they are one expression.
+    /// Distinguishes values by their association from now on: two atoms are equal only if they are one
+    /// expression.
     pub fn keep_trees(&mut self) {
         self.keeps_trees = true;
     }
 
-    /// The value of element `element` of the operand of `rank`.
+    /// Returns the value of element `element` of the operand of `rank`.
     pub fn own(rank: u32, element: u64) -> Atom {
         Atom { list: rank, element: element as u32 }
     }
 
-    /// `left op right`, or `None` where one is undefined, the elements differ, or the association is another
-    /// one.
+    /// Returns `left op right`, or `None` if one is undefined, the elements differ, or the association is not
+    /// the required one.
     pub fn combine(&mut self, left: Atom, right: Atom) -> Option<Atom> {
         if left == Atom::UNDEFINED || right == Atom::UNDEFINED || left.element != right.element {
             return None;
@@ -92,7 +93,7 @@ impl Values {
         Some(Atom { list: self.join(left.list, right.list), element: left.element })
     }
 
-    /// Whether the list is exactly `ranks`, in this order unless `commutative`.
+    /// Returns true if the list is exactly `ranks`, in this order unless `commutative`.
     pub fn is_of(&self, list: u32, ranks: &Range<u32>, commutative: bool) -> bool {
         let Some(runs) = self.lists.get(list as usize) else { return false };
         if !commutative || runs.len() == 1 {
@@ -104,7 +105,7 @@ impl Values {
         sorted.iter().all(|&(from, to)| std::mem::replace(&mut next, to) == from) && next == ranks.end
     }
 
-    /// The list as a person writes it.
+    /// Returns the list in a form for messages.
     pub fn show(&self, atom: Atom) -> String {
         match self.lists.get(atom.list as usize) {
             None => "undefined".to_string(),

@@ -1,18 +1,18 @@
-//! The work of the algorithms that send messages, in closed form.
+//! Work of the algorithms that send messages, in closed form.
 
 use super::Work;
 use crate::ir::Loop;
 use crate::shape::{Params, Shape};
 use crate::tree::{Form, dimensions};
 
-/// The numbers that the closed forms are made of.
+/// Quantities that the closed forms use.
 struct Numbers {
     ranks: f64,
     /// Ceiling of the binary logarithm of the number of ranks.
     log: f64,
-    /// Bytes of [`Shape::count`].
+    /// Bytes of [`Shape::count`] units.
     bytes: f64,
-    /// 1 where the ranks are no power of two.
+    /// 1 if the number of ranks is no power of two, otherwise 0.
     fold: f64,
 }
 
@@ -25,7 +25,8 @@ fn numbers(shape: &Shape) -> Numbers {
     }
 }
 
-/// Data once down a tree (or up it: the same messages the other way), in segments.
+/// Returns the work of one pass of the data down a tree in segments. Upwards the messages are the same, in
+/// the other direction.
 fn tree(shape: &Shape, form: Form, params: &Params, bytes: f64) -> Work {
     let (depth, degree) = dimensions(form, shape.ranks.max(2));
     let (depth, degree) = (f64::from(depth), f64::from(degree));
@@ -53,7 +54,7 @@ fn tree(shape: &Shape, form: Form, params: &Params, bytes: f64) -> Work {
     }
 }
 
-/// As [`tree`], upwards, with a reduction of every message; only inner nodes wait.
+/// Returns the work of a [`tree`] used upwards, with a reduction of every message; only inner nodes wait.
 fn tree_reduce(shape: &Shape, form: Form, params: &Params, bytes: f64) -> Work {
     let down = tree(shape, form, params, bytes);
     let (_, degree) = dimensions(form, shape.ranks.max(2));
@@ -91,7 +92,7 @@ pub(crate) fn bcast_kary(shape: &Shape, params: &Params) -> Work {
     tree(shape, Form::Kary(params.radix), params, shape.bytes() as f64)
 }
 
-/// Segments that all others get at once.
+/// Returns the work of segments that all other ranks get at once.
 pub(crate) fn bcast_multicast(shape: &Shape, params: &Params) -> Work {
     let n = numbers(shape);
     let segment = (params.segment * shape.unit_bytes) as f64;
@@ -109,19 +110,19 @@ pub(crate) fn bcast_multicast(shape: &Shape, params: &Params) -> Work {
     }
 }
 
-/// Everybody tells all others at once, and hears each of them.
+/// Returns the work if every rank sends to all others at once, and receives from each of them.
 pub(crate) fn hear_all(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);
     let others = n.ranks - 1.0;
     Work::even(n.ranks, 1.0, n.ranks, others * n.bytes, others * n.bytes)
 }
 
-/// The same one after the other.
+/// Returns the work of [`hear_all`] with one rank after the other.
 pub(crate) fn hear_in_turn(shape: &Shape, params: &Params) -> Work {
     Work { hops: f64::from(shape.ranks - 1), ..hear_all(shape, params) }
 }
 
-/// n segments in n - 1 + log2 P rounds.
+/// Returns the work of n segments in n - 1 + log2 P rounds.
 pub(crate) fn bcast_circulant(shape: &Shape, params: &Params) -> Work {
     let n = numbers(shape);
     let segment = (params.segment * shape.unit_bytes) as f64;
@@ -153,7 +154,7 @@ pub(crate) fn bcast_scatter_ring(shape: &Shape, _: &Params) -> Work {
     scatter.then(around(n.ranks, part, 0.0))
 }
 
-/// Blocks of `part` bytes once around the ring.
+/// Returns the work of blocks of `part` bytes that travel once around the ring.
 fn around(ranks: f64, part: f64, reduced: f64) -> Work {
     let rounds = ranks - 1.0;
     Work::even(ranks, rounds, 2.0 * rounds, rounds * part, rounds * reduced)
@@ -191,7 +192,7 @@ pub(crate) fn rooted_tree(shape: &Shape, params: &Params) -> Work {
     }
 }
 
-/// Bytes of one block, which is `count` unless that is the sum of all.
+/// Returns the bytes of one block, which is `count` unless that is the sum of all blocks.
 fn block_bytes(shape: &Shape) -> f64 {
     use crate::shape::Collective as C;
     let n = numbers(shape);
@@ -210,7 +211,7 @@ pub(crate) fn spread(shape: &Shape, params: &Params) -> Work {
     Work::even(n.ranks, hops, 2.0 * rounds, rounds * block_bytes(shape), 0.0)
 }
 
-/// Of one neighbour: the degree is not known here.
+/// Returns the work for one neighbour: the degree is not known here.
 pub(crate) fn neighbourhood(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);
     Work::even(n.ranks, 1.0, 2.0, n.bytes, 0.0)
@@ -253,7 +254,7 @@ pub(crate) fn reduce_kary(shape: &Shape, params: &Params) -> Work {
     tree_reduce(shape, Form::Kary(params.radix), params, shape.bytes() as f64)
 }
 
-/// The exchange in pairs before and after, where the ranks are no power of two.
+/// Returns the work of the exchange in pairs before and after, if the number of ranks is no power of two.
 fn folded(shape: &Shape, after: f64) -> Work {
     let n = numbers(shape);
     Work::even(
@@ -294,7 +295,7 @@ pub(crate) fn allreduce_ring(shape: &Shape, _: &Params) -> Work {
     around(n.ranks, part, part).then(around(n.ranks, part, 0.0))
 }
 
-/// The same in blocks of about a segment, so many of them for each of some leaders.
+/// Returns the work of a ring in blocks of about a segment, several of them for each of some leaders.
 pub(crate) fn allreduce_slices(shape: &Shape, params: &Params) -> Work {
     let ring = allreduce_ring(shape, params);
     let segment = (params.segment * shape.unit_bytes) as f64;
@@ -307,24 +308,25 @@ pub(crate) fn allreduce_tree(shape: &Shape, params: &Params) -> Work {
     reduce_kary(shape, params).then(bcast_kary(shape, params))
 }
 
-/// The blocks of all ranks go everywhere.
+/// Returns the work if the blocks of all ranks go to every rank.
 pub(crate) fn reduce_scatter_whole(shape: &Shape, params: &Params) -> Work {
     use crate::shape::Collective as C;
     let blocks = if shape.collective == C::ReduceScatter { 1 } else { u64::from(shape.ranks) };
     allreduce_tree(&Shape { count: shape.count * blocks, ..*shape }, params)
 }
 
-/// Down a tree of the leaders of hosts, each with its part: together they send what one would.
+/// Returns the work of a broadcast down a tree of the leaders of hosts, each with its part: together they
+/// send as much as one leader would.
 pub(crate) fn bcast_leaders(shape: &Shape, params: &Params) -> Work {
     bcast_kary(shape, &params.downwards())
 }
 
-/// The same up the tree.
+/// Returns the work of a reduction up the tree of [`bcast_leaders`].
 pub(crate) fn reduce_leaders(shape: &Shape, params: &Params) -> Work {
     reduce_kary(shape, &params.downwards())
 }
 
-/// As by halving and doubling, but for any number of ranks.
+/// Returns the work of an allreduce, equal to halving and doubling but for any number of ranks.
 pub(crate) fn allreduce_circulant(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);
     Work::even(n.ranks, 2.0 * n.log, 4.0 * n.log, 2.0 * n.bytes, n.bytes)

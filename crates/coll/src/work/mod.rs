@@ -1,5 +1,5 @@
-//! What an algorithm makes its ranks do, in closed form: a function of the shape and the parameters, next to the one
-//! that writes the schedule. How long that takes on a machine says [`crate::cost`].
+//! Work of the ranks in an algorithm, in closed form: a function of the shape and the parameters, next to the
+//! one that writes the schedule. [`crate::cost`] gives its time on a machine.
 
 pub(crate) mod messages;
 pub(crate) mod node;
@@ -17,19 +17,20 @@ pub struct Work {
     pub reduced: f64,
     /// Messages of all ranks.
     pub all_messages: f64,
-    /// Bytes moved by all ranks.
+    /// Bytes moved by all ranks together.
     pub all_bytes: f64,
-    /// Bytes combined or copied by all ranks.
+    /// Bytes combined or copied by all ranks together.
     pub all_reduced: f64,
-    /// How often a rank waits, over all ranks.
+    /// Number of waits of all ranks together.
     pub waits: f64,
-    /// Messages and bytes of the busiest rank, where data go one way only: operations in a row take no longer than that. Or else
-    /// who begins the next one has waited for others.
+    /// Messages and bytes of the busiest rank, if data go one way only: operations in a row take no longer
+    /// than that. `None` if a rank that begins the next operation has waited for others.
     pub busiest: Option<(f64, f64)>,
 }
 
 impl Work {
-    /// The same on all of `ranks` ranks, who wait `hops` times each.
+    /// Returns the work of an algorithm that is the same on all of `ranks` ranks, each of which waits `hops`
+    /// times.
     pub(crate) fn even(ranks: f64, hops: f64, messages: f64, bytes: f64, reduced: f64) -> Work {
         Work {
             hops,
@@ -44,7 +45,7 @@ impl Work {
         }
     }
 
-    /// One after the other.
+    /// Returns the work of this and then `next`.
     pub(crate) fn then(self, next: Work) -> Work {
         Work {
             hops: self.hops + next.hops,

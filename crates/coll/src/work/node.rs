@@ -1,5 +1,5 @@
-//! The work of the algorithms within a node, in closed form: as in [`super::messages`], with posts and waits
-//! in the place of messages.
+//! Work of the algorithms within a node, in closed form: as in [`super::messages`], with posts and waits in
+//! place of messages.
 
 use super::Work;
 use crate::shape::{Collective, Params, Shape};
@@ -16,15 +16,15 @@ fn log(shape: &Shape) -> f64 {
     f64::from(shape.ranks.next_power_of_two().ilog2())
 }
 
-/// Bytes of one block, or of all data where there are no blocks.
+/// Returns the bytes of one block, or of all data if there are no blocks.
 fn block(shape: &Shape) -> f64 {
     use Collective as C;
     let bytes = shape.bytes() as f64;
     if matches!(shape.collective, C::Allgatherv | C::ReduceScatter) { bytes / ranks(shape) } else { bytes }
 }
 
-/// Every rank reads `bytes` from each of `peers` others and combines `reduced` of what it reads or copies on
-/// the way, waiting for `hops` others one after the other.
+/// Returns the work if every rank reads `bytes` from each of `peers` others, and combines or copies `reduced`
+/// of it. It waits for `hops` others one after the other.
 fn each(shape: &Shape, hops: f64, peers: f64, bytes: f64, reduced: f64) -> Work {
     let ranks = ranks(shape);
     Work {
@@ -40,7 +40,7 @@ fn each(shape: &Shape, hops: f64, peers: f64, bytes: f64, reduced: f64) -> Work 
     }
 }
 
-/// One rank reads from all others.
+/// Returns the work if one rank reads from all others.
 fn one(shape: &Shape, bytes: f64, reduced: f64) -> Work {
     let others = ranks(shape) - 1.0;
     Work {
@@ -60,7 +60,7 @@ pub(crate) fn flat(shape: &Shape, _: &Params) -> Work {
     each(shape, 1.0, ranks(shape) - 1.0, block(shape), block(shape))
 }
 
-/// As [`flat`], each having put the blocks of all into its bank.
+/// Returns the work of [`flat`] if each rank has put the blocks of all ranks into its bank.
 pub(crate) fn alltoall(shape: &Shape, _: &Params) -> Work {
     each(shape, 1.0, ranks(shape) - 1.0, block(shape), ranks(shape) * block(shape))
 }
@@ -118,7 +118,7 @@ pub(crate) fn slices_gather(shape: &Shape, params: &Params) -> Work {
     Work { all_bytes: work.all_bytes / 2.0, waits: ranks(shape) + 1.0, ..work }
 }
 
-/// Once down a tree, or up it.
+/// Returns the work of one pass down or up a tree.
 fn tree(shape: &Shape, params: &Params, reduced: f64, waits: f64) -> Work {
     let (depth, degree) = dimensions(Form::Kary(params.radix), shape.ranks.max(2));
     let (depth, degree) = (f64::from(depth), f64::from(degree));
@@ -136,7 +136,7 @@ fn tree(shape: &Shape, params: &Params, reduced: f64, waits: f64) -> Work {
     }
 }
 
-/// The ranks that have children in a tree.
+/// Returns the number of ranks that have children in a tree.
 fn inner(shape: &Shape, params: &Params) -> f64 {
     let (_, degree) = dimensions(Form::Kary(params.radix), shape.ranks.max(2));
     1.0 + ((ranks(shape) - 1.0) / f64::from(degree.max(1)) - 1.0).max(0.0)
@@ -154,10 +154,10 @@ pub(crate) fn fan_in_out(shape: &Shape, params: &Params) -> Work {
     fan_in(shape, params).then(fan_out(shape, &params.downwards()))
 }
 
-/// What exposed memory costs beyond a bank: to publish it and to open that of another rank, in messages.
+/// Cost of exposed memory beyond a bank, in messages: publishing it and opening that of another rank.
 const OPEN: f64 = 4.0;
 
-/// With a meeting before and one after.
+/// Returns the work on exposed memory with a synchronisation of all ranks before and one after.
 fn exposed(shape: &Shape, peers: f64, bytes: f64, reduced: f64) -> Work {
     let work = each(shape, 2.0, peers, bytes, reduced);
     Work {
@@ -182,7 +182,7 @@ pub(crate) fn exposed_from_root(shape: &Shape, _: &Params) -> Work {
     }
 }
 
-/// One rank reads from all others, who wait for nobody if that is short.
+/// Returns the work if one rank reads from all others, which do not wait if their data are short.
 pub(crate) fn exposed_to_root(shape: &Shape, _: &Params) -> Work {
     let others = ranks(shape) - 1.0;
     Work {
@@ -228,13 +228,14 @@ pub(crate) fn exposed_reduce_scatter(shape: &Shape, _: &Params) -> Work {
     exposed(shape, ranks(shape) - 1.0, block(shape), ranks(shape) * block(shape))
 }
 
-/// How many segments there are, and how many posts and waits each takes beyond the data.
+/// Returns the number of segments.
 fn segments(shape: &Shape, params: &Params) -> f64 {
     let segment = (params.segment * shape.unit_bytes) as f64;
     if segment > 0.0 { (block(shape) / segment).ceil().max(1.0) } else { 1.0 }
 }
 
-/// Once down a tree in segments, or up it: the first segment takes the depth of it, the others follow.
+/// Returns the work of one pass down or up a tree in segments: the first segment takes the depth of the tree,
+/// the others follow.
 fn stream(shape: &Shape, params: &Params, reduced: f64, waits: f64) -> Work {
     let (depth, degree) = dimensions(Form::Kary(params.radix), shape.ranks.max(2));
     let (depth, degree) = (f64::from(depth), f64::from(degree));
@@ -274,7 +275,7 @@ pub(crate) fn stream_slices(shape: &Shape, params: &Params) -> Work {
     }
 }
 
-/// `work` a segment at a time, with `hops` waits each.
+/// Returns `work` done in segments, with `hops` waits for each.
 fn in_segments(shape: &Shape, params: &Params, work: Work, hops: f64) -> Work {
     let segments = segments(shape, params);
     Work {

@@ -1,4 +1,4 @@
-//! Barriers by flags: nobody leaves before everybody has entered.
+//! Barriers by flags: no rank leaves before all ranks have entered.
 
 use crate::algorithms::banks::{READY, RESULT, await_others};
 use crate::build::Builder;
@@ -10,7 +10,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "flags_flat", SHARED, FIXED, barrier_flat, work::node::flat),
@@ -18,7 +18,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "flags_tree", SHARED, UP_DOWN, barrier_tree, work::node::fan_in_out),
 ];
 
-/// Everybody posts, and waits for all others: one hop, and nobody sleeps more than once for long.
+/// Every rank posts its flag and waits for all others: one hop, and no rank has a long sleep more than once.
 pub fn barrier_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks > 1 {
@@ -27,7 +27,7 @@ pub fn barrier_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// In round k every rank waits for the one 2^k before it. One flag that counts rounds does.
+/// In round k every rank waits for the one 2^k before it. A single flag counts the rounds.
 pub fn barrier_dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let (mut distance, mut round) = (1, 1);
@@ -38,8 +38,8 @@ pub fn barrier_dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// Fan-in up a tree, fan-out down one of its own radix (Graham and Shipman, section 3.1): 2 (P - 1) waits in
-/// all.
+/// Synchronises by a fan-in up a tree and a fan-out down one of its own radix (Graham and Shipman, section
+/// 3.1): 2 (P - 1) waits in all.
 pub fn barrier_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let node = |params: Params| TreeNode::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank);

@@ -1,9 +1,9 @@
-//! What the algorithms on flags and banks share (Graham and Shipman, section 3): the meaning of flags, how a
-//! rank offers what it has, and how the operands of several ranks are combined from right to left.
+//! Common parts of the algorithms on flags and banks (Graham and Shipman, section 3): the meaning of flags,
+//! the offer of a contribution, and the combination of several ranks' operands from right to left.
 //!
-//! A rank copies its contribution into its own bank, posts a flag and reads what the others have put into
-//! theirs, beginning with the rank after it, so that not everybody reads the same bank at the same time.
-//! Nobody waits until its bank has been read: the next operation that gets the same bank does.
+//! A rank copies its contribution into its own bank, posts a flag and reads the contributions in the other
+//! banks. It begins with the rank after it, so that the ranks do not all read the same bank at the same time.
+//! No rank waits until its bank has been read: the next operation that gets the same bank does.
 
 pub mod flags;
 pub mod moves;
@@ -15,23 +15,24 @@ use crate::build::Builder;
 use crate::ir::{Index, Span};
 use crate::shape::Shape;
 
-/// "My contribution is in my bank." Its flag is in the line that the bank begins with.
+/// Flag of a rank whose contribution is in its bank. The flag is in the same cache line as the beginning of
+/// the bank.
 pub(crate) const READY: u16 = 0;
-/// "What I pass on of the result is in my bank."
+/// Flag of a rank whose bank holds its part of the result, for others to read.
 pub(crate) const RESULT: u16 = 1;
 
-/// The other ranks, `ranks - 1` of them, beginning with the one after this.
+/// Returns the other ranks, `ranks - 1` of them, beginning with the one after this rank.
 pub(crate) fn others(shape: &Shape) -> Index {
     Index::cyclic(i64::from(shape.rank) + 1, 1, shape.ranks)
 }
 
-/// Puts `contribution` at `place` of the own bank and says so.
+/// Puts `contribution` at `place` of the own bank and posts [`READY`].
 pub(crate) fn offer(contribution: Span, place: Span, b: &mut Builder) {
     b.copy(contribution, place, &[]);
     b.post(READY, 1);
 }
 
-/// Waits for flag `flag` of all others.
+/// Waits for flag `flag` of all other ranks.
 pub(crate) fn await_others(shape: &Shape, flag: u16, value: impl Into<Index>, b: &mut Builder) {
     let value = value.into();
     b.repeat(shape.ranks - 1, 1, |b| {
@@ -39,29 +40,30 @@ pub(crate) fn await_others(shape: &Shape, flag: u16, value: impl Into<Index>, b:
     });
 }
 
-/// Operands of several ranks, combined from right to left: those that come later are further left. The own
-/// operand is read where it lies, without a copy, wherever the order lets it.
+/// Combination of several ranks' operands from right to left: later operands are further left. The own
+/// operand is read in place, without a copy, if the order allows it.
 pub(crate) struct Folding {
     own: Span,
     into: Span,
-    /// Where what has been combined so far is: nowhere, in the own operand, or in `into`.
+    /// Partial result so far: none, the own operand, or `into`.
     have: Option<Span>,
 }
 
 impl Folding {
-    /// Combines into `into`. The operand of this rank, `own`, may be the same span if it is the first one.
+    /// Begins a combination into `into`. The operand of this rank, `own`, may be the same span if it is the
+    /// first one.
     pub fn new(own: Span, into: Span) -> Folding {
         Folding { own, into, have: None }
     }
 
-    /// What a rank alone does: the result is its operand.
+    /// Writes the schedule of a rank that is alone: the result is its operand.
     pub fn alone(own: Span, into: Span, b: &mut Builder) {
         let mut folding = Folding::new(own, into);
         folding.own(b);
         folding.finish(b);
     }
 
-    /// Takes up the own operand.
+    /// Combines the own operand with the partial result.
     pub fn own(&mut self, b: &mut Builder) {
         match self.have {
             None => self.have = Some(self.own),
@@ -72,7 +74,7 @@ impl Folding {
         }
     }
 
-    /// Takes up the operands of `count` peers, `from` of each, after its flag if `flag` is given.
+    /// Combines the operands of `count` peers, `from` of each, after its flag if `flag` is given.
     pub fn peers(
         &mut self,
         mut peers: Index,
@@ -104,7 +106,7 @@ impl Folding {
         });
     }
 
-    /// Leaves the result in `into`.
+    /// Copies the result to `into` if it is not there yet.
     pub fn finish(self, b: &mut Builder) {
         if let Some(operand) = self.have.filter(|operand| *operand != self.into) {
             b.copy(operand, self.into, &[]);
@@ -113,8 +115,8 @@ impl Folding {
 }
 
 /// Combines the operands of all ranks into `into`: `own` of this rank, and `from` of each peer once its flag
-/// is up. With `same`, or where the order matters, all ranks combine in the order of ranks and so get the
-/// same bits; else each begins with its own operand.
+/// is set. With `same`, or if the order matters, all ranks combine in the order of ranks and get the same
+/// bits. Otherwise each begins with its own operand.
 pub(crate) fn fold_all(
     shape: &Shape,
     same: bool,
@@ -133,7 +135,7 @@ pub(crate) fn fold_all(
     fold_ordered(shape, shape.ranks, folding, from, b);
 }
 
-/// Combines the operands of ranks `0..end` from right to left, all of which are known to be ready.
+/// Combines the operands of ranks `0..end` from right to left. All of them must be ready.
 pub(crate) fn fold_ordered(
     shape: &Shape,
     end: u32,

@@ -13,7 +13,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "bank_flat", SHARED, FIXED, bcast_flat, work::node::bcast),
@@ -25,23 +25,23 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Alltoall, "bank_flat", SHARED, FIXED, alltoall_flat, work::node::alltoall),
 ];
 
-/// The first `units` of a bank.
+/// Returns the first `units` units of a bank.
 fn bank(units: u64) -> Span {
     build::range(BufferId::BANK, 0, units)
 }
 
-/// `count` blocks of `shape.count` units each, of which there is one a rank.
+/// Returns `count` blocks of `shape.count` units each, of a buffer with one block for each rank.
 fn blocks(shape: &Shape, buffer: BufferId, first: impl Into<Index>, count: u32) -> Span {
     let division = Division::Regular { size: shape.count, total: shape.count * u64::from(shape.ranks) };
     build::blocks(buffer, division, first, count)
 }
 
-/// Everybody reads the bank of the root, which waits for nobody.
+/// Broadcasts flat: every rank reads the bank of the root, which does not wait.
 pub fn bcast_flat(shape: &Shape, params: &Params, b: &mut Builder) {
     bcast_tree(shape, &Params { radix: Params::FLAT, ..*params }, b);
 }
 
-/// Everybody reads the bank of its parent in a tree.
+/// Broadcasts down a tree: every rank reads the bank of its parent.
 pub fn bcast_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -56,13 +56,13 @@ pub fn bcast_tree(shape: &Shape, params: &Params, b: &mut Builder) {
         b.pull(parent, bank, whole);
         return;
     }
-    // The children need it more urgently than the user.
+    // The children need the data before the user does.
     b.pull(parent, bank, bank);
     b.post(READY, 1);
     b.copy(bank, whole, &[]);
 }
 
-/// The root reads the banks of all others, which wait for nobody.
+/// Gathers flat: the root reads the banks of all others, which do not wait.
 pub fn gather_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::SEND, 0, shape.count);
@@ -95,7 +95,7 @@ fn lay_out(shape: &Shape, buffer: BufferId, b: &mut Builder) {
     }
 }
 
-/// Everybody reads its block from the bank of the root, which waits for nobody.
+/// Scatters flat: every rank reads its block from the bank of the root, which does not wait.
 pub fn scatter_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::RECV, 0, shape.count);
@@ -115,7 +115,7 @@ pub fn scatter_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// Everybody reads the banks of all others.
+/// Gathers all blocks: every rank reads the banks of all others.
 pub fn allgather_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let total = match shape.collective {
@@ -131,7 +131,7 @@ pub fn allgather_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     let place = target(shape.rank.into());
     let source = if shape.in_place { place } else { build::slot(BufferId::SEND, 0, 0, 0, place) };
     if shape.ranks > 1 {
-        // No rank knows the longest block before it sees the table, all know the sum.
+        // No rank knows the longest block before it sees the table, but all know the sum.
         b.bank(if shape.collective == Collective::Allgatherv { total } else { shape.count });
         offer(source, banked(shape.rank.into()), b);
     }
@@ -144,7 +144,7 @@ pub fn allgather_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     });
 }
 
-/// Everybody reads its block from the banks of all others.
+/// Exchanges blocks: every rank reads its block from the banks of all others.
 pub fn alltoall_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let buffer = own(shape);
@@ -156,7 +156,8 @@ pub fn alltoall_flat(shape: &Shape, _: &Params, b: &mut Builder) {
         let mine = |buffer| blocks(shape, buffer, shape.rank, 1);
         b.copy(mine(buffer), mine(BufferId::RECV), &[]);
     }
-    // For the rank after this one, this is the last but itself; and so on around the ring.
+    // In the bank of the rank after this one, this rank's block is the last but one; and so on around the
+    // ring.
     let place = Index::linear(i64::from(shape.ranks) - 2, -1);
     b.repeat(shape.ranks - 1, 1, |b| {
         b.wait(others(shape), READY, 1);

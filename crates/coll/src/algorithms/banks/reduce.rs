@@ -15,7 +15,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     right(entry(C::Reduce, "bank_flat", SHARED, FIXED, reduce_flat, work::node::reduce)),
@@ -37,12 +37,12 @@ fn whole(shape: &Shape, buffer: BufferId) -> Span {
     build::range(buffer, 0, shape.count)
 }
 
-/// What a rank alone does: the result is its operand.
+/// Writes the schedule of a rank that is alone: the result is its operand.
 pub(crate) fn alone(shape: &Shape, b: &mut Builder) {
     Folding::alone(whole(shape, own(shape)), whole(shape, BufferId::RECV), b);
 }
 
-/// The root reads the banks of all others, which wait for nobody.
+/// The root reads the banks of all others, which do not wait.
 pub fn reduce_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -57,8 +57,8 @@ pub fn reduce_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     fold_all(shape, false, (mine, whole(shape, BufferId::RECV)), |_| bank, b);
 }
 
-/// The operand of a root. One that lies where the result goes is saved in the bank, unless the result begins
-/// with it, which it does if it is the rightmost or the order does not matter.
+/// Returns the operand of a root. An operand in the place of the result is saved in the bank first. That is
+/// not necessary if the result begins with it: if it is the rightmost, or the order does not matter.
 fn out_of_the_way(shape: &Shape, rightmost: bool, b: &mut Builder) -> Span {
     let (mine, bank) = (whole(shape, own(shape)), whole(shape, BufferId::BANK));
     if !shape.in_place || shape.commutative || rightmost {
@@ -68,7 +68,8 @@ fn out_of_the_way(shape: &Shape, rightmost: bool, b: &mut Builder) -> Span {
     bank
 }
 
-/// Everybody reads the banks of all others and combines them in the same order: one hop, the same bits.
+/// Reduces flat: every rank reads the banks of all others and combines them in the same order. One hop, the
+/// same bits.
 pub fn allreduce_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -125,7 +126,7 @@ pub(crate) fn fold_subtree(
     }
 }
 
-/// Fan-in up a tree; only its inner ranks wait.
+/// Reduces by a fan-in up a tree; only its inner ranks wait.
 pub fn reduce_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
@@ -138,7 +139,8 @@ pub fn reduce_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     fan_in(shape, params, whole(shape, into), b);
 }
 
-/// Fan-in up a tree to rank 0, fan-out down one of its own radix: flat, everybody reads the bank of rank 0.
+/// Reduces by a fan-in up a tree to rank 0 and a fan-out down one of its own radix. If that is flat, every
+/// rank reads the bank of rank 0.
 pub fn allreduce_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -155,15 +157,15 @@ pub fn allreduce_tree(shape: &Shape, params: &Params, b: &mut Builder) {
             b.pull(parent, bank, result);
             return;
         }
-        // Who combined what was here has done so before the result came into being.
+        // The rank that read the old content has done so before the result existed, so it may be overwritten.
         b.pull(parent, bank, bank);
     }
     b.post(RESULT, 1);
     b.copy(bank, result, &[]);
 }
 
-/// In round k, ranks at distance 2^k read each other's partial results: log2 P rounds. Each round has its
-/// place in the bank, as a rank does not know when its partner has read.
+/// Reduces by doubling: in round k, ranks at distance 2^k read each other's partial results, in log2 P
+/// rounds. Each round has its own place in the bank, as a rank does not know when its partner has read.
 pub fn allreduce_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let (mine, result) = (whole(shape, own(shape)), whole(shape, BufferId::RECV));
@@ -202,7 +204,7 @@ pub fn allreduce_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// Combines `theirs` of `peer` with `mine` into `into`, a third place; `left`: what is here is the left
+/// Combines `theirs` of `peer` with `mine` into `into`, a third span. If `left` is true, `mine` is the left
 /// operand.
 fn combine_pair(left: bool, peer: u32, theirs: Span, mine: Span, into: Span, b: &mut Builder) {
     if left {
@@ -213,8 +215,8 @@ fn combine_pair(left: bool, peer: u32, theirs: Span, mine: Span, into: Span, b: 
     }
 }
 
-/// Every rank combines one P-th of all operands, in its bank in place of its own, which nobody else needs.
-/// What lies in `own(shape)` is intact.
+/// Combines one P-th of all operands at every rank, in its bank in place of its own part, which no other rank
+/// needs. The content of `own(shape)` is not changed.
 fn reduce_slices(shape: &Shape, division: Division, b: &mut Builder) {
     b.bank(shape.count);
     let mine = own(shape);
@@ -234,7 +236,7 @@ fn reduce_slices(shape: &Shape, division: Division, b: &mut Builder) {
     b.post(RESULT, 1);
 }
 
-/// Reduce-scatter, then allgather, both inside the banks.
+/// Reduces by a reduce-scatter and an allgather, both inside the banks.
 pub fn allreduce_slices(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -245,8 +247,8 @@ pub fn allreduce_slices(shape: &Shape, _: &Params, b: &mut Builder) {
     collect_slices(shape, division, b);
 }
 
-/// Reduce-scatter in the banks, then the root reads the slices. The others wait for operands, not for the
-/// root.
+/// Reduces by a reduce-scatter in the banks, after which the root reads the slices. The others wait for
+/// operands, not for the root.
 pub fn reduce_slices_gather(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -271,7 +273,7 @@ fn collect_slices(shape: &Shape, division: Division, b: &mut Builder) {
     });
 }
 
-/// Everybody combines its block out of the banks of all.
+/// Reduces and scatters flat: every rank combines its block out of the banks of all.
 pub fn reduce_scatter_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let total = match shape.collective {
@@ -291,7 +293,7 @@ pub fn reduce_scatter_flat(shape: &Shape, _: &Params, b: &mut Builder) {
         return Folding::alone(operand, result, b);
     }
     b.bank(total);
-    // Where the result may overlap the operand, that is read in the bank.
+    // If the result may overlap the operand, the operand is read from the bank.
     let table = matches!(division, Division::Table(_));
     let in_the_way = shape.in_place && (table || shape.rank == 0);
     let operand = if in_the_way { mine(BufferId::BANK) } else { mine(buffer) };
@@ -305,7 +307,7 @@ pub fn reduce_scatter_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     fold_all(shape, false, (operand, result), |_| banked, b);
 }
 
-/// Every rank combines what it needs of the operands of the ranks before it.
+/// Computes prefixes flat: every rank combines the operands of the ranks before it.
 pub fn scan_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let exclusive = shape.collective == Collective::Exscan;
@@ -324,8 +326,9 @@ pub fn scan_flat(shape: &Shape, _: &Params, b: &mut Builder) {
     fold_ordered(shape, end, Folding::new(mine, result), |_| bank, b);
 }
 
-/// In round k every rank takes up the partial result of the one 2^k before it; each round has its place in
-/// the bank. A partial result that goes back to rank 0 is final and stays where it is.
+/// Computes prefixes by doubling: in round k every rank combines the partial result of the one 2^k before it.
+/// Each round has its own place in the bank. A partial result that goes back to rank 0 is final and stays
+/// there.
 pub fn scan_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let exclusive = shape.collective == Collective::Exscan;
@@ -337,7 +340,7 @@ pub fn scan_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     if needed(0) {
         offer(mine, place(0), b);
     }
-    // Where the operand, combined with those before it, is.
+    // Place of the operand, combined with those before it.
     let mut sum = if exclusive { place(0) } else { mine };
     for round in 0..rounds(shape.rank) {
         let peer = shape.rank - (1 << round);

@@ -1,6 +1,6 @@
 //! Large data through banks (Graham and Shipman, section 3): a segment at a time, in slots of the bank that
 //! are used in turn. The owner fills a slot again when all who read it have counted its segment as taken.
-//! What everybody reads stays in the caches, at the price of a second copy.
+//! What every rank reads stays in the caches, at the price of a second copy.
 
 use crate::algorithms::banks::reduce::fold_subtree;
 use crate::algorithms::banks::{Folding, READY, RESULT, fold_ordered, others};
@@ -15,7 +15,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "bank_stream", SHARED, TREE, bcast, work::node::stream_down),
@@ -24,11 +24,11 @@ pub const GENERATORS: &[Generator] = &[
     sliced(right(entry(C::Allreduce, "bank_stream_slices", FEW, PIPELINE, allreduce_slices, work::node::stream_slices))),
 ];
 
-/// Segments that a rank has taken out of the banks of others, and the slots that were free from the
-/// beginning.
+/// Flag that counts the segments that a rank has taken out of the banks of others, plus the slots that were
+/// free at the beginning.
 const TAKEN: u16 = 3;
 
-/// Data on their way through slots of the bank.
+/// Stream of segments through slots of the bank.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
     size: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// No more slots than this.
+    /// Largest number of slots of a stream.
     const SLOTS: u32 = 8;
 
-    /// `total` units in segments of [`Params::segment`].
+    /// Returns a stream of `total` units in segments of [`Params::segment`].
     pub fn new(total: u64, params: &Params) -> Stream {
-        // Segments are counted by flags, from the number of slots on.
+        // Flags count the segments, beginning at the number of slots.
         let least = total.div_ceil(Kind::VALUES - 2 * u64::from(Stream::SLOTS));
         let segment = if params.segment == 0 { 0 } else { params.segment.max(least) };
         let (division, count) = segments(total, &Params { segment, ..*params });
@@ -56,67 +56,68 @@ impl Stream {
         Stream { size, total, first: 0, count, window, reused: count > window }
     }
 
-    /// For where everybody awaits all others in every segment: who has seen that they are at one segment
-    /// knows that they have taken the one before it, so that two slots do, and nobody counts.
+    /// Returns a stream for loops in which every rank awaits all others in every segment. A rank that has
+    /// seen the others at one segment knows that they have taken the one before. Two slots therefore suffice,
+    /// and no rank counts taken segments.
     pub fn in_lockstep(self) -> Stream {
         Stream { window: self.count.clamp(1, 2), reused: false, ..self }
     }
 
-    /// The whole segments, and the last one if it is shorter.
+    /// Returns the stream of whole segments, and that of the last one if it is shorter.
     fn parts(self) -> [Stream; 2] {
         let whole = (self.total / self.size) as u32;
         let rest = Stream { first: whole, count: self.count - whole, ..self };
         [Stream { count: whole, ..self }, rest]
     }
 
-    /// `base` more than the number of the segment.
+    /// Returns the number of the segment plus `base`.
     pub fn number(&self, base: u32) -> Index {
         let base = i64::from(self.first + base);
         if self.count > 1 { Index::linear(base, 1) } else { Index::linear(base, 0) }
     }
 
-    /// Which slot.
+    /// Returns the slot of the segment.
     fn turn(&self) -> Index {
         Index { modulus: self.window, ..self.number(0) }
     }
 
-    /// The segment of `buffer`.
+    /// Returns the segment of `buffer`.
     pub fn piece(&self, buffer: BufferId) -> Span {
         build::block(buffer, Division::Regular { size: self.size, total: self.total }, self.number(0))
     }
 
-    /// The segment of the data that begin at unit `offset` of `buffer`.
+    /// Returns the segment of the data that begin at unit `offset` of `buffer`.
     pub fn piece_at(&self, buffer: BufferId, offset: u64) -> Span {
         build::slot(buffer, offset, self.size, self.number(0), self.piece(buffer))
     }
 
-    /// Units of a segment, of the first at least.
+    /// Returns the units of the first segment; no other one is longer.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// How many segments.
+    /// Returns the number of segments.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Its slot in the bank, in place `place` of those there are.
+    /// Returns the slot of the segment in the bank, in group `place` of slots.
     pub fn place(&self, place: u32) -> Span {
         let offset = u64::from(place) * u64::from(self.window) * self.size;
         build::slot(BufferId::BANK, offset, self.size, self.turn(), self.piece(BufferId::BANK))
     }
 
-    /// Banks have slots for `places` segments at a time.
+    /// Requests banks with slots for `places` groups of segments.
     pub fn bank(&self, places: u32, b: &mut Builder) {
         b.bank(u64::from(places) * u64::from(self.window) * self.size);
     }
 
-    /// The loop over the segments.
+    /// Writes the loop over the segments.
     pub fn each(&self, b: &mut Builder, body: impl FnOnce(&mut Builder)) {
         b.repeat(self.count, 1, body);
     }
 
-    /// Begins to count what is taken: the slots are free.
+    /// Begins to count taken segments: all slots are free.
     pub fn open(&self, b: &mut Builder) {
         if self.reused {
             b.post(TAKEN, self.window);
@@ -130,14 +131,14 @@ impl Stream {
         }
     }
 
-    /// Waits until `peer` has taken what was in the slot.
+    /// Waits until `peer` has taken the previous segment out of the slot.
     pub fn free(&self, peer: Index, b: &mut Builder) {
         if self.reused {
             b.wait(peer, TAKEN, self.number(1));
         }
     }
 
-    /// Waits until all others have.
+    /// Waits until all other ranks have taken the previous segment out of the slot.
     pub fn free_of_others(&self, shape: &Shape, b: &mut Builder) {
         if self.reused {
             b.each(others(shape), shape.ranks - 1, |peer, b| self.free(peer, b));
@@ -145,7 +146,7 @@ impl Stream {
     }
 }
 
-/// The children of a node.
+/// Returns the children of a node.
 fn children(node: &TreeNode) -> Vec<u32> {
     let groups = node.by_size().into_iter();
     groups
@@ -154,7 +155,7 @@ fn children(node: &TreeNode) -> Vec<u32> {
         .collect()
 }
 
-/// Down a tree; flat, everybody reads the bank of the root.
+/// Broadcasts down a tree. If the tree is flat, every rank reads the bank of the root.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -185,7 +186,7 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     });
 }
 
-/// Up a tree.
+/// Reduces up a tree, segment by segment.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let stream = Stream::new(shape.count, params);
@@ -228,12 +229,12 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     });
 }
 
-/// Reduce-scatter and allgather of one segment after the other, inside the banks.
+/// Reduces one segment after the other, by a reduce-scatter and an allgather inside the banks.
 pub fn allreduce_slices(shape: &Shape, params: &Params, b: &mut Builder) {
     slices(shape, true, params, b);
 }
 
-/// Reduce-scatter of one segment after the other; the root reads the slices.
+/// Reduces one segment after the other by a reduce-scatter; the root reads the slices.
 pub fn reduce_slices(shape: &Shape, params: &Params, b: &mut Builder) {
     slices(shape, shape.is_root(), params, b);
 }
@@ -244,7 +245,7 @@ fn slices(shape: &Shape, collects: bool, params: &Params, b: &mut Builder) {
         let all = |buffer| build::range(buffer, 0, shape.count);
         return Folding::alone(all(own(shape)), all(BufferId::RECV), b);
     }
-    // Every rank has a slice of a segment, but maybe of the last one; so it awaits all others.
+    // Every rank has a slice of a segment, except possibly of the last one; so it awaits all others.
     let least = if params.segment == 0 { 0 } else { params.segment.max(shape.ranks.into()) };
     let stream = Stream::new(shape.count, &Params { segment: least, ..*params }).in_lockstep();
     stream.bank(1, b);
@@ -254,7 +255,8 @@ fn slices(shape: &Shape, collects: bool, params: &Params, b: &mut Builder) {
     }
 }
 
-/// One segment of `units` units: every rank combines its slice in its bank, in place of the own operand.
+/// Reduces one segment of `units` units: every rank combines its slice in its bank, in place of the own
+/// operand.
 fn segment_in_slices(shape: &Shape, collects: bool, stream: &Stream, units: u64, b: &mut Builder) {
     let division = Division::Even { parts: shape.ranks, total: units };
     let start = |slice: u32| division.start(u64::from(slice), &Default::default());
@@ -289,7 +291,7 @@ fn segment_in_slices(shape: &Shape, collects: bool, stream: &Stream, units: u64,
     }
 }
 
-/// Combines `mine` and what lies in `slice` of the banks of the others, there.
+/// Combines `mine` and `slice` of the other ranks' banks into `slice` of the own bank.
 fn fold_slice(shape: &Shape, stream: &Stream, mine: Span, slice: Span, b: &mut Builder) {
     let mut folding = Folding::new(mine, slice);
     let (peers, count) = (others(shape), shape.ranks - 1);

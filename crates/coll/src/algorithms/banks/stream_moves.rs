@@ -1,5 +1,5 @@
 //! Gather, scatter, allgather, alltoall, reduce_scatter and scan of large data through banks, a segment of
-//! every block at a time: what ranks do that share memory but may not reach into each other's.
+//! every block at a time. They serve ranks that share memory but cannot access each other's memory.
 
 use crate::algorithms::banks::stream::Stream;
 use crate::algorithms::banks::{Folding, READY};
@@ -13,7 +13,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Gather, "bank_stream", FEW, PIPELINE, gather, work::node::stream_gather),
@@ -26,18 +26,18 @@ pub const GENERATORS: &[Generator] = &[
     ordered(left(entry(C::Exscan, "bank_stream", SHARED, PIPELINE, scan, work::node::stream_chain))),
 ];
 
-/// The segment of block `rank`.
+/// Returns the segment of block `rank`.
 fn of_block(shape: &Shape, stream: &Stream, buffer: BufferId, rank: u32) -> Span {
     stream.piece_at(buffer, u64::from(rank) * shape.count)
 }
 
-/// The ranks after this one, around the ring, with the place in this rank's bank of what is for them.
+/// Returns the ranks after this one, around the ring, each with the place of its data in this rank's bank.
 fn around(shape: &Shape) -> impl Iterator<Item = (u32, u32)> {
     let Shape { rank, ranks, .. } = *shape;
     (0..ranks - 1).map(move |place| ((rank + 1 + place) % ranks, place))
 }
 
-/// The place of what is for this rank in the bank of `peer`.
+/// Returns the place of this rank's data in the bank of `peer`.
 fn place_at(shape: &Shape, peer: u32) -> u32 {
     (shape.rank + shape.ranks - peer - 1) % shape.ranks
 }
@@ -51,7 +51,7 @@ fn lay_out(shape: &Shape, stream: &Stream, buffer: BufferId, b: &mut Builder) {
     b.post(READY, stream.number(1));
 }
 
-/// The root reads the banks of all others.
+/// Gathers: the root reads the banks of all others.
 pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::SEND, 0, shape.count);
@@ -82,7 +82,7 @@ pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     });
 }
 
-/// Everybody reads the bank of the root.
+/// Scatters: every rank reads the bank of the root.
 pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let stream = Stream::new(shape.count, params);
@@ -106,7 +106,7 @@ pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Everybody reads the banks of all others.
+/// Gathers all blocks: every rank reads the banks of all others.
 pub fn allgather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let stream = Stream::new(shape.count, params).in_lockstep();
@@ -126,8 +126,8 @@ pub fn allgather(shape: &Shape, params: &Params, b: &mut Builder) {
     });
 }
 
-/// The same with blocks whose lengths only a table knows: each is cut into as many parts, no longer than a
-/// segment whoever has how much of all.
+/// Gathers blocks whose lengths are in a table. Each block is cut into the same number of parts. No part is
+/// longer than a segment, whatever the lengths are.
 pub fn allgatherv(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let stream = Stream::new(shape.count, params).in_lockstep();
@@ -152,8 +152,8 @@ pub fn allgatherv(shape: &Shape, params: &Params, b: &mut Builder) {
     });
 }
 
-/// Everybody reads its blocks from the banks of all others. In place, a segment is in the bank before it is
-/// overwritten.
+/// Exchanges blocks: every rank reads its blocks from the banks of all others. In place, a segment is in the
+/// bank before it is overwritten.
 pub fn alltoall(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let stream = Stream::new(shape.count, params).in_lockstep();
@@ -176,7 +176,8 @@ pub fn alltoall(shape: &Shape, params: &Params, b: &mut Builder) {
     });
 }
 
-/// Everybody combines its block out of the banks of all. In place, as in [`alltoall`].
+/// Reduces and scatters: every rank combines its block out of the banks of all. In place it works like
+/// [`alltoall`].
 pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let (rank, ranks) = (shape.rank, shape.ranks);
@@ -221,7 +222,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     });
 }
 
-/// From rank to rank.
+/// Computes prefixes from rank to rank.
 pub fn scan(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let exclusive = shape.collective == Collective::Exscan;

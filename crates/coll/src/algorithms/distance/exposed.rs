@@ -1,9 +1,8 @@
-//! Algorithms that follow the machine and reach into each other's memory (S2 on the trees and the ring of
-//! S3).
+//! Algorithms that follow the machine and access each other's memory (S2 on the trees and the ring of S3).
 //!
-//! The ranks that have nothing else to do make the copies: data are pulled, never sent. One flag a rank
-//! counts what it has got; so it tells those who pull from it what is there, and the one it pulls from when
-//! it has done so for the last time.
+//! The ranks that have nothing else to do make the copies: data are pulled, never sent. One flag for each
+//! rank counts the segments that it has. The flag shows ranks that pull from it which segments are there, and
+//! shows the rank that it pulls from when it has finished.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::Form;
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "hierarchical_pull", EXPOSED, TREE_NEAR, bcast, work::messages::bcast_kary),
@@ -30,10 +29,11 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Allgather, "hierarchical_ring_pull", EXPOSED, FIXED_NEAR, allgather_ring, work::messages::allgather_ring),
 ];
 
-/// The flag that counts.
+/// Flag that counts the segments of a rank.
 pub(crate) const HERE: u16 = 0;
 
-/// Down the tree: everybody pulls a segment from its parent as soon as that has it (section 4.4.2).
+/// Broadcasts down the tree: every rank pulls a segment from its parent as soon as the parent has it (section
+/// 4.4.2).
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
@@ -75,8 +75,8 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Around the ring in which neighbours are near one another: everybody pulls the next block from its left
-/// neighbour as soon as that has it (section 4.4.3).
+/// Gathers all blocks around the ring in which neighbours are near one another. Every rank pulls the next
+/// block from its left neighbour as soon as that has it (section 4.4.3).
 pub fn allgather_ring(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let ring = b.hierarchy(shape.ranks, params.ignored).ring();
@@ -99,8 +99,8 @@ pub fn allgather_ring(shape: &Shape, params: &Params, b: &mut Builder) {
     b.wait(right, HERE, Index::fixed(u64::from(shape.ranks)));
 }
 
-/// Up the tree: an inner node collects the blocks of its subtree, in the order of the hierarchy, out of the
-/// memory of its children; the root puts them into that of ranks.
+/// Gathers up the tree: an inner node collects the blocks of its subtree, in the order of the hierarchy, out
+/// of the memory of its children. The root reorders them by rank.
 pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let hierarchy = b.hierarchy(shape.ranks, params.ignored);
@@ -159,8 +159,8 @@ fn gather_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Bui
     }
 }
 
-/// Down the tree: everybody reads the blocks of its subtree out of the memory of its parent, the children of
-/// the root each of them where it lies.
+/// Scatters down the tree: every rank reads the blocks of its subtree out of the memory of its parent. The
+/// children of the root read each block from its original position.
 pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let hierarchy = b.hierarchy(shape.ranks, params.ignored);
@@ -189,7 +189,7 @@ pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
                 }
                 scatter_from_root(shape, &part, subtree, b);
             } else {
-                // Its subtree begins with the parent.
+                // The subtree begins with the parent.
                 let above = u64::from(tree.low - hierarchy.position(parent));
                 b.pull(parent, build::range(SOURCE, above * shape.count, shape.count * size), all);
             }
@@ -220,7 +220,7 @@ fn scatter_from_root(shape: &Shape, part: &Part, into: BufferId, b: &mut Builder
     });
 }
 
-/// The segments of `units` units, no more than a flag can count.
+/// Returns the division of `units` units into segments, no more than a flag can count, and their number.
 pub(crate) fn segments(units: u64, params: &Params) -> (Division, u32) {
     let segment = params.segment.max(if params.segment == 0 { 0 } else { units.div_ceil(Kind::VALUES - 2) });
     crate::algorithms::segments(units, &Params { segment, ..*params })

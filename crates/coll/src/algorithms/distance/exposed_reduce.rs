@@ -1,6 +1,6 @@
-//! Reductions that follow the machine and reach into each other's memory: up the trees of S3, a node combines
-//! segment by segment what its children have, where it lies (section 4.4.2, in the other direction); and down
-//! again, where everybody wants the result.
+//! Reductions that follow the machine and access each other's memory. Up the trees of S3, a node combines the
+//! operands of its children in place, segment by segment (section 4.4.2, in the other direction). Data go
+//! down again if all ranks need the result.
 
 use crate::algorithms::banks::reduce::{alone, fold_subtree};
 use crate::algorithms::banks::{Folding, RESULT, await_others};
@@ -18,7 +18,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::TreeNode;
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Reduce, "hierarchical_pull", EXPOSED, TREE_NEAR, reduce, work::messages::reduce_kary),
@@ -27,21 +27,21 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::ReduceScatter, "hierarchical_pull", EXPOSED, TREE_NEAR, reduce_scatter, work::messages::reduce_scatter_tree),
 ];
 
-/// The way of a rank up the tree.
+/// A rank's part in the reduction up the tree.
 struct Climb<'a> {
     shape: &'a Shape,
     node: TreeNode,
     division: Division,
-    /// Segments.
+    /// Number of segments.
     count: u32,
-    /// Where the segments of its subtree are, combined.
+    /// Buffer with the combined segments of its subtree.
     into: BufferId,
-    /// Set by the root when a segment is whole.
+    /// Flag that the root sets when a segment is complete.
     whole: Option<u16>,
 }
 
 impl Climb<'_> {
-    /// `base` more than the number of the segment. One segment is no loop, so that there is no iteration to
+    /// Returns the number of the segment plus `base`. A single segment has no loop, and so no iteration to
     /// count.
     fn number(&self, base: i64) -> Index {
         Index::linear(base, i64::from(self.count > 1))
@@ -51,14 +51,14 @@ impl Climb<'_> {
         build::block(buffer, self.division, self.number(0))
     }
 
-    /// Lets the others at what this subtree comes to.
+    /// Exposes the combined data of this subtree to other ranks.
     fn expose(&self, b: &mut Builder) {
-        // What is read only travels by value, when it is exposed.
+        // A span exposed only for reading is sent by value at the time of the exposure.
         let access = if self.into == BufferId::SEND { Access::Read } else { Access::ReadWrite };
         b.expose(0, build::range(self.into, 0, self.shape.count), access);
     }
 
-    /// Combines what the children have with the own operand, and says so segment by segment.
+    /// Combines the children's data with the own operand, and posts a flag for each segment.
     fn up(&self, b: &mut Builder) {
         let Climb { shape, node, into, .. } = self;
         let mine = own(shape);
@@ -88,7 +88,7 @@ impl Climb<'_> {
         });
     }
 
-    /// Waits until the children are done with what it has exposed.
+    /// Waits until the children are done with this rank's exposed memory.
     fn await_children(&self, b: &mut Builder) {
         for group in self.node.by_size() {
             b.each(self.node.heads(group), group.count, |child, b| {
@@ -114,7 +114,7 @@ fn climb<'a>(
     Climb { shape, node, division, count, into, whole: None }
 }
 
-/// Up the tree, in segments.
+/// Reduces up the tree, in segments.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -133,7 +133,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Up the tree and down again, a segment as soon as it is whole.
+/// Reduces up the tree and broadcasts down again, each segment as soon as it is complete.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -144,7 +144,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     climb.expose(b);
     climb.up(b);
     if let Some(parent) = climb.node.parent {
-        // Who combined what was here has done so before the result came into being.
+        // The rank that read the old content has done so before the result existed, so it may be overwritten.
         b.repeat(climb.count, 1, |b| {
             b.wait(parent, RESULT, climb.number(1));
             b.pull(parent, climb.segment(SOURCE), climb.segment(BufferId::RECV));
@@ -157,7 +157,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     climb.await_children(b);
 }
 
-/// Up the tree; everybody reads its block out of the memory of the root.
+/// Reduces up the tree; every rank then reads its block out of the memory of the root.
 pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let (total, division) = match shape.collective {
@@ -183,7 +183,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
         b.copy(block(room), result, &[]);
         return await_others(shape, DONE, 1, b);
     }
-    // Then all others have done with what is here, too.
+    // By then all others have also finished with this rank's memory.
     b.wait(shape.root, RESULT, Index::fixed(u64::from(climb.count)));
     b.pull(shape.root, block(SOURCE), result);
     b.post(DONE, 1);

@@ -1,9 +1,8 @@
-//! Algorithms that follow the machine instead of the order of ranks (S3), by messages: on the trees and the
-//! ring of [`crate::hierarchy`]. What happens at a node of a tree is what happens in any tree; only the trees
-//! differ.
+//! Algorithms by messages that follow the machine instead of the order of ranks (S3), on the trees and the
+//! ring of [`crate::hierarchy`]. A node of a tree does the same as in any other tree; only the trees differ.
 //!
-//! [`Params::ignored`] says which distances make no difference; [`Params::radix`] how the leaders of a group
-//! are joined.
+//! [`Params::ignored`] lists the distances that make no difference. [`Params::radix`] is the form of the tree
+//! of a group's leaders.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "hierarchical", ANY, RADIX_NEAR, barrier, work::messages::barrier_tree),
@@ -33,20 +32,20 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Allreduce, "hierarchical", ANY, TREE_NEAR, allreduce, work::messages::allreduce_tree),
 ];
 
-/// Down the tree, in segments.
+/// Broadcasts down the tree, in segments.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     let node = node(&b.hierarchy(shape.ranks, params.ignored), shape, params);
     bcast::down_from(shape, &node, params, None, b);
 }
 
-/// Up the tree, in segments.
+/// Reduces up the tree, in segments.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     let node = node(&ordered(shape, params, b), shape, params);
     reduce::up_to(shape, &node, params, BufferId::RECV, b);
     b.join();
 }
 
-/// Up the tree and down again, a segment as soon as it is whole.
+/// Reduces up the tree and broadcasts down again, each segment as soon as it is complete.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     let node = node(&ordered(shape, params, b), shape, params);
     allreduce::up_and_down(shape, &node, params, b);
@@ -57,7 +56,7 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     barrier::up_and_down(&node(&b.hierarchy(shape.ranks, params.ignored), shape, params), b);
 }
 
-/// Blocks travel around the ring in which neighbours are near one another (section 4.4.3).
+/// Gathers all blocks around the ring in which neighbours are near one another (section 4.4.3).
 pub fn allgather_ring(shape: &Shape, params: &Params, b: &mut Builder) {
     let ring = b.hierarchy(shape.ranks, params.ignored).ring();
     let blocks = allgather::division(shape);
@@ -69,8 +68,8 @@ pub fn allgather_ring(shape: &Shape, params: &Params, b: &mut Builder) {
     ring_through(ranks, Some(ring.left(rank)), Some(ring.right(rank)), block, b);
 }
 
-/// Up the tree: an inner node collects the blocks of its subtree in the order of the hierarchy, the root puts
-/// them into that of ranks. Subtrees of consecutive ranks go straight to their place.
+/// Gathers up the tree: an inner node collects the blocks of its subtree in the order of the hierarchy, and
+/// the root reorders them by rank. Subtrees of consecutive ranks are received at their final position.
 pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     let hierarchy = b.hierarchy(shape.ranks, params.ignored);
     let tree = Tree::new(&hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
@@ -114,7 +113,8 @@ fn gather_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Bui
     b.join();
 }
 
-/// Down the tree: the root puts the blocks of every subtree side by side, inner nodes pass parts of them on.
+/// Scatters down the tree: the root makes the blocks of each subtree contiguous, and inner nodes forward
+/// parts of them.
 pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     let hierarchy = b.hierarchy(shape.ranks, params.ignored);
     let tree = Tree::new(&hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
@@ -155,45 +155,45 @@ fn scatter_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Bu
     b.join();
 }
 
-/// The subtrees of the root of a gather or scatter.
+/// Subtrees of the root of a gather or scatter.
 pub(crate) struct Rootside {
     pub parts: Vec<Part>,
-    /// Where those go that are not in the order of ranks.
+    /// Temporary for the blocks of subtrees that are not consecutive ranks.
     room: BufferId,
-    /// How the buffer of the root is divided, and units of a block.
+    /// Division of the root's buffer, and units of a block.
     blocks: Division,
     count: u64,
 }
 
-/// A subtree below the root.
+/// Subtree below the root.
 pub(crate) struct Part {
     pub peer: u32,
-    /// Its place in the order of the hierarchy.
+    /// First position of its ranks in the order of the hierarchy.
     low: u32,
-    /// Ranks of the subtree.
+    /// Number of ranks of the subtree.
     pub size: u32,
-    /// They are consecutive.
+    /// True if its ranks are consecutive and in their own order.
     pub in_place: bool,
-    /// Blocks before it in the room.
+    /// Number of blocks before it in the temporary.
     offset: u64,
 }
 
 impl Part {
-    /// The subtree of ranks `order[low..high]`, headed by `peer`.
+    /// Returns the subtree of ranks `order[low..high]`, headed by `peer`.
     pub fn new(hierarchy: &Hierarchy, peer: u32, (low, high): (u32, u32)) -> Part {
         let ranks = &hierarchy.order()[low as usize..high as usize];
         let in_place = ranks.iter().zip(peer..).all(|(&rank, expected)| rank == expected);
         Part { peer, low, size: high - low, in_place, offset: 0 }
     }
 
-    /// The places of its ranks in the order of the hierarchy, one after the other.
+    /// Returns the positions of its ranks in the order of the hierarchy, one after the other.
     pub fn places(&self) -> Index {
         Index::linear(i64::from(self.low), 1)
     }
 }
 
 impl Rootside {
-    /// With subtrees under `children`.
+    /// Returns the subtrees under `children`.
     pub fn new(shape: &Shape, hierarchy: &Hierarchy, children: &[Child], b: &mut Builder) -> Rootside {
         let mut offset = 0;
         let parts: Vec<Part> = children
@@ -212,7 +212,7 @@ impl Rootside {
         Rootside { parts, room, blocks: gather::division(shape), count: shape.count }
     }
 
-    /// All of a part in the room.
+    /// Returns all blocks of a part in the temporary.
     pub fn whole(&self, part: &Part) -> Span {
         build::range(self.room, part.offset * self.count, u64::from(part.size) * self.count)
     }
@@ -235,7 +235,7 @@ impl Rootside {
     }
 }
 
-/// This rank's place in the tree under the root.
+/// Returns this rank's place in the tree under the root.
 pub(crate) fn node(hierarchy: &Hierarchy, shape: &Shape, params: &Params) -> TreeNode {
     let tree = Tree::new(hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
     let own = hierarchy.position(shape.rank);
@@ -243,11 +243,11 @@ pub(crate) fn node(hierarchy: &Hierarchy, shape: &Shape, params: &Params) -> Tre
     let heads = |children: &[Child]| -> Vec<(u32, u32)> {
         children.iter().map(|child| (child.rank, child.high - child.low)).collect()
     };
-    TreeNode::of(tree.parent, shape.ranks, &heads(left), &heads(right))
+    TreeNode::from_children(tree.parent, shape.ranks, &heads(left), &heads(right))
 }
 
-/// The hierarchy, unless an operator that does not commute would get its operands in another order than that
-/// of ranks.
+/// Returns the hierarchy, or a flat one if an operator that does not commute would get its operands out of
+/// order.
 pub(crate) fn ordered(shape: &Shape, params: &Params, b: &Builder) -> Arc<Hierarchy> {
     let hierarchy = b.hierarchy(shape.ranks, params.ignored);
     if shape.commutative || hierarchy.order().is_sorted() {

@@ -1,5 +1,5 @@
-//! Broadcast, gather, scatter, allgather and alltoall by a single copy (Ma, sections 3.5 and 3.6). Who copies
-//! is who has nothing else to do: readers of one source, writers to one target, everybody among peers.
+//! Broadcast, gather, scatter, allgather and alltoall by a single copy (Ma, sections 3.5 and 3.6). Idle ranks
+//! make the copies: readers of one source, writers to one target, all ranks among peers.
 
 use crate::algorithms::banks::{READY, await_others, others};
 use crate::algorithms::exposed::{DONE, SOURCE, TARGET, part};
@@ -12,7 +12,7 @@ use crate::ir::{Access, BufferId, Division, Index, Length, Loop, Span, Start, Ta
 use crate::shape::{Collective as C, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "exposed", EXPOSED, PIPELINE_READERS, bcast, work::node::exposed_from_root),
@@ -29,7 +29,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Alltoallv, "exposed", EXPOSED, FIXED, alltoall, work::node::exposed_all),
 ];
 
-/// Everybody reads the buffer of the root, in pieces, each rank beginning with another one.
+/// Broadcasts: every rank reads the buffer of the root, in pieces, each rank beginning with a different one.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -46,9 +46,9 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.post(DONE, 1);
 }
 
-/// Waits until fewer than [`Params::readers`] others are at the memory of the root: everybody follows the
-/// rank that comes so many places before it. Too many at a time are in each other's way, in the kernel's
-/// locks and at the memory of the root (Ma, section 4.5.2).
+/// Waits until fewer than [`Params::readers`] others read the memory of the root: every rank follows the rank
+/// that many places before it. Too many at a time slow each other down, in the kernel's locks and at the
+/// memory of the root (Ma, section 4.5.2).
 fn queue(shape: &Shape, params: &Params, b: &mut Builder) {
     let before = shape.neighbour(-1 - i64::from(shape.root));
     if params.readers > 0 && before >= params.readers {
@@ -56,7 +56,7 @@ fn queue(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Reads the first `units` of the root.
+/// Reads the first `units` units of the root's buffer.
 fn read_rotated(shape: &Shape, units: u64, params: &Params, b: &mut Builder) {
     let size = if params.segment == 0 { units } else { params.segment.min(units) };
     let size = size.max(units.div_ceil(u64::from(u32::MAX))).max(1);
@@ -70,8 +70,8 @@ fn read_rotated(shape: &Shape, units: u64, params: &Params, b: &mut Builder) {
     });
 }
 
-/// The root does its share: it writes the last of as many equal parts as there are ranks to everybody, who
-/// read the rest.
+/// Broadcasts with a share of the root. It writes the last of as many equal parts as there are ranks to every
+/// rank; the ranks read the other parts.
 pub fn bcast_both(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -97,7 +97,7 @@ pub fn bcast_both(shape: &Shape, params: &Params, b: &mut Builder) {
     b.wait(shape.root, DONE, 1);
 }
 
-/// The buffer that has a block of every rank, and how it is divided.
+/// Returns the buffer with a block of every rank, and its division.
 fn blocks(shape: &Shape) -> (BufferId, Division) {
     let total = shape.count * u64::from(shape.ranks);
     let regular = Division::Regular { size: shape.count, total };
@@ -109,7 +109,7 @@ fn blocks(shape: &Shape) -> (BufferId, Division) {
     }
 }
 
-/// Block `rank` of the buffer of the root, which alone knows the lengths and places of all.
+/// Returns block `rank` of the root's buffer. Only the root knows the lengths and positions of all blocks.
 fn block_of_root(shape: &Shape, exposed: BufferId) -> Span {
     let (_, division) = blocks(shape);
     match division {
@@ -122,7 +122,7 @@ fn block_of_root(shape: &Shape, exposed: BufferId) -> Span {
     }
 }
 
-/// Everybody writes its block into the buffer of the root.
+/// Gathers: every rank writes its block into the buffer of the root.
 pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::SEND, 0, shape.count);
@@ -144,7 +144,8 @@ pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     await_others(shape, DONE, 1, b);
 }
 
-/// The root reads the blocks of all others: what is short travels by value, and its sender waits for nobody.
+/// Gathers: the root reads the blocks of all others. A short block is sent by value, and its sender does not
+/// wait.
 pub fn gather_pull(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::SEND, 0, shape.count);
@@ -169,7 +170,7 @@ pub fn gather_pull(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// Everybody reads its block of the buffer of the root.
+/// Scatters: every rank reads its block of the buffer of the root.
 pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::RECV, 0, shape.count);
@@ -191,7 +192,7 @@ pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     await_others(shape, DONE, 1, b);
 }
 
-/// Everybody reads the blocks of all others where they come from.
+/// Gathers all blocks: every rank reads the blocks of all others from their original place.
 pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let (buffer, division) = blocks(shape);
@@ -215,7 +216,7 @@ pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// How the send and the receive buffer of an alltoall are divided.
+/// Returns the divisions of the send and the receive buffer of an alltoall.
 fn divisions(shape: &Shape) -> (Division, Division) {
     if shape.collective == C::Alltoallv {
         return (Division::Table(Table::Send), Division::Table(Table::Recv));
@@ -224,7 +225,7 @@ fn divisions(shape: &Shape) -> (Division, Division) {
     (regular, regular)
 }
 
-/// The block for or from this rank in what a peer has exposed, as long as `like`, an own block.
+/// Returns the block for or from this rank in a peer's exposed buffer. It is as long as the own block `like`.
 fn block_of_peer(shape: &Shape, exposed: BufferId, division: Division, like: Span) -> Span {
     match division {
         Division::Table(_) => Span { buffer: exposed, start: Start::Entry(shape.rank.into()), ..like },
@@ -232,8 +233,9 @@ fn block_of_peer(shape: &Shape, exposed: BufferId, division: Division, like: Spa
     }
 }
 
-/// Everybody reads its block from the buffers of all others, beginning with the rank after it. In place,
-/// everybody writes a copy of its blocks into the buffers of all others, once they have made theirs.
+/// Exchanges blocks: every rank reads its block from the buffers of all others, beginning with the rank after
+/// it. In place, every rank writes a copy of its blocks into the buffers of all others, once they have made
+/// their copies.
 pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let (sent, received) = divisions(shape);

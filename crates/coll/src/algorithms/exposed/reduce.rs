@@ -1,5 +1,5 @@
 //! Reductions that read and write exposed memory: every rank combines one slice of all operands, piece by
-//! piece, and puts each piece where it belongs while it is in the cache.
+//! piece, and writes each piece to its destination while it is in the cache.
 
 use crate::algorithms::banks::reduce::alone;
 use crate::algorithms::banks::{Folding, fold_ordered, others};
@@ -14,7 +14,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     right(entry(C::Reduce, "exposed", EXPOSED, PIPELINE, reduce, work::node::exposed_reduce)),
@@ -25,8 +25,8 @@ pub const GENERATORS: &[Generator] = &[
     ordered(left(entry(C::Exscan, "exposed", EXPOSED, PIPELINE, scan, work::node::exposed_allreduce))),
 ];
 
-/// Exposes the operand of `units` units, and, where `result` says so, the receive buffer. In place, that is
-/// the operand.
+/// Exposes the operand of `units` units, and the receive buffer if `result` is true. In place, that is the
+/// operand.
 fn expose(shape: &Shape, units: u64, result: bool, b: &mut Builder) {
     let exclusive = shape.collective == Collective::Exscan;
     if !exclusive || shape.rank + 1 < shape.ranks {
@@ -51,12 +51,12 @@ fn fold(shape: &Shape, mine: Span, theirs: Span, into: Span, b: &mut Builder) {
     folding.finish(b);
 }
 
-/// Whether the operand, lying where the result goes, would be overwritten before its turn.
+/// Returns true if the operand, lying where the result goes, would be overwritten before its turn.
 fn in_the_way(shape: &Shape) -> bool {
     shape.in_place && !shape.commutative && shape.rank + 1 < shape.ranks
 }
 
-/// Every rank writes its slice of the result to the root.
+/// Reduces: every rank writes its slice of the result to the root.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -79,7 +79,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     part(shape, b);
 }
 
-/// Every rank writes its slice of the result to everybody.
+/// Reduces: every rank writes its slice of the result to every rank.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -103,7 +103,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     part(shape, b);
 }
 
-/// Everybody combines its block out of the operands of all.
+/// Reduces and scatters: every rank combines its block out of the operands of all.
 pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let table = shape.collective == Collective::ReduceScatter;
@@ -117,7 +117,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     }
     expose(shape, total, false, b);
     meet(shape, b);
-    // In place, others read where the result goes until they are done.
+    // In place, other ranks read the place of the result until they are done.
     let result = if shape.in_place { b.temporary(length) } else { BufferId::RECV };
     if table {
         let mine = |buffer| build::block(buffer, Division::Table(Table::Recv), shape.rank);
@@ -137,8 +137,8 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Every rank makes all prefixes of one slice, from left to right, and writes each to the rank that it is
-/// for.
+/// Computes prefixes: every rank computes all prefixes of one slice, from left to right, and writes each into
+/// the result of its rank.
 pub fn scan(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let exclusive = shape.collective == Collective::Exscan;
@@ -155,7 +155,7 @@ pub fn scan(shape: &Shape, params: &Params, b: &mut Builder) {
     pieces.each(b, |piece, b| {
         let prefixes = Prefixes { shape, pieces: &pieces, piece, room };
         let (rank, last) = (shape.rank, shape.ranks - 1);
-        // What comes after the last operand but one is nobody's prefix where the own operand does not count.
+        // If the own operand does not count, the last operand belongs to no prefix.
         let end = if exclusive { last } else { shape.ranks };
         prefixes.step(0.into(), b);
         b.each(Index::linear(1, 1), rank.max(1).min(end) - 1, |peer, b| prefixes.step(peer, b));
@@ -182,7 +182,7 @@ struct Prefixes<'a> {
 }
 
 impl Prefixes<'_> {
-    /// The slot of the operand, and so of the prefix, of `peer`.
+    /// Returns the slot of the operand, and so of the prefix, of `peer`.
     fn slot(&self, peer: Index) -> Span {
         let turn = Index::cyclic(peer.base, peer.step, 2);
         build::slot(self.room, 0, self.pieces.size, turn, self.pieces.room(self.room, self.piece))

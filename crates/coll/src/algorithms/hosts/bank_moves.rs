@@ -1,8 +1,8 @@
-//! Gather, scatter, allgather and alltoall of few bytes on several hosts: what the ranks of a host have for
-//! those of another one travels as one message between their leaders, within a host through banks.
+//! Gather, scatter, allgather and alltoall of few bytes on several hosts. All data from the ranks of one host
+//! to those of another travel as one message between their leaders, and within a host through banks.
 //!
-//! A rank waits for others only where it needs what they have, as in [`crate::algorithms::hosts::banks`]. The
-//! leader of a host is its first rank, or the root where that is on it.
+//! A rank waits for others only if it needs their data, as in [`crate::algorithms::hosts::banks`]. The leader
+//! of a host is its first rank, or the root on the root's host.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::Form;
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Gather, "levels_bank", LEVELS_SHARED, RADIX_NEAR, gather, work::messages::rooted_tree),
@@ -34,17 +34,18 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Alltoall, "levels_bank", LEVELS_SHARED, FIXED_NEAR, alltoall, work::messages::spread),
 ];
 
-/// A tree of hosts, each of which is a star around its leader.
+/// Tree of hosts, each of which is a star around its leader.
 pub(crate) struct Stars {
     pub hierarchy: Arc<Hierarchy>,
     pub tree: Tree,
     pub near: Vec<Child>,
     pub far: Vec<Child>,
-    /// Where in the order this rank and its host begin, and ranks of the host.
+    /// Position of this rank in the order, that of the first rank of its host, and number of ranks of its
+    /// host.
     pub position: u32,
     pub start: u32,
     pub size: u32,
-    /// Ranks of the largest host.
+    /// Number of ranks of the largest host.
     largest: u32,
 }
 
@@ -60,26 +61,26 @@ impl Stars {
         Stars { tree, near, far, position, start, size, largest: hosts.largest(), hierarchy }
     }
 
-    /// Its leader, if this rank is not that itself.
+    /// Returns the leader of its host, or `None` if this rank is the leader.
     pub fn leader(&self) -> Option<u32> {
         let parent = self.tree.parent?;
         (self.hierarchy.distance(parent, self.hierarchy.order()[self.position as usize]) != NETWORK)
             .then_some(parent)
     }
 
-    /// Writes `body` for children near by, `(rank, position)`.
+    /// Writes `body` for children `(rank, position)` on the same host.
     pub fn each_near(&self, b: &mut Builder, body: impl Fn(Index, Index, &mut Builder)) {
         let near: Vec<(u32, u32)> = self.near.iter().map(|child| (child.rank, child.low)).collect();
         each_rank(&near, b, body);
     }
 }
 
-/// The blocks of a buffer that holds one of each rank, and one of them.
+/// Returns the division of a buffer that holds one block for each rank.
 fn blocks(shape: &Shape) -> Division {
     gathering::division(shape)
 }
 
-/// Leaders collect the blocks of their hosts and send them up a tree.
+/// Gathers: leaders collect the blocks of their hosts and send them up a tree.
 pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let stars = Stars::new(shape, params, b);
@@ -139,8 +140,8 @@ fn gather_at_root(shape: &Shape, stars: &Stars, b: &mut Builder) {
     }
 }
 
-/// The root sends every host its blocks, down a tree; the others of a host take them from the bank of their
-/// leader.
+/// Scatters: the root sends every host its blocks, down a tree. The other ranks of a host take them from the
+/// bank of their leader.
 pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
@@ -207,11 +208,11 @@ fn scatter_at_root(shape: &Shape, stars: &Stars, slot: impl Fn(Index) -> Span, b
     }
 }
 
-/// The banks of an allgather: all blocks lie there host by host.
+/// Banks of an allgather, which hold all blocks host by host.
 pub(crate) struct Gathered {
-    /// How the receive buffer is divided.
+    /// Division of the receive buffer, in the order of ranks.
     ranked: Division,
-    /// How a bank is.
+    /// Division of a bank, in the order of hosts.
     placed: Division,
 }
 
@@ -225,35 +226,36 @@ impl Gathered {
         Gathered { ranked, placed }
     }
 
-    /// The blocks at `count` positions from `first` on.
+    /// Returns the blocks at `count` consecutive positions, beginning with `first`.
     fn placed(&self, first: impl Into<Index>, count: u32) -> Span {
         build::blocks(BufferId::BANK, self.placed, first, count)
     }
 
-    /// Writes `body` for each block: where it is in the receive buffer, and where in a bank.
+    /// Writes `body` for each block, with its span in the receive buffer and its span in a bank.
     fn each(&self, shape: &Shape, hosts: &Hosts, b: &mut Builder, body: impl Fn(Span, Span, &mut Builder)) {
         let Division::Table(_) = self.ranked else {
             let (ranked, placed) = (BufferId::RECV, BufferId::BANK);
             let all = Reordering { units: shape.count, ranked, placed, offset: 0 };
             return all.each(&hosts.order, (0, shape.ranks), b, body);
         };
-        // Entries lie anywhere.
+        // Entries of a table may lie anywhere.
         let (each, sorted) = (Index::linear(0, 1), hosts.is_sorted());
         let entry = if sorted { build::block } else { build::permuted };
         b.repeat(shape.ranks, 1, |b| body(entry(BufferId::RECV, self.ranked, each), self.placed(each, 1), b));
     }
 }
 
-/// Leaders collect the blocks of their hosts, and exchange what they have in about log2 rounds: after round k
-/// each has those of 2^k hosts. The others of a host take all from the bank of their leader.
+/// Gathers all blocks: leaders collect the blocks of their hosts and exchange them in about log2 rounds.
+/// After round k each has those of 2^k hosts. The other ranks of a host take all blocks from the bank of
+/// their leader.
 pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
     allgather_by(exchange, shape, b);
 }
 
-/// How leaders come by the blocks of other hosts.
+/// Function that writes the exchange of blocks between leaders.
 pub(crate) type ExchangeMoves = fn(&Gathered, &Hosts, &mut Sending, &mut Builder);
 
-/// An allgather in which leaders exchange the blocks of their hosts like that.
+/// Writes an allgather in which leaders exchange the blocks of their hosts by `exchange`.
 pub(crate) fn allgather_by(exchange: ExchangeMoves, shape: &Shape, b: &mut Builder) {
     b.in_program_order();
     let mut sending = Sending::new(shape.rank);
@@ -261,14 +263,16 @@ pub(crate) fn allgather_by(exchange: ExchangeMoves, shape: &Shape, b: &mut Build
     sending.finish(b);
 }
 
-/// Leaders collect the blocks of their hosts and send them up a tree of hosts, and all of them come down
-/// again: two messages a host, where an exchange takes log2 of each. It counts where hosts share processors.
+/// Gathers all blocks in a tree: leaders collect the blocks of their hosts and send them up a tree of hosts,
+/// and all blocks come down again. There are two messages for each host, compared with log2 for an exchange.
+/// The difference matters if hosts share processors.
 pub fn allgather_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     gather_all(shape, b, |blocks, hosts, b| up_and_down(shape, params, blocks, hosts, b));
 }
 
-/// What is alike in both, where `between` brings the blocks of all hosts into the banks of their leaders.
+/// Writes the common part of both allgathers. `between` brings the blocks of all hosts into the banks of
+/// their leaders.
 fn gather_all(shape: &Shape, b: &mut Builder, between: impl FnOnce(&Gathered, &Hosts, &mut Builder)) {
     if shape.count == 0 {
         return;
@@ -283,7 +287,7 @@ fn gather_all(shape: &Shape, b: &mut Builder, between: impl FnOnce(&Gathered, &H
         }
         return;
     }
-    // Where blocks differ, count is their sum.
+    // If blocks differ in length, `count` is their sum.
     let each = if shape.collective == Collective::Allgatherv { 1 } else { u64::from(shape.ranks) };
     b.bank(shape.count * each);
     if !hosts.is_sorted() {
@@ -308,7 +312,7 @@ fn gather_all(shape: &Shape, b: &mut Builder, between: impl FnOnce(&Gathered, &H
     });
 }
 
-/// Puts the blocks of the host side by side into the bank of the leader.
+/// Makes the blocks of the host contiguous in the bank of the leader.
 fn collect_host(blocks: &Gathered, hosts: &Hosts, mine: Span, b: &mut Builder) {
     b.copy(mine, blocks.placed(hosts.start(hosts.mine), 1), &[]);
     each_rank(&hosts.others(), b, |member, position, b| {
@@ -318,7 +322,7 @@ fn collect_host(blocks: &Gathered, hosts: &Hosts, mine: Span, b: &mut Builder) {
     });
 }
 
-/// Blocks of hosts from leader to leader, until each has all in its bank.
+/// Passes blocks of hosts from leader to leader, until each has all of them in its bank.
 fn exchange(blocks: &Gathered, hosts: &Hosts, sending: &mut Sending, b: &mut Builder) {
     let count = hosts.count();
     let mut distance = 1;
@@ -326,18 +330,19 @@ fn exchange(blocks: &Gathered, hosts: &Hosts, sending: &mut Sending, b: &mut Bui
         let moved = distance.min(count - distance);
         sending.report(b);
         let to = hosts.leader(hosts.neighbour(distance.into()));
-        for (lane, span) in (0..).zip(behind(blocks, hosts, hosts.mine, moved)) {
+        for (lane, span) in (0..).zip(blocks_ending_with(blocks, hosts, hosts.mine, moved)) {
             sending.send(to, lane, span);
         }
         let from = hosts.neighbour(-i64::from(distance));
-        for (lane, span) in (0..).zip(behind(blocks, hosts, from, moved)) {
+        for (lane, span) in (0..).zip(blocks_ending_with(blocks, hosts, from, moved)) {
             b.recv(hosts.leader(from), lane, span, &[]);
         }
         distance *= 2;
     }
 }
 
-/// Blocks of hosts up a tree of their leaders, until its root has all in its bank, and all of them down.
+/// Passes blocks of hosts up a tree of their leaders, until its root has all in its bank, and all of them
+/// down.
 fn up_and_down(shape: &Shape, params: &Params, blocks: &Gathered, hosts: &Hosts, b: &mut Builder) {
     let hierarchy = b.hierarchy(shape.ranks, Ignored::WITHIN_NODE);
     let form = |distance| Form::Kary(if distance == NETWORK { params.radix } else { Params::FLAT });
@@ -356,7 +361,7 @@ fn up_and_down(shape: &Shape, params: &Params, blocks: &Gathered, hosts: &Hosts,
     }
 }
 
-/// Each leader sends the blocks of its host to all others at once.
+/// Sends the blocks of each leader's host to all other leaders at once.
 pub(crate) fn spread(blocks: &Gathered, hosts: &Hosts, sending: &mut Sending, b: &mut Builder) {
     if hosts.count() == 1 {
         return;
@@ -371,8 +376,9 @@ pub(crate) fn spread(blocks: &Gathered, hosts: &Hosts, sending: &mut Sending, b:
     }
 }
 
-/// The blocks of `count` hosts of which `last` is the last, around the ring: in the bank, one span or two.
-fn behind(blocks: &Gathered, hosts: &Hosts, last: u32, count: u32) -> Vec<Span> {
+/// Returns the blocks of `count` hosts that end with host `last`, around the ring, as one or two spans of the
+/// bank.
+fn blocks_ending_with(blocks: &Gathered, hosts: &Hosts, last: u32, count: u32) -> Vec<Span> {
     let span = |first: u32, end: u32| {
         let (low, high) = (hosts.start(first), hosts.start(end));
         blocks.placed(low, high - low)
@@ -383,8 +389,8 @@ fn behind(blocks: &Gathered, hosts: &Hosts, last: u32, count: u32) -> Vec<Span> 
     vec![span(0, last + 1), span(last + 1 + hosts.count() - count, hosts.count())]
 }
 
-/// Everybody puts its blocks into its bank, those for one host side by side; leaders send each other host
-/// those of theirs in one message, into the bank of its leader.
+/// Exchanges blocks: every rank puts its blocks into its bank, those for one host side by side. Leaders send
+/// each other host its ranks' blocks in one message, into the bank of its leader.
 pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
@@ -423,38 +429,40 @@ pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
     sending.finish(b);
 }
 
-/// An alltoall between pairs of hosts, with blocks of one size in banks.
+/// Alltoall between pairs of hosts, with blocks of one size in banks.
 pub(crate) struct Pairs<'a> {
     pub shape: &'a Shape,
     pub hosts: &'a Hosts,
 }
 
 impl Pairs<'_> {
-    /// Units of `blocks` blocks.
+    /// Returns the units of `blocks` blocks.
     fn units(&self, blocks: u32) -> u64 {
         u64::from(blocks) * self.shape.count
     }
 
-    /// All that the largest host gets from others, after what a rank has for all.
+    /// Returns the size of a bank: a rank's blocks for all ranks, then all that the largest host receives
+    /// from others.
     pub fn bank_units(&self) -> u64 {
         let hosts = self.hosts;
         let foreign = |host| u64::from(hosts.size(host)) * self.units(self.shape.ranks - hosts.size(host));
         self.units(self.shape.ranks) + (0..hosts.count()).map(foreign).max().unwrap_or(0)
     }
 
-    /// Ranks before a host in the order, its own host left out.
+    /// Returns the number of ranks before a host in the order, without the own host.
     fn before(&self, host: u32) -> u32 {
         let hosts = self.hosts;
         hosts.start(host) - if host > hosts.mine { hosts.size(hosts.mine) } else { 0 }
     }
 
-    /// Where in the bank of the leader what comes from a host begins.
+    /// Returns the first unit of a host's data in the bank of the leader.
     fn incoming(&self, host: u32) -> u64 {
         let own = u64::from(self.hosts.size(self.hosts.mine));
         self.units(self.shape.ranks) + own * self.units(self.before(host))
     }
 
-    /// What goes to each host, collected from the members; what comes from each.
+    /// Writes the leader's part: it collects the data for each host from its members, sends them, and
+    /// receives those of each host.
     pub fn lead(&self, sending: &mut Sending, b: &mut Builder) {
         let (shape, hosts) = (self.shape, self.hosts);
         let size = hosts.size(hosts.mine);
@@ -485,13 +493,13 @@ impl Pairs<'_> {
         }
     }
 
-    /// The blocks for this rank: from the banks of its neighbours, then what has come from elsewhere, where
-    /// `take` gets the rank in whose bank a block lies, where, and its place in the receive buffer, which is
-    /// divided by `division`.
+    /// Fetches the blocks for this rank: from the banks of the ranks on its host, then from the leader's
+    /// bank. `take` gets the rank whose bank holds a block, the span there, and the span in the receive
+    /// buffer, which is divided by `division`.
     pub fn fetch(&self, division: Division, b: &mut Builder, take: impl Fn(Index, Span, Span, &mut Builder)) {
         let (shape, hosts) = (self.shape, self.hosts);
         let size = hosts.size(hosts.mine);
-        // A leader has heard of all of them.
+        // A leader has already waited for all members.
         let hears = !hosts.leads() || hosts.count() == 1;
         let mine = hosts.start(hosts.mine) + hosts.number;
         let from = build::range(BufferId::BANK, self.units(mine), shape.count);

@@ -1,10 +1,10 @@
 //! Collectives of few bytes on several hosts: up and down the trees of [`crate::algorithms::hosts::levels`],
 //! where an edge between hosts is one message and an edge within a host a bank and a flag (S1 within S4).
 //!
-//! Nobody lends memory, so nobody waits until others are done with it: a rank that has put its part into its
-//! bank, or has sent it, leaves. So operations in a row overlap, and on crowded processors each costs a rank
-//! one sleep at most. What is in a bank is read from there by who needs it next, also by the message that
-//! takes it to another host.
+//! No rank exposes memory, so none waits until others are done with it: a rank that has put its part into its
+//! bank, or has sent it, leaves. Operations in a row therefore overlap, and on crowded processors each costs
+//! a rank at most one sleep. Data in a bank are read from there by the next rank, or sent from there to
+//! another host.
 
 use crate::algorithms::banks::{READY, RESULT};
 use crate::algorithms::hosts::levels::Edges;
@@ -20,7 +20,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "levels_bank", LEVELS_SHARED, RADIX_NEAR, barrier, work::messages::barrier_tree),
@@ -31,7 +31,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::ReduceScatter, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, reduce_scatter, work::messages::reduce_scatter_whole),
 ];
 
-/// From a bank to its readers, from host to host.
+/// Broadcasts from a bank to its readers, and from host to host.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -42,7 +42,7 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     down(shape, &edges, READY, None, b);
 }
 
-/// Up the tree: every rank combines what its children have.
+/// Reduces up the tree: every rank combines the operands of its children.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || alone(shape, b) {
@@ -50,7 +50,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     }
     b.bank(shape.count);
     let edges = Edges::for_few(shape, params, b);
-    // Where its own operand is in the way of a result that begins with another one.
+    // The own operand may be in the place of a result that begins with another operand.
     let in_the_way = shape.in_place && !shape.commutative;
     let into = if edges.parent.is_none() && !in_the_way { BufferId::RECV } else { BufferId::BANK };
     let sum = up(shape, &edges, into, b);
@@ -59,7 +59,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Up the tree and down again.
+/// Reduces up the tree and broadcasts down again.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || alone(shape, b) {
@@ -71,7 +71,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     down(shape, &edges, RESULT, Some(sum), b);
 }
 
-/// The same for the blocks of all ranks, of which each takes its own at last.
+/// Reduces like [`allreduce`] the blocks of all ranks, of which each rank takes its own at the end.
 pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let (blocks, total) = reduce_scatter::division(shape);
@@ -110,7 +110,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.copy(mine, result, &[]);
 }
 
-/// The same with nothing to combine.
+/// Synchronises up the tree and down again, like [`allreduce`] without data.
 pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -142,7 +142,7 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// A rank alone has the result.
+/// Writes the schedule of a rank that is alone. Returns false if there are several ranks.
 pub(crate) fn alone(shape: &Shape, b: &mut Builder) -> bool {
     if shape.ranks == 1 && !shape.in_place {
         b.copy(all(shape, BufferId::SEND), all(shape, BufferId::RECV), &[]);
@@ -154,11 +154,11 @@ pub(crate) fn all(shape: &Shape, buffer: BufferId) -> Span {
     build::range(buffer, 0, shape.count)
 }
 
-/// What goes down: to the children on other hosts first, as that takes longest. The root has it in `given`,
-/// or in the receive buffer; others wait for flag `flag` of a parent near by.
+/// Passes the result down: to the children on other hosts first, as that takes longest. The root has it in
+/// `given`, or in the receive buffer. Other ranks wait for flag `flag` of a parent on the same host.
 pub(crate) fn down(shape: &Shape, edges: &Edges, flag: u16, given: Option<Span>, b: &mut Builder) {
     let (result, bank) = (all(shape, BufferId::RECV), all(shape, BufferId::BANK));
-    // Children near by need it more urgently than the user.
+    // Children on the same host need the data before the user does.
     let arrives = if edges.near.is_empty() { result } else { bank };
     let here = match edges.parent {
         None => given.unwrap_or(result),
@@ -186,12 +186,13 @@ pub(crate) fn down(shape: &Shape, edges: &Edges, flag: u16, given: Option<Span>,
     }
 }
 
-/// What goes up, combined in `into` where there is something to combine. Returns where it is at the root.
+/// Combines the data that go up the tree, in `into` if there is anything to combine. Returns the span with
+/// the result at the root.
 pub(crate) fn up(shape: &Shape, edges: &Edges, into: BufferId, b: &mut Builder) -> Span {
     let (own, into) = (all(shape, own(shape)), all(shape, into));
     let mut sum = Sum { shape, have: None, into, room: None };
     if shape.commutative {
-        // Its own, then those that need no message.
+        // First the own operand, then those that need no message.
         sum.take_own(own, b);
         let by_distance = |far: bool| edges.children.iter().filter(move |child| is_far(child) == far);
         by_distance(false).chain(by_distance(true)).for_each(|child| sum.take(child, b));
@@ -221,13 +222,13 @@ fn is_far(child: &Child) -> bool {
     child.distance == NETWORK
 }
 
-/// What a rank combines, from right to left.
+/// Operands that a rank combines, from right to left.
 struct Sum<'a> {
     shape: &'a Shape,
-    /// Where what has been combined so far is.
+    /// Partial result so far, if any.
     have: Option<Span>,
     into: Span,
-    /// For what comes by message.
+    /// Temporary for operands that come by message.
     room: Option<Span>,
 }
 

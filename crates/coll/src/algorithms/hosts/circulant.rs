@@ -3,8 +3,8 @@
 //! any time each host sends one and receives one. Within a host the segments go down the tree of
 //! [`crate::algorithms::hosts::levels`] as they arrive.
 //!
-//! A leader has a strand a neighbour and direction, and one that counts for its host what has come, in the
-//! order of rounds.
+//! A leader has a strand for each neighbour and direction. One more strand counts the received segments for
+//! its host, in the order of rounds.
 
 use crate::algorithms::hosts::Hosts;
 use crate::algorithms::hosts::circulant_graph::{Circulant, Passing};
@@ -19,18 +19,18 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "levels_circulant", LEVELS, SEVERAL_NEAR, bcast, work::messages::bcast_circulant),
 ];
 
-/// Counts the segments that are here, in the order in which they come to the host.
+/// Flag that counts the present segments, in the order in which they come to the host.
 const HERE: u16 = 0;
-/// The first of the private flags that count what came from each neighbour.
+/// First of the private flags that count the segments from each neighbour.
 const CAME: u16 = Kind::FLAGS;
 
-/// See the module.
+/// Broadcasts along the circulant graph; see the module's documentation.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -57,13 +57,13 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     plan.fetch(parent, parent == shape.root, !edges.near.is_empty(), b);
 }
 
-/// What a host gets, and when.
+/// Segments of a host, and the order of their arrival.
 struct Plan {
     division: Division,
     segments: u64,
-    /// The part of this host; `None` where there is one host.
+    /// Part of this host in the circulant graph; `None` if there is only one host.
     circulant: Option<Circulant>,
-    /// The host of the root.
+    /// Host of the root.
     first: u32,
 }
 
@@ -84,12 +84,12 @@ impl Plan {
         build::block(buffer, self.division, index)
     }
 
-    /// What leaders do.
+    /// Writes the strands of a leader, which receive and send.
     fn pass(&self, shape: &Shape, hosts: &Hosts, b: &mut Builder) {
         let Some(circulant) = &self.circulant else { return };
         let leader = |number: u32| hosts.speaker((number + self.first) % hosts.count(), shape.root);
         for k in 0..circulant.degree() {
-            if let Some(from) = circulant.from(k) {
+            if let Some(from) = circulant.sender(k) {
                 b.strand();
                 each(&circulant.received(k, self.segments), b, |block, count, _, b| {
                     b.recv(leader(from), 0, self.segment(BufferId::RECV, block), &[]);
@@ -98,8 +98,8 @@ impl Plan {
             }
         }
         for k in 0..circulant.degree() {
-            let Some(to) = circulant.to(k) else { continue };
-            let source = circulant.from(k).map(|_| circulant.origin(k));
+            let Some(to) = circulant.receiver(k) else { continue };
+            let source = circulant.sender(k).map(|_| circulant.origin(k));
             let source =
                 source.map(|(origin, back)| (origin, circulant.received(origin, self.segments), back));
             b.strand();
@@ -112,7 +112,7 @@ impl Plan {
         }
     }
 
-    /// The strand that counts what has come for those near by.
+    /// Writes the strand that counts the arrived segments for the other ranks of the host.
     fn count(&self, me: u32, b: &mut Builder) {
         let Some(circulant) = &self.circulant else { return };
         b.strand();
@@ -122,7 +122,8 @@ impl Plan {
         });
     }
 
-    /// The strand that fetches from a parent near by, who has all from the beginning if it is the root.
+    /// Writes the strand that fetches segments from a parent on the same host. A parent that is the root has
+    /// all of them from the beginning.
     fn fetch(&self, parent: u32, is_root: bool, passes_on: bool, b: &mut Builder) {
         b.strand();
         b.wait(parent, READY, 1);
@@ -136,18 +137,18 @@ impl Plan {
                 b.post(HERE, arrived);
             }
         };
-        match self.circulant.as_ref().filter(|circulant| circulant.from(0).is_some()) {
+        match self.circulant.as_ref().filter(|circulant| circulant.sender(0).is_some()) {
             Some(circulant) => {
                 self.each_arrival(circulant, b, |_, _, _, arrived, block, b| take(block, arrived, b));
             }
-            // On the host of the root, as they lie.
+            // On the host of the root, segments come in their own order.
             None => b.repeat(self.segments as u32, 1, |b| take(Index::linear(0, 1), Index::linear(1, 1), b)),
         }
         b.post(DONE, 1);
     }
 
-    /// Writes `body` for all that comes to the host, in the order of rounds: the neighbour, what it sends,
-    /// the turn, how many have come with it, and which it is.
+    /// Writes `body` for all segments that come to the host, in the order of rounds. Its arguments are the
+    /// neighbour, the segments from it, the turn, the number of segments so far, and the segment.
     fn each_arrival(
         &self,
         circulant: &Circulant,

@@ -4,9 +4,9 @@
 //! possible, for any p and any n.
 //!
 //! In round i, with k = i mod q and q = ceil(log2 p), process r sends to r + skip(k) and receives from r -
-//! skip(k); which blocks, repeats every q rounds with numbers higher by q. So a schedule is q loops, one a
-//! neighbour. Numbers below 0 stand for blocks that do not exist, those above n - 1 for the last block: with
-//! that, every process gets every block exactly once.
+//! skip(k). The pattern of blocks repeats every q rounds with numbers higher by q. So a schedule is q loops,
+//! one for each neighbour. Numbers below 0 denote blocks that do not exist, and numbers above n - 1 the last
+//! block. With that, every process gets every block exactly once.
 
 use crate::ir::Index;
 
@@ -20,32 +20,32 @@ pub(crate) struct Circulant {
     skips: Vec<u32>,
     /// For each `k`, the block that arrives in the first q rounds.
     receives: Vec<i64>,
-    /// And the one that leaves.
+    /// For each `k`, the block that leaves in the first q rounds.
     sends: Vec<i64>,
 }
 
-/// What goes over one edge: blocks, turn by turn.
+/// Blocks that pass over one edge, turn by turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passing {
-    /// The first turn's block; the others are higher by q each.
+    /// Number of the block in the first turn; that of each further turn is higher by q.
     base: i64,
-    /// Added in a turn.
+    /// Difference between two turns.
     step: i64,
     blocks: u64,
-    /// Rounds before this turn are not there.
+    /// First turn that exists.
     begin: u64,
-    /// Turns of all.
+    /// Number of turns.
     turns: u64,
 }
 
 impl Circulant {
-    /// Of process `me` of `processes`, at least 2.
+    /// Returns the part of process `me` of `processes`, at least 2.
     pub fn new(processes: u32, me: u32) -> Circulant {
         let skips = skips(processes);
         let q = skips.len() - 1;
         let receives = receive_schedule(&skips, me);
         let send = |k: usize| match (me + skips[k]) % processes {
-            // The root has everything.
+            // The root has all blocks.
             0 => -(q as i64),
             to => receive_schedule(&skips, to)[k],
         };
@@ -53,33 +53,33 @@ impl Circulant {
         Circulant { processes, me, receives, sends, skips }
     }
 
-    /// Number of neighbours each way.
+    /// Returns the number of neighbours in each direction.
     pub fn degree(&self) -> usize {
         self.receives.len()
     }
 
-    /// Whom round `k` sends to, if that is anybody but the root.
-    pub fn to(&self, k: usize) -> Option<u32> {
+    /// Returns the receiver of round `k`, or `None` if that is the root.
+    pub fn receiver(&self, k: usize) -> Option<u32> {
         Some((self.me + self.skips[k]) % self.processes).filter(|to| *to != 0)
     }
 
-    /// Whom round `k` receives from; nobody at the root.
-    pub fn from(&self, k: usize) -> Option<u32> {
+    /// Returns the sender of round `k`, or `None` at the root.
+    pub fn sender(&self, k: usize) -> Option<u32> {
         (self.me != 0).then(|| (self.me + self.processes - self.skips[k]) % self.processes)
     }
 
-    /// The blocks, of `blocks`, that come in rounds `k`.
+    /// Returns the received blocks, out of `blocks`, of rounds `k`.
     pub fn received(&self, k: usize, blocks: u64) -> Passing {
         self.passing(self.receives[k], k, blocks)
     }
 
-    /// The blocks that go in rounds `k`.
+    /// Returns the sent blocks, out of `blocks`, of rounds `k`.
     pub fn sent(&self, k: usize, blocks: u64) -> Passing {
         self.passing(self.sends[k], k, blocks)
     }
 
-    /// Where what is sent in rounds `k` comes from: rounds of this number, so many turns before. Not at the
-    /// root.
+    /// Returns the rounds that receive the blocks sent in rounds `k`, and the number of turns before. Must
+    /// not be called at the root.
     pub fn origin(&self, k: usize) -> (usize, u64) {
         let q = self.degree() as i64;
         let of = |block: i64| self.receives.iter().position(|received| *received == block);
@@ -99,12 +99,12 @@ impl Circulant {
 }
 
 impl Passing {
-    /// How many turns there are.
+    /// Returns the number of turns.
     pub fn turns(&self) -> u64 {
         self.turns
     }
 
-    /// The block of a turn, if any.
+    /// Returns the block of a turn, if any.
     pub fn block(&self, turn: u64) -> Option<u64> {
         if turn < self.begin {
             return None;
@@ -113,34 +113,34 @@ impl Passing {
         Some(number.min(self.blocks - 1))
     }
 
-    /// How many blocks came in the turns before `turn`.
+    /// Returns the number of blocks in the turns before `turn`.
     pub fn before(&self, turn: u64) -> u64 {
         turn - self.first().min(turn)
     }
 
-    /// By how much a block's number is higher than that of the turn before.
+    /// Returns the difference between the block numbers of consecutive turns.
     pub fn step(&self) -> i64 {
         self.step
     }
 
-    /// How many blocks have come with that of the turn `back` before `turn`, which has one.
+    /// Returns the number of blocks up to the turn `back` before `turn`, which must have a block.
     pub fn count_at(&self, turn: Index, back: u64) -> Index {
         Index { base: turn.base - back as i64 + 1 - self.first() as i64, ..turn }
     }
 
-    /// The first turn that has a block.
+    /// Returns the first turn that has a block.
     fn first(&self) -> u64 {
         (0..self.turns).find(|turn| self.block(*turn).is_some()).unwrap_or(self.turns)
     }
 
-    /// The turns from the first with a block on, in runs `(first turn, count)`; in each, blocks go up by the
-    /// step.
+    /// Returns the turns that have a block, in runs `(first turn, count)`. Within a run, block numbers grow
+    /// by the step.
     pub fn runs(&self) -> Vec<(u64, u64)> {
         let (first, last) = (self.first(), self.turns.saturating_sub(1));
         if first >= self.turns {
             return Vec::new();
         }
-        // Only the last turn may have a number that stands for the last block.
+        // Only the last turn may have a number that denotes the last block.
         let mut runs = Vec::new();
         if first < last {
             runs.push((first, last - first));
@@ -150,7 +150,7 @@ impl Passing {
     }
 }
 
-/// `skip(q)` is the number of processes, each one before half of it, rounded up.
+/// Returns the skips: `skip(q)` is the number of processes, and each one before is half of it, rounded up.
 fn skips(processes: u32) -> Vec<u32> {
     let mut skips = vec![processes];
     while skips[skips.len() - 1] > 1 {
@@ -160,7 +160,7 @@ fn skips(processes: u32) -> Vec<u32> {
     skips
 }
 
-/// The largest `k` of the skips that `process` is the sum of, the canonical way; q for the root.
+/// Returns the smallest `k` of the skips whose canonical sum is `process`; q for the root.
 fn base_block(skips: &[u32], process: u32) -> usize {
     let mut sum = 0;
     for k in (0..skips.len() - 1).rev() {
@@ -174,7 +174,7 @@ fn base_block(skips: &[u32], process: u32) -> usize {
     skips.len() - 1
 }
 
-/// The blocks that `process` receives in the first q rounds.
+/// Returns the blocks that `process` receives in the first q rounds.
 fn receive_schedule(skips: &[u32], process: u32) -> Vec<i64> {
     let q = skips.len() - 1;
     let own = base_block(skips, process);
@@ -206,7 +206,7 @@ impl Search<'_> {
         i64::from(self.skips[k])
     }
 
-    /// From the process `at`, to processes below `bound`, by free skips up to `largest`.
+    /// Searches depth first from the process `at`, to processes below `bound`, by free skips up to `largest`.
     fn descend(&mut self, at: i64, mut bound: i64, largest: usize) {
         let rounds = self.skips.len() - 1;
         let mut next = Some(largest);
@@ -243,7 +243,7 @@ mod tests {
         let turns = all[0].received(0, blocks).turns();
         for (turn, k) in (0..turns).flat_map(|turn| (0..q).map(move |k| (turn, k))) {
             let came = |me: u32| -> Option<(u32, u64)> {
-                let from = all[me as usize].from(k)?;
+                let from = all[me as usize].sender(k)?;
                 let block = all[me as usize].received(k, blocks).block(turn);
                 assert_eq!(block, all[from as usize].sent(k, blocks).block(turn), "{processes} {me} {k}");
                 Some((from, block?))

@@ -2,15 +2,15 @@
 //! allreduce algorithms", 2024): in as few rounds as halving, with as few bytes as around a ring, for any
 //! number of hosts.
 //!
-//! A host counts the others by how far they come after it. In each round it sends what hosts from a distance
-//! `skip` on are to get to the host at that distance, and gets as much from the one as far before it, for
-//! itself and those after it; skips go down from half the hosts to 1. Then it has its own. An allreduce goes
-//! back the same way, collecting.
+//! A host counts the others by their distance after it. In each round it sends the data for all hosts from a
+//! distance `skip` on to the host at that distance. It receives as much from the host at the same distance
+//! before it, for itself and those after it. Skips go down from half the hosts to 1. After the last round it
+//! has its own result. An allreduce goes back the same way, collecting.
 //!
-//! Within a host some leaders ([`Params::radix`]) combine what its ranks have, each a part of it, reading
-//! them in place: what is sent first, and in the end what stays. Rounds pass in pieces ([`Params::segment`]),
-//! the farthest hosts first, as it is those that the next round sends: a leader combines within the host,
-//! receives, combines with what has come, and sends, in a strand each.
+//! Within a host some leaders ([`Params::radix`]) combine the operands of its ranks, each a part, reading
+//! them in place: first the parts to send, and last the part that stays. Rounds pass in pieces
+//! ([`Params::segment`]), the farthest hosts first, as the next round sends those. A leader combines within
+//! the host, receives, combines with the received data, and sends, in a strand for each.
 
 use crate::algorithms::hosts::Hosts;
 use crate::algorithms::hosts::levels::{COMBINED, DONE, DOWN, READY, UP};
@@ -27,7 +27,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::ReduceScatterBlock, "levels_circulant", LEVELS_COMMUTES, LEADERS, reduce_scatter, work::messages::reduce_scatter_circulant),
@@ -35,17 +35,18 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Allreduce, "levels_circulant", LEVELS_COMMUTES, LEADERS, allreduce, work::messages::allreduce_circulant),
 ];
 
-/// Most pieces of a round.
+/// Largest number of pieces of a round.
 const MOST_PIECES: u64 = 8;
-/// Counts what others of the host may fetch: the own result, then what comes in each round back.
+/// Flag that counts the parts that other ranks of the host may fetch: the own result, then the data of each
+/// round back.
 const HERE: u16 = 0;
-/// The private flags that count blocks combined within the host, pieces that have come, and those that are
-/// combined with them.
+/// Private flags that count blocks combined within the host, arrived pieces, and arrived pieces that have
+/// been combined.
 const BLOCKS: u16 = Kind::FLAGS;
 const ARRIVED: u16 = Kind::FLAGS + 1;
 const REDUCED: u16 = Kind::FLAGS + 2;
 
-/// Everybody gets its block.
+/// Reduces and scatters: every rank gets its block.
 pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let (ranked, total) = plain::division(shape);
@@ -72,8 +73,9 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
         across.write(total, (!fetching.is_empty(), false), b);
     }
     b.strand();
-    // Until then others read what this rank has; the result may come there. The leader that it fetches from
-    // tells more, and those who fetch from it have waited for the others.
+    // Until the leaders have combined, they read this rank's operand, which the result may overwrite. The
+    // wait for the own leader, from which this rank fetches, includes that. Ranks that are fetched from have
+    // waited for the other leaders.
     let own_leader = place.number % place.leaders;
     let waits = !leads || fetching.is_empty() || shape.in_place;
     let leaders = place.others().filter(|(number, _)| *number < place.leaders && *number != own_leader);
@@ -91,7 +93,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Everybody gets all.
+/// Reduces, and every rank gets the whole result.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
@@ -118,7 +120,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Fetches what comes to the other leaders, as it comes.
+/// Fetches the data of the other leaders, as they arrive.
 fn fetch_all(shape: &Shape, place: &SlicePlace, b: &mut Builder) {
     let back = rounds(place.hosts);
     let came = back.iter().rev().map(|round| (round.skip, round.count));
@@ -133,15 +135,15 @@ fn fetch_all(shape: &Shape, place: &SlicePlace, b: &mut Builder) {
     }
 }
 
-/// A round on the way to the results.
+/// Round of the reduction.
 struct Round {
-    /// How far away the peers are.
+    /// Distance of the peers.
     skip: u32,
-    /// Hosts whose parts are passed on: from that distance on, and from itself on.
+    /// Number of hosts whose parts pass: those sent begin at that distance, those received with this host.
     count: u32,
 }
 
-/// The rounds of `hosts` hosts.
+/// Returns the rounds for `hosts` hosts.
 fn rounds(hosts: u32) -> Vec<Round> {
     let mut rounds = Vec::new();
     let mut left = hosts;
@@ -153,25 +155,25 @@ fn rounds(hosts: u32) -> Vec<Round> {
     rounds
 }
 
-/// What the leaders of one number deal with: blocks, host by host.
+/// Blocks that the leaders of one number combine, host by host.
 struct Blocks {
     own: BufferId,
-    /// Where they are combined.
+    /// Buffer in which they are combined.
     sum: BufferId,
-    /// How operands are divided.
+    /// Division of the operands.
     ranked: Division,
-    /// How what is combined is divided.
+    /// Division of the combined data.
     placed: Division,
-    /// The number of each block in `ranked` is looked up.
+    /// True if the number of each block in `ranked` is looked up in the permutation.
     permuted: bool,
-    /// The first of the blocks.
+    /// Number of the first block.
     first: u32,
-    /// Where each host's begin after that, and the end.
+    /// Index at which the blocks of each host begin, counted from `first`, and the end.
     starts: Vec<u32>,
 }
 
 impl Blocks {
-    /// Those of the ranks whose leader has this rank's number, or that of its leader.
+    /// Returns the blocks of the ranks whose leader has this rank's number, or that of its leader.
     fn of_ranks(
         (own, sum): (BufferId, BufferId),
         ranked: Division,
@@ -195,7 +197,8 @@ impl Blocks {
         Blocks { own, sum, ranked, placed, permuted: true, first: 0, starts }
     }
 
-    /// One a host, of `units` units that all leaders share; those of leader `number`.
+    /// Returns one block for each host, out of `units` units that all leaders share; the blocks belong to
+    /// leader `number`.
     fn of_slices((own, sum): (BufferId, BufferId), units: u64, number: u32, place: &SlicePlace) -> Blocks {
         let hosts = place.hosts;
         let division = Division::Even { parts: place.leaders * hosts, total: units };
@@ -215,7 +218,7 @@ impl Blocks {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// An operand's.
+    /// Returns a block of an operand.
     fn operand(&self, buffer: BufferId, index: Index) -> Span {
         if self.permuted {
             return build::permuted(buffer, self.ranked, index);
@@ -227,7 +230,8 @@ impl Blocks {
         build::block(self.sum, self.placed, index.plus(self.first))
     }
 
-    /// Those of `count` hosts from `host` on, around the ring of hosts, in a buffer divided like the sum.
+    /// Returns the blocks of `count` hosts from `host` on, around the ring of hosts, in a buffer divided like
+    /// the sum.
     fn of_hosts(&self, buffer: BufferId, host: u32, count: u32) -> impl Iterator<Item = Span> + '_ {
         let hosts = self.starts.len() as u32 - 1;
         let host = host % hosts;
@@ -240,8 +244,8 @@ impl Blocks {
         )
     }
 
-    /// Writes `body` for the messages in which those of `count` hosts from `host` on pass: of at most `most`
-    /// units, where that is not 0 and no table says how long blocks are.
+    /// Writes `body` for the messages that carry the blocks of `count` hosts, beginning with `host`. A
+    /// message has at most `most` units, unless that is 0 or lengths come from a table.
     fn each_message(
         &self,
         buffer: BufferId,
@@ -266,14 +270,14 @@ impl Blocks {
         }
     }
 
-    /// How many belong to the hosts from a distance after `host` on.
-    fn from(&self, host: u32, distance: u32) -> u32 {
+    /// Returns the number of blocks of the hosts at least `distance` after `host`.
+    fn blocks_beyond(&self, host: u32, distance: u32) -> u32 {
         let hosts = self.starts.len() as u32 - 1;
         let of = |host: u32| self.starts[host as usize + 1] - self.starts[host as usize];
         (distance..hosts).map(|distance| of((host + distance) % hosts)).sum()
     }
 
-    /// The first strand: lends what the rank has, and to those who fetch from it what it gets.
+    /// Writes the first strand: exposes the rank's operand, and the combined data to ranks that fetch them.
     fn lend(&self, place: &SlicePlace, units: u64, fetched: bool, b: &mut Builder) {
         if place.members.len() == 1 {
             return;
@@ -287,28 +291,28 @@ impl Blocks {
     }
 }
 
-/// A part of what passes in a round, by distances from its receiver.
+/// Part of the data of a round, by distances from its receiver.
 struct Piece {
     round: usize,
     low: u32,
     high: u32,
 }
 
-/// What a leader does.
+/// A leader's part of the reduction.
 struct Across<'a> {
     place: &'a SlicePlace,
     blocks: &'a Blocks,
     rounds: Vec<Round>,
-    /// Round by round, the farthest hosts first.
+    /// Pieces round by round, the farthest hosts first.
     pieces: Vec<Piece>,
-    /// The leaders of the same number of all hosts.
+    /// Leaders of the same number on all hosts.
     leaders: Vec<u32>,
-    /// Units of a message; 0: any.
+    /// Largest number of units of a message; 0 for no limit.
     most: u64,
 }
 
 impl Across<'_> {
-    /// `units`: of all leaders.
+    /// Returns a leader's part. `units` is the number of units of all leaders together.
     fn new<'a>(
         place: &'a SlicePlace,
         hosts: &Hosts,
@@ -335,19 +339,19 @@ impl Across<'_> {
         Across { place, blocks, rounds, pieces, leaders, most: segment }
     }
 
-    /// The leader at a distance.
+    /// Returns the leader of the same number at a distance of hosts.
     fn peer(&self, distance: i64) -> u32 {
         let host = (i64::from(self.place.host) + distance).rem_euclid(i64::from(self.place.hosts));
         self.leaders[host as usize]
     }
 
-    /// The strand that combines within the host.
+    /// Writes the strand that combines within the host.
     fn combine(&self, b: &mut Builder) {
         b.strand();
         let others = self.place.members.len() > 1;
         if others {
-            // Others fetch what was lent before. A temporary of one of several leaders is fetched by those
-            // who have heard of another one, which waits for that.
+            // Other ranks fetch memory that was exposed before. With several leaders, a temporary is fetched
+            // by ranks that have waited for another leader, which waits for READY.
             if self.blocks.sum == BufferId::RECV || self.place.leaders == 1 {
                 b.wait(self.place.me(), READY, 1);
             }
@@ -371,17 +375,17 @@ impl Across<'_> {
         }
     }
 
-    /// What a piece that comes consists of, in a buffer divided like the sum.
+    /// Returns the spans of an incoming piece, in a buffer divided like the sum.
     fn of_piece(&self, piece: &Piece, buffer: BufferId) -> impl Iterator<Item = Span> + '_ {
         self.blocks.of_hosts(buffer, self.place.host + piece.low, piece.high - piece.low)
     }
 
-    /// The strand that combines what comes into these rooms.
+    /// Writes the strand that combines the data that arrive in `rooms`.
     fn reduce(&self, rooms: &[BufferId], b: &mut Builder) {
         b.strand();
         for (number, piece) in (1_u64..).zip(&self.pieces) {
             b.wait(self.place.me(), ARRIVED, Index::fixed(number));
-            b.wait(self.place.me(), BLOCKS, self.blocks.from(self.place.host, piece.low));
+            b.wait(self.place.me(), BLOCKS, self.blocks.blocks_beyond(self.place.host, piece.low));
             let room = self.of_piece(piece, rooms[piece.round % rooms.len()]);
             for (from, into) in room.zip(self.of_piece(piece, self.blocks.sum)) {
                 b.reduce(from, into, &[]);
@@ -390,11 +394,12 @@ impl Across<'_> {
         }
     }
 
-    /// The strand of what comes. `tells`: those who wait for the own result, and for what is collected.
+    /// Writes the strand that receives. If `tells` is true, other ranks wait for the own result; if
+    /// `collects` is true, results are collected after that.
     fn receive(&self, rooms: &[BufferId], (tells, collects): (bool, bool), b: &mut Builder) {
         b.strand();
         for (number, piece) in (1_u64..).zip(&self.pieces) {
-            // Its room is free again.
+            // Its temporary is free again.
             if let Some(before) = self.pieces.iter().rposition(|other| other.round + 2 == piece.round) {
                 b.wait(self.place.me(), REDUCED, Index::fixed(before as u64 + 1));
             }
@@ -419,13 +424,13 @@ impl Across<'_> {
         }
     }
 
-    /// The strand that sends.
+    /// Writes the strand that sends.
     fn send(&self, collects: bool, b: &mut Builder) {
         b.strand();
         for piece in &self.pieces {
             let skip = self.rounds[piece.round].skip;
             let (low, high) = (skip + piece.low, skip + piece.high);
-            b.wait(self.place.me(), BLOCKS, self.blocks.from(self.place.host, low));
+            b.wait(self.place.me(), BLOCKS, self.blocks.blocks_beyond(self.place.host, low));
             let is_part = |other: &Piece| other.round < piece.round && other.low < high && low < other.high;
             if let Some(last) = self.pieces.iter().rposition(is_part) {
                 b.wait(self.place.me(), REDUCED, Index::fixed(last as u64 + 1));
@@ -444,7 +449,7 @@ impl Across<'_> {
         }
     }
 
-    /// Until the own result is whole: the last piece is combined with the last block.
+    /// Waits until the own result is complete: the last piece is combined with the last block.
     fn wait_for_whole(&self, b: &mut Builder) {
         match self.pieces.len() {
             0 => b.wait(self.place.me(), BLOCKS, self.blocks.count()),
@@ -452,7 +457,7 @@ impl Across<'_> {
         };
     }
 
-    /// All strands. `units`: of all leaders.
+    /// Writes all strands. `units` is the number of units of all leaders together.
     fn write(&self, units: u64, (tells, collects): (bool, bool), b: &mut Builder) {
         let rooms: Vec<BufferId> = (0..self.rounds.len().min(2)).map(|_| b.temporary(units)).collect();
         self.combine(b);

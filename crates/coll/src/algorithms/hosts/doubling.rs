@@ -1,9 +1,9 @@
-//! Allreduce of few bytes and barrier on several hosts in as few rounds between hosts as there can be: within
-//! a host up to a leader and down again, as in [`crate::algorithms::hosts::banks`], and between all leaders
-//! at the same time what a tree would do on its way up and again on its way down.
+//! Allreduce of few bytes and barrier on several hosts in the least number of rounds between hosts. Within a
+//! host, data go up to a leader and down again, as in [`crate::algorithms::hosts::banks`]. Between leaders,
+//! all exchange at the same time what a tree would send on its way up and again on its way down.
 //!
-//! What a leader sends stays where it is until the operation is over: each round has a place of its own for
-//! what it makes.
+//! Data that a leader sends remain unchanged until the operation is over: each round has its own memory for
+//! its result.
 
 use crate::algorithms::banks::{READY, RESULT};
 use crate::algorithms::hosts::banks::{self, all, alone, down, up};
@@ -20,18 +20,18 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "levels_doubling", LEVELS_SHARED, FIXED_NEAR, barrier, work::messages::barrier_dissemination),
     entry(C::Allreduce, "levels_doubling", LEVELS_ORDERED, FIXED_NEAR, allreduce, work::messages::allreduce_doubling),
 ];
 
-/// Of so many hosts one that all others send to takes two rounds as well, and fewer messages.
+/// Number of hosts up to which one host that all others send to takes two rounds as well, and fewer messages.
 const FEW: u32 = 4;
 
-/// Leaders exchange what they have with those at distance 1, 2, 4..; where hosts are no power of two, some
-/// work for two.
+/// Reduces: leaders exchange partial results with those at distance 1, 2, 4... If the number of hosts is no
+/// power of two, some work for two.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || alone(shape, b) {
@@ -50,7 +50,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     let mut rounds = Rounds { shape, hosts: &hosts, sending: Sending::new(shape.rank) };
     let sum = rounds.place(b);
     let mut have = up(shape, &edges, sum.buffer, b);
-    // The user's may be where the result comes.
+    // The user's operand may be in the place of the result.
     if have.buffer == BufferId::RECV {
         b.copy(have, sum, &[]);
         have = sum;
@@ -60,7 +60,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     rounds.sending.finish(b);
 }
 
-/// Leaders tell those at distance 1, 2, 4.. after them.
+/// Synchronises: leaders send signals to those at distance 1, 2, 4.. after them.
 pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -94,7 +94,7 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     sending.finish(b);
 }
 
-/// Between the leaders.
+/// Exchange in rounds between the leaders.
 struct Rounds<'a> {
     shape: &'a Shape,
     hosts: &'a Hosts,
@@ -102,12 +102,12 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// A new place for what is combined.
+    /// Returns a new temporary for a partial result.
     fn place(&self, b: &mut Builder) -> Span {
         all(self.shape, b.temporary(self.shape.count))
     }
 
-    /// What all hosts have together; this one has `have`.
+    /// Combines the data of all hosts; `have` is that of this host. Returns the span of the result.
     fn exchange(&mut self, mut have: Span, b: &mut Builder) -> Span {
         let fold =
             Fold::new(&Shape { ranks: self.hosts.count(), rank: self.hosts.mine, root: 0, ..*self.shape });
@@ -138,7 +138,7 @@ impl Rounds<'_> {
         have
     }
 
-    /// Combines `have` with what `peer` sends. `left`: it is the left operand.
+    /// Combines `have` with the data from `peer`. If `left` is true, `have` is the left operand.
     fn take(&self, peer: u32, have: Span, left: bool, b: &mut Builder) -> Span {
         let arrived = self.place(b);
         b.recv(peer, 0, arrived, &[]);

@@ -1,10 +1,10 @@
-//! An alltoall of long blocks on several hosts, in which each host sends to one host at a time and gets from
-//! one: no two hosts are in each other's way at a link, wherever the ranks are placed.
+//! Alltoall of long blocks on several hosts, in which each host sends to one host at a time and receives from
+//! one. No two hosts compete for a link, wherever the ranks are placed.
 //!
 //! In turn t the ranks of a host send to those of the host t places after it. A turn has as many steps as the
-//! largest host has ranks, in each of which every rank has at most one partner to send to and one to receive
-//! from, and both sides count alike: so steps can be taken in their order with messages that nobody keeps.
-//! Two are under way at a time, and beside them the ranks of a host exchange what stays there.
+//! largest host has ranks. In each step every rank has at most one partner to send to and one to receive
+//! from, and both sides count alike. So steps can run in their order with messages that need no buffering.
+//! Two are under way at a time, and beside them the ranks of a host exchange the blocks within it.
 
 use crate::algorithms::hosts::{Hosts, each_rank};
 use crate::algorithms::own;
@@ -18,18 +18,18 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Alltoall, "levels", LEVELS_SHARED, ASKS, alltoall, work::messages::spread),
 ];
 
-/// Messages to other hosts that are under way, of each rank and direction.
+/// Number of messages to other hosts under way, for each rank and direction.
 const STREAMS: u32 = 2;
-/// The private flag that says that what is sent is not in the way of what comes.
+/// Private flag: the data to send are saved, so received data may be written.
 const READY: u16 = Kind::FLAGS;
 
-/// See the module.
+/// Exchanges blocks host by host; see the module's documentation.
 pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
@@ -65,19 +65,19 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// The partner in step `step` of the turn of `host`.
+    /// Returns the partner in step `step` of the turn of `host`, if there is one.
     fn partner(&self, host: u32, step: u32, sends: bool) -> Option<u32> {
         let steps = self.hosts.largest();
         let number = self.hosts.number + if sends { step } else { steps - step };
         self.hosts.members(host).get((number % steps) as usize).copied()
     }
 
-    /// The partners on the own host.
+    /// Returns the partners on the own host.
     fn local(&self, sends: bool) -> Vec<u32> {
         (1..self.hosts.largest()).filter_map(|step| self.partner(self.hosts.mine, step, sends)).collect()
     }
 
-    /// The partners on other hosts of one stream.
+    /// Returns the partners on other hosts of one stream.
     fn across(&self, stream: u32, sends: bool) -> Vec<u32> {
         let steps = self.hosts.largest();
         let all = (stream..(self.hosts.count() - 1) * steps).step_by(STREAMS as usize);
@@ -85,7 +85,7 @@ impl Exchange<'_> {
         all.filter_map(|step| self.partner(host(i64::from(step / steps) + 1), step % steps, sends)).collect()
     }
 
-    /// A strand of messages: a loop for as many partners as follow one another at equal distances.
+    /// Writes a strand of messages, with a loop for each run of partners at equal distances.
     fn strand(&self, partners: &[u32], sends: bool, b: &mut Builder) {
         if partners.is_empty() {
             return;

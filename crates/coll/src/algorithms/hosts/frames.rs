@@ -1,12 +1,12 @@
-//! Gatherv, scatterv and alltoallv on several hosts: what the ranks of a host have for those of another one
-//! travels as one message between their leaders, although no leader knows how long the blocks are.
+//! Gatherv, scatterv and alltoallv on several hosts. The data from the ranks of one host to those of another
+//! travel as one message between their leaders, although no leader knows the lengths of the blocks.
 //!
-//! How long a block is only those two know who send and receive it. So short blocks travel in frames
-//! ([`Kind::Pack`]), which have one length and say how long the block is, the way that blocks of one size
-//! take ([`crate::algorithms::hosts::bank_moves`]). Long ones, which gain nothing by company, are messages
-//! from rank to rank meanwhile; both ends know which of the two a block is ([`Params::segment`]), also where
-//! it is on the same host. Whoever unpacks a frame finds out whether its sender means the same length, and
-//! that of long blocks too, whose frames are empty.
+//! Only the sender and the receiver of a block know its length. Short blocks therefore travel in frames
+//! ([`Kind::Pack`]), which all have one length and contain that of the block, along the routes of blocks of
+//! equal size ([`crate::algorithms::hosts::bank_moves`]). Long blocks gain nothing from being combined, and
+//! are sent from rank to rank meanwhile. Both ends know which of the two applies ([`Params::segment`]), also
+//! on the same host. The rank that unpacks a frame checks that its sender has the same length. That includes
+//! long blocks, whose frames are empty.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Gatherv, "levels_frames", LEVELS_SHARED, FRAMES_RADIX_NEAR, gatherv, work::messages::rooted_tree),
@@ -33,17 +33,17 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Alltoallv, "levels_frames", LEVELS_SHARED, FRAMES_NEAR, alltoallv, work::messages::spread),
 ];
 
-/// Long blocks on their way at the same time, each way.
+/// Number of long blocks under way, in each direction.
 const STREAMS: u32 = 2;
-/// Leaders use lane 0.
+/// Lane of long blocks; leaders use lane 0.
 const LONG: u16 = 1;
-/// Private: the receive buffer may be written.
+/// Private flag: the receive buffer may be written.
 const SAVED: u16 = Kind::FLAGS + 1;
 
 /// Frames side by side in a bank.
 #[derive(Clone, Copy)]
 struct Frames {
-    /// The longest block that fits.
+    /// Units of the longest block that fits.
     most: u64,
     /// Units of a frame.
     units: u64,
@@ -54,18 +54,18 @@ impl Frames {
         Frames { most: params.segment, units: params.segment + Kind::FRAME_HEADER }
     }
 
-    /// Frame `index`.
-    fn at(&self, index: impl Into<Index>) -> Span {
+    /// Returns frame `index`.
+    fn frame(&self, index: impl Into<Index>) -> Span {
         build::slot(BufferId::BANK, 0, self.units, index, build::range(BufferId::BANK, 0, self.units))
     }
 
-    /// `count` frames from `first` on.
+    /// Returns `count` consecutive frames, beginning with `first`.
     fn all(&self, first: u32, count: u32) -> Span {
         build::range(BufferId::BANK, u64::from(first) * self.units, u64::from(count) * self.units)
     }
 
-    /// The strands of the long blocks that one rank exchanges with all others: `body` gets the others and the
-    /// blocks.
+    /// Writes the strands of the long blocks that one rank exchanges with all others. `body` gets the other
+    /// ranks and the blocks.
     fn long(
         &self,
         shape: &Shape,
@@ -87,7 +87,7 @@ impl Frames {
     }
 }
 
-/// Up a tree of hosts: leaders collect the frames of their hosts.
+/// Gathers up a tree of hosts: leaders collect the frames of their hosts.
 pub fn gatherv(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::SEND, 0, shape.count);
@@ -100,15 +100,15 @@ pub fn gatherv(shape: &Shape, params: &Params, b: &mut Builder) {
     let (frames, stars) = (Frames::new(params), Stars::new(shape, params, b));
     b.bank(frames.units * u64::from(shape.ranks));
     let low = stars.tree.low;
-    let slot = |position: Index| frames.at(Index { base: position.base - i64::from(low), ..position });
+    let slot = |position: Index| frames.frame(Index { base: position.base - i64::from(low), ..position });
     let Some(parent) = stars.tree.parent else { return gatherv_at_root(shape, frames, &stars, b) };
-    b.pack(mine, frames.at(0));
+    b.pack(mine, frames.frame(0));
     if stars.leader().is_some() {
         b.post(READY, 1);
     } else {
         stars.each_near(b, |child, position, b| {
             b.wait(child, READY, 1);
-            b.pull(child, frames.at(0), slot(position));
+            b.pull(child, frames.frame(0), slot(position));
         });
         for child in &stars.far {
             b.recv(child.rank, 0, frames.all(child.low - low, child.high - child.low), &[]);
@@ -126,13 +126,13 @@ fn gatherv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builder
     b.permute(stars.hierarchy.order().into());
     stars.each_near(b, |child, _, b| {
         b.wait(child, READY, 1);
-        b.unpack(child, frames.at(0), build::block(BufferId::RECV, blocks, child));
+        b.unpack(child, frames.frame(0), build::block(BufferId::RECV, blocks, child));
     });
     for child in &stars.far {
         b.recv(child.rank, 0, frames.all(child.low, child.high - child.low), &[]);
         let place = Index::linear(child.low.into(), 1);
         b.repeat(child.high - child.low, 1, |b| {
-            b.unpack(shape.root, frames.at(place), build::permuted(BufferId::RECV, blocks, place));
+            b.unpack(shape.root, frames.frame(place), build::permuted(BufferId::RECV, blocks, place));
         });
     }
     frames.long(shape, BufferId::RECV, blocks, 1, b, |other, block, b| {
@@ -140,7 +140,7 @@ fn gatherv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builder
     });
 }
 
-/// Down a tree of hosts: the others of a host find their frames in the bank of their leader.
+/// Scatters down a tree of hosts: the other ranks of a host find their frames in the bank of their leader.
 pub fn scatterv(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::RECV, 0, shape.count);
@@ -155,7 +155,7 @@ pub fn scatterv(shape: &Shape, params: &Params, b: &mut Builder) {
     let Some(parent) = stars.tree.parent else { return scatterv_at_root(shape, frames, &stars, b) };
     if let Some(leader) = stars.leader() {
         b.wait(leader, READY, 1);
-        b.unpack(leader, frames.at(stars.position - stars.start), mine);
+        b.unpack(leader, frames.frame(stars.position - stars.start), mine);
     } else {
         let low = stars.tree.low;
         b.recv(parent, 0, frames.all(0, stars.tree.high - low), &[]);
@@ -165,7 +165,7 @@ pub fn scatterv(shape: &Shape, params: &Params, b: &mut Builder) {
         if stars.size > 1 {
             b.post(READY, 1);
         }
-        b.unpack(shape.rank, frames.at(0), mine);
+        b.unpack(shape.rank, frames.frame(0), mine);
     }
     if shape.count > frames.most {
         b.strand();
@@ -173,15 +173,15 @@ pub fn scatterv(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Its bank begins with the frames of its own host, as that of every leader does; the others follow around
-/// the order.
+/// Writes the root's part of a scatterv. Its bank begins with the frames of its own host, as that of every
+/// leader does; the others follow around the order.
 fn scatterv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builder) {
     let (blocks, start) = (division(shape), stars.start);
     b.permute(stars.hierarchy.order().into());
     for (first, count, slot) in [(start, shape.ranks - start, 0), (0, start, shape.ranks - start)] {
         let (place, slot) = (Index::linear(first.into(), 1), Index::linear(slot.into(), 1));
         b.repeat(count, 1, |b| {
-            b.pack(build::permuted(BufferId::SEND, blocks, place), frames.at(slot));
+            b.pack(build::permuted(BufferId::SEND, blocks, place), frames.frame(slot));
         });
     }
     if stars.size > 1 {
@@ -196,7 +196,8 @@ fn scatterv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builde
     });
 }
 
-/// Everybody packs its blocks into its bank; leaders send each other host those for it.
+/// Exchanges blocks: every rank packs its blocks into its bank; leaders send each other host the frames for
+/// it.
 pub fn alltoallv(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let (_, received) = alltoall::divisions(shape);
@@ -224,7 +225,7 @@ pub fn alltoallv(shape: &Shape, params: &Params, b: &mut Builder) {
     b.permute(Arc::clone(&hosts.order));
     let each = Index::linear(0, 1);
     b.repeat(shape.ranks, 1, |b| {
-        b.pack(build::permuted(buffer, sent, each), frames.at(each));
+        b.pack(build::permuted(buffer, sent, each), frames.frame(each));
     });
     if hosts.size(hosts.mine) > 1 {
         b.post(READY, 1);

@@ -1,10 +1,11 @@
-//! Broadcast and reduction on several hosts, each by several leaders ([`Params::radix`]): where the network,
-//! or the ranks of a host together, are faster than one processor. A leader has a part of the data, and with
-//! the leaders of the same number a tree of hosts ([`Params::fan_out`]) for it; within its host it does for
-//! its part what the one leader of [`crate::algorithms::hosts::levels`] does for all.
+//! Broadcast and reduction on several hosts by several leaders of each ([`Params::radix`]), for networks, or
+//! ranks of a host together, that are faster than one processor. A leader is responsible for a part of the
+//! data, and forms a tree of hosts ([`Params::fan_out`]) with the leaders of the same number. Within its host
+//! it does for its part what the single leader of [`crate::algorithms::hosts::levels`] does for all data.
 //!
-//! In a reduction leaders combine what the ranks of the host have, each its part, so those work side by side;
-//! the root takes the parts from the leaders of its host. In a broadcast these take theirs from the root.
+//! In a reduction, leaders combine the operands of the ranks of the host, each its part, side by side; the
+//! root takes the parts from the leaders of its host. In a broadcast, the leaders of the root's host take
+//! theirs from the root.
 
 use crate::algorithms::hosts::Hosts;
 use crate::algorithms::hosts::levels::{
@@ -24,14 +25,14 @@ use crate::shape::{Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "levels_leaders", LEVELS, LEADERS_TREE, bcast, work::messages::bcast_leaders),
     sliced(entry(C::Reduce, "levels_leaders", LEVELS_COMMUTES, LEADERS_TREE, reduce, work::messages::reduce_leaders)),
 ];
 
-/// To the root.
+/// Reduces to the root, each leader its part.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     if is_alone(shape, b) {
         return;
@@ -50,7 +51,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
             b.expose(DOWN, build::range(up.sum(), 0, shape.count), Access::ReadWrite);
         }
         b.post(READY, 1);
-        // The root hears more of them where it fetches their parts.
+        // The root waits for the leaders anyway when it fetches their parts.
         for (_, leader) in team.other_leaders().filter(|_| !shape.is_root()) {
             b.wait(leader, COMBINED, 1);
         }
@@ -68,7 +69,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// From the root.
+/// Broadcasts from the root, each leader its part.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -124,12 +125,13 @@ impl Team<'_> {
         self.place.others().filter(|(number, _)| *number < self.place.leaders)
     }
 
-    /// What the leaders of a number have.
+    /// Returns the segments of the part of a leader.
     fn part(&self, leader: u32) -> Segments {
         Segments::of_part(self.shape.count, self.params, (leader, self.place.leaders))
     }
 
-    /// Around a leader: those of its number on other hosts, and with `whole` all others of its host.
+    /// Returns the neighbours of a leader: those of its number on other hosts, and with `whole` all other
+    /// ranks of its host.
     fn edges(&self, whole: bool) -> Edges {
         let number = self.place.number;
         let leader = |host: u32| self.hosts.members(host).get(number as usize).copied();
@@ -162,14 +164,14 @@ impl Team<'_> {
             for (number, leader) in self.other_leaders() {
                 for stream in 0..streams {
                     b.wait(leader, flags + stream as u16, Segments::count());
-                    let into = self.part(number).of(stream, BufferId::RECV);
+                    let into = self.part(number).segment(stream, BufferId::RECV);
                     b.pull(leader, build::same(BufferId::exposed(DOWN), into), into);
                 }
             }
         });
     }
 
-    /// Takes all parts from the root, the own one first, which others wait for.
+    /// Takes all parts from the root, the own one first, as others wait for it.
     fn take_from_root(&self, b: &mut Builder) {
         let root = self.shape.root;
         b.wait(root, READY, 1);
@@ -179,7 +181,7 @@ impl Team<'_> {
             let segments = self.part(part);
             b.repeat(segments.turns, 1, |b| {
                 for stream in 0..segments.streams {
-                    let into = segments.of(stream, BufferId::RECV);
+                    let into = segments.segment(stream, BufferId::RECV);
                     b.pull(root, build::same(BufferId::exposed(DOWN), into), into);
                     if part == own {
                         b.post(HERE + stream as u16, Segments::count());

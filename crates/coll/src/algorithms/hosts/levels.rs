@@ -1,14 +1,15 @@
-//! Collectives whose levels overlap (S4): the trees of S3, where an edge between hosts is a stream of
-//! messages and an edge within a host is a copy out of the neighbour's memory.
+//! Broadcast whose levels overlap (S4), on the trees of S3. An edge between hosts is a stream of messages,
+//! and an edge within a host is a copy out of the neighbour's memory.
 //!
-//! A rank that is on both levels has a strand a message stream and one for the node, joined by flags alone:
-//! there is no barrier between levels, a segment goes on as soon as it is here. So the leader keeps the
+//! A rank on both levels has a strand for each message stream and one for the node, joined by flags alone.
+//! There is no barrier between levels: a segment is forwarded as soon as it arrives. So the leader keeps the
 //! network busy while the other ranks of its host fetch each arrived segment (HierKNEM, Algorithms 3 and 4).
-//! Special cases fall out: on one host the schedule is the node's, with one rank a host it is the network's.
+//! Special cases need no code: on one host the schedule is that of a node, and with one rank on each host
+//! that of the network.
 //!
 //! A stream consists of [`STREAMS`] strands that take segments in turn, so that the next message is under way
-//! before the last one has ended. Arrivals are counted by one flag a strand: value v of flag k says that
-//! segments k, k + STREAMS, .. are here, v of them.
+//! before the last one has ended. Arrivals are counted by one flag for each strand: value v of flag k means
+//! that the first v of segments k, k + STREAMS, .. are here.
 
 use crate::build::{self, Builder};
 use crate::generator::need::LEVELS;
@@ -21,57 +22,59 @@ use crate::shape::{Params, Shape};
 use crate::tree::Form;
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, bcast, work::messages::bcast_kary),
 ];
 
-/// Messages under way on one edge between hosts.
+/// Number of messages under way on one edge between hosts.
 const STREAMS: u32 = 2;
-/// Most children of a rank on other hosts: each costs strands, and on the way up room for segments.
+/// Largest number of children of a rank on other hosts: each costs strands, and memory for segments on the
+/// way up.
 pub(crate) const MOST_FAR: u32 = 32;
-/// Most children of a rank on its host and at one distance, so that schedules stay short on large hosts.
+/// Largest number of children of a rank on its host and at one distance, so that schedules stay short on
+/// large hosts.
 const MOST_NEAR: u32 = 16;
-/// The first of the flags that count what has come down the tree; one a stream.
+/// First of the flags that count the segments that have come down the tree, one for each stream.
 pub(crate) const HERE: u16 = 0;
-/// The first of the flags that count what is ready to go up; one a stream.
+/// First of the flags that count the segments that are ready to go up, one for each stream.
 pub(crate) const PARTIAL: u16 = 2;
-/// The flag of a rank that has combined what its children have.
+/// Flag of a rank that has combined its children's data.
 pub(crate) const COMBINED: u16 = 5;
-/// The flag of a rank that has got what its parent has.
+/// Flag of a rank that has copied all of its parent's data.
 pub(crate) const DONE: u16 = 6;
-/// The flag of a rank that has lent its memory.
+/// Flag of a rank that has exposed its memory.
 pub(crate) const READY: u16 = 7;
-/// The number under which what goes down is lent.
+/// Number under which data that go down are exposed.
 pub(crate) const DOWN: u16 = 0;
-/// The number under which what goes up is lent.
+/// Number under which data that go up are exposed.
 pub(crate) const UP: u16 = 1;
 
-/// The segments of an operation.
+/// Segments of an operation, divided among streams.
 #[derive(Clone, Copy)]
 pub(crate) struct Segments {
     pub(crate) division: Division,
-    /// The first of them.
+    /// Number of the first segment.
     first: u32,
-    /// At most [`STREAMS`].
+    /// Number of streams, at most [`STREAMS`].
     pub(crate) streams: u32,
-    /// So many turns of all streams; the last segments may be empty.
+    /// Number of turns of all streams; the last segments may be empty.
     pub(crate) turns: u32,
 }
 
-/// Who is around a rank in the tree.
+/// Neighbours of a rank in the tree.
 pub(crate) struct Edges {
     pub(crate) me: u32,
     pub(crate) root: u32,
     pub(crate) parent: Option<u32>,
-    /// Its parent is on the same host.
+    /// True if its parent is on the same host.
     pub(crate) parent_is_near: bool,
-    /// Children on the same host, and which of them have none of their own.
+    /// Children on the same host, and for each whether it has no children of its own.
     pub(crate) near: Vec<u32>,
     pub(crate) near_leaves: Vec<bool>,
     pub(crate) far: Vec<u32>,
-    /// All of them, from left to right in the order of the hierarchy, and the rank's own place in that.
+    /// All children, from left to right in the order of the hierarchy, and the rank's own position in it.
     pub(crate) children: Vec<Child>,
     pub(crate) position: u32,
 }
@@ -85,7 +88,7 @@ impl Segments {
         Segments { division, first: 0, streams, turns: count.div_ceil(streams) }
     }
 
-    /// Those of a part, of so many nearly equal ones.
+    /// Returns the segments of part `part` of `parts` nearly equal ones.
     pub(crate) fn of_part(units: u64, params: &Params, (part, parts): (u32, u32)) -> Segments {
         let Segments { streams, turns, .. } = Segments::new(units.div_ceil(parts.into()), params);
         let each = streams * turns;
@@ -93,25 +96,26 @@ impl Segments {
         Segments { division, first: part * each, streams, turns }
     }
 
-    /// The segment that stream `stream` has in each turn.
-    pub(crate) fn of(self, stream: u32, buffer: BufferId) -> Span {
+    /// Returns the segment that stream `stream` has in each turn.
+    pub(crate) fn segment(self, stream: u32, buffer: BufferId) -> Span {
         let first = self.first + stream;
         build::block(buffer, self.division, Index::linear(first.into(), self.streams.into()))
     }
 
-    /// How many segments of a stream are here after a turn.
+    /// Returns the number of segments of a stream that are here after a turn.
     pub(crate) fn count() -> Index {
         Index::linear(1, 1)
     }
 }
 
 impl Edges {
-    /// In a tree of hosts for data in segments: the fewer children the better.
+    /// Returns the neighbours in a tree of hosts for data in segments: the fewer children the better.
     pub(crate) fn new(shape: &Shape, params: &Params, b: &Builder) -> Edges {
         Edges::in_tree(shape, params, Form::Kary(params.radix.min(MOST_FAR)), b)
     }
 
-    /// In a tree of hosts for few bytes: who has them sends as long as others wait.
+    /// Returns the neighbours in a tree of hosts for few bytes: a host that has them sends as long as others
+    /// wait.
     pub(crate) fn for_few(shape: &Shape, params: &Params, b: &Builder) -> Edges {
         let form = match params.radix {
             radix @ 2..=MOST_NEAR => Form::Knomial(radix),
@@ -120,7 +124,7 @@ impl Edges {
         Edges::in_tree(shape, params, form, b)
     }
 
-    /// Without those on other hosts.
+    /// Returns the neighbours without those on other hosts.
     pub(crate) fn within_host(mut self) -> Edges {
         self.far.clear();
         self.children.retain(|child| child.distance != NETWORK);
@@ -128,15 +132,15 @@ impl Edges {
         self
     }
 
-    /// In a tree whose hosts are arranged like that.
+    /// Returns the neighbours in a tree whose hosts are arranged by `across`.
     pub(crate) fn in_tree(shape: &Shape, params: &Params, across: Form, b: &Builder) -> Edges {
         let hierarchy = b.hierarchy(shape.ranks, params.ignored);
         let tree = {
-            // Within a small host everybody deals with the leader: the copies run at the same time.
+            // On a small host every rank is a child of the leader, so that the copies run at the same time.
             let form = |distance| if distance == NETWORK { across } else { Form::Kary(MOST_NEAR) };
             Tree::of_levels(&hierarchy, form, shape.root, shape.rank)
         };
-        // Whatever is ignored for the form of the tree.
+        // Hosts are distinguished whatever distances the tree ignores.
         let hosts = b.hierarchy(shape.ranks, Ignored::NONE);
         let is_near = |peer: u32| hosts.distance(shape.rank, peer) != NETWORK;
         let (near, far): (Vec<&Child>, Vec<&Child>) =
@@ -155,17 +159,18 @@ impl Edges {
     }
 }
 
-/// How the root has what goes down.
+/// Source of the root's data in a broadcast.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// From the beginning.
+    /// The root has all data from the beginning.
     Given,
-    /// As it is combined.
+    /// The root has the data as they are combined.
     Combined,
 }
 
 impl Source {
-    /// The first of the flags by which `rank` counts what it has; `None` if it has all.
+    /// Returns the first of the flags by which `rank` counts its segments, or `None` if it has all from the
+    /// beginning.
     fn flags_of(self, rank: u32, edges: &Edges) -> Option<u16> {
         match self {
             _ if rank != edges.root => Some(HERE),
@@ -196,21 +201,22 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     down(segments, &edges, Source::Given, b);
 }
 
-/// Lets children near by at what goes down while it is written.
+/// Exposes the data that go down to children on the same host, while they are written.
 pub(crate) fn lend_down(units: u64, edges: &Edges, b: &mut Builder) {
     if !edges.near.is_empty() {
         b.expose(DOWN, build::range(BufferId::RECV, 0, units), Access::ReadWrite);
     }
 }
 
-/// Until children near by have all that went down.
+/// Waits until children on the same host have all data that go down.
 pub(crate) fn wait_for_children(edges: &Edges, b: &mut Builder) {
     for child in &edges.near {
         b.wait(*child, DONE, 1);
     }
 }
 
-/// The strands of what goes down: it arrives, and goes on to other hosts; those near by fetch it.
+/// Writes the strands of the data that go down: they arrive, and are sent to other hosts; ranks of the same
+/// host fetch them.
 pub(crate) fn down(segments: Segments, edges: &Edges, source: Source, b: &mut Builder) {
     arrive(segments, edges, source, b);
     for child in &edges.far {
@@ -220,13 +226,13 @@ pub(crate) fn down(segments: Segments, edges: &Edges, source: Source, b: &mut Bu
                 if let Some(flags) = source.flags_of(edges.me, edges) {
                     b.wait(edges.me, flags + stream as u16, Segments::count());
                 }
-                b.send(*child, stream as u16, segments.of(stream, BufferId::RECV), &[]);
+                b.send(*child, stream as u16, segments.segment(stream, BufferId::RECV), &[]);
             });
         }
     }
 }
 
-/// The strands by which a rank gets what goes down.
+/// Writes the strands by which a rank gets the data that go down.
 pub(crate) fn arrive(segments: Segments, edges: &Edges, source: Source, b: &mut Builder) {
     match edges.parent {
         None => {}
@@ -235,7 +241,7 @@ pub(crate) fn arrive(segments: Segments, edges: &Edges, source: Source, b: &mut 
             for stream in 0..segments.streams {
                 b.strand();
                 b.repeat(segments.turns, 1, |b| {
-                    b.recv(parent, stream as u16, segments.of(stream, BufferId::RECV), &[]);
+                    b.recv(parent, stream as u16, segments.segment(stream, BufferId::RECV), &[]);
                     b.post(HERE + stream as u16, Segments::count());
                 });
             }
@@ -243,7 +249,7 @@ pub(crate) fn arrive(segments: Segments, edges: &Edges, source: Source, b: &mut 
     }
 }
 
-/// The strand that fetches what goes down from a parent near by.
+/// Writes the strand that fetches the data from a parent on the same host.
 fn fetch(segments: Segments, edges: &Edges, parent: u32, source: Source, b: &mut Builder) {
     b.strand();
     b.wait(parent, READY, 1);
@@ -252,8 +258,8 @@ fn fetch(segments: Segments, edges: &Edges, parent: u32, source: Source, b: &mut
             if let Some(flags) = source.flags_of(parent, edges) {
                 b.wait(parent, flags + stream as u16, Segments::count());
             }
-            let from = segments.of(stream, BufferId::exposed(DOWN));
-            b.pull(parent, from, segments.of(stream, BufferId::RECV));
+            let from = segments.segment(stream, BufferId::exposed(DOWN));
+            b.pull(parent, from, segments.segment(stream, BufferId::RECV));
             if !edges.near.is_empty() || !edges.far.is_empty() {
                 b.post(HERE + stream as u16, Segments::count());
             }

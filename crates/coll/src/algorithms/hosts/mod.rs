@@ -1,7 +1,7 @@
-//! Who is on which host, for algorithms that deal with hosts as a whole; and what their leaders send one
-//! another.
+//! Assignment of ranks to hosts, for algorithms that treat hosts as a whole, and the messages of their
+//! leaders.
 //!
-//! Positions are those of [`Hierarchy::order`], in which the ranks of a host are side by side.
+//! Positions are those of [`Hierarchy::order`], in which the ranks of a host are contiguous.
 
 pub mod bank_moves;
 pub mod banks;
@@ -25,15 +25,15 @@ use crate::build::{self, Builder};
 use crate::hierarchy::{Hierarchy, NETWORK};
 use crate::ir::{BufferId, Division, Index, Kind, Span};
 
-/// The hosts of a communicator, seen from one rank.
+/// Hosts of a communicator, seen from one rank.
 pub(crate) struct Hosts {
     /// All ranks, host by host.
     pub order: Arc<[u32]>,
-    /// Where each host begins in it, and the end.
+    /// Position at which each host begins, and the end.
     starts: Vec<u32>,
-    /// The host of this rank.
+    /// Index of this rank's host.
     pub mine: u32,
-    /// This rank's number on its host.
+    /// Number of this rank on its host, beginning with 0.
     pub number: u32,
 }
 
@@ -50,27 +50,27 @@ impl Hosts {
         Hosts { order, starts, mine, number }
     }
 
-    /// How many there are.
+    /// Returns the number of hosts.
     pub fn count(&self) -> u32 {
         self.starts.len() as u32 - 1
     }
 
-    /// The position of the first rank of a host; defined for the one after the last too.
+    /// Returns the position of the first rank of a host. The one after the last is allowed and gives the end.
     pub fn start(&self, host: u32) -> u32 {
         self.starts[host as usize]
     }
 
-    /// Ranks of a host.
+    /// Returns the number of ranks of a host.
     pub fn size(&self, host: u32) -> u32 {
         self.start(host + 1) - self.start(host)
     }
 
-    /// The ranks of a host, the smallest first.
+    /// Returns the ranks of a host, the smallest first.
     pub fn members(&self, host: u32) -> &[u32] {
         &self.order[self.start(host) as usize..self.start(host + 1) as usize]
     }
 
-    /// The others of this host and their positions, from the one after this rank on, around.
+    /// Returns the other ranks of this host and their positions, beginning after this rank, around.
     pub fn others(&self) -> Vec<(u32, u32)> {
         let mut members: Vec<(u32, u32)> =
             self.members(self.mine).iter().copied().zip(self.start(self.mine)..).collect();
@@ -78,51 +78,51 @@ impl Hosts {
         members.split_off(1)
     }
 
-    /// The host of `rank`.
+    /// Returns the host of `rank`.
     pub fn host_of(&self, rank: u32) -> u32 {
         let position = self.order.iter().position(|other| *other == rank).expect("every rank is on a host");
         self.starts.partition_point(|&start| start <= position as u32) as u32 - 1
     }
 
-    /// Who speaks for a host: `root`, if it is there.
+    /// Returns the leader of a host: `root` if it is there, otherwise the first rank.
     pub fn speaker(&self, host: u32, root: u32) -> u32 {
         if self.members(host).contains(&root) { root } else { self.leader(host) }
     }
 
-    /// Who speaks for a host.
+    /// Returns the leader of a host, which is its first rank.
     pub fn leader(&self, host: u32) -> u32 {
         self.members(host)[0]
     }
 
-    /// Who speaks for the other hosts, from the one before this one on, around the ring of hosts.
+    /// Returns the leaders of the other hosts, from the host before this one on, around the ring of hosts.
     pub fn other_leaders(&self) -> Vec<u32> {
         (1..self.count()).map(|turn| self.leader(self.neighbour(-i64::from(turn)))).collect()
     }
 
-    /// Whether this rank speaks for its host.
+    /// Returns true if this rank is the leader of its host.
     pub fn leads(&self) -> bool {
         self.number == 0
     }
 
-    /// Ranks of the largest host.
+    /// Returns the number of ranks of the largest host.
     pub fn largest(&self) -> u32 {
         (0..self.count()).map(|host| self.size(host)).max().unwrap_or(1)
     }
 
-    /// The host `distance` after this one, around the ring of hosts.
+    /// Returns the host `distance` after this one, around the ring of hosts.
     pub fn neighbour(&self, distance: i64) -> u32 {
         (i64::from(self.mine) + distance).rem_euclid(i64::from(self.count())) as u32
     }
 
-    /// Whether all ranks are in their own order, host by host.
+    /// Returns true if all ranks are in their own order, host by host.
     pub fn is_sorted(&self) -> bool {
         self.order.is_sorted()
     }
 }
 
-/// Writes `body` for ranks and their positions, or other numbers: one loop a run of consecutive positions
-/// whose ranks are at equal distances, so that a schedule does not grow with the ranks of a host where these
-/// follow a rule.
+/// Writes `body` for ranks and their positions, or other numbers. There is one loop for each run of
+/// consecutive positions whose ranks are at equal distances. So a schedule does not grow with the ranks of a
+/// host if these follow a rule.
 pub(crate) fn each_rank(ranks: &[(u32, u32)], b: &mut Builder, body: impl Fn(Index, Index, &mut Builder)) {
     let distance = |two: &[(u32, u32)]| i64::from(two[1].0) - i64::from(two[0].0);
     let mut rest = ranks;
@@ -138,8 +138,8 @@ pub(crate) fn each_rank(ranks: &[(u32, u32)], b: &mut Builder, body: impl Fn(Ind
     }
 }
 
-/// Blocks of `units` units each, one a rank, from those in the order of ranks in `ranked` to (`into`) or from
-/// those in the order of positions in `placed`, from `offset` on.
+/// Copy between blocks in the order of ranks in `ranked` and blocks in the order of positions in `placed`,
+/// which begin at `offset`. Each rank has one block of `units` units.
 pub(crate) struct Reordering {
     pub units: u64,
     pub ranked: BufferId,
@@ -148,8 +148,8 @@ pub(crate) struct Reordering {
 }
 
 impl Reordering {
-    /// The pairs of spans to copy for `count` positions from `first` on: one where these are consecutive
-    /// ranks, else a pair in each iteration of a loop.
+    /// Writes `body` with the pairs of spans to copy for `count` positions, beginning with `first`. There is
+    /// one pair if these are consecutive ranks, otherwise a loop with a pair in each iteration.
     pub fn each(
         &self,
         order: &[u32],
@@ -176,43 +176,44 @@ impl Reordering {
     }
 }
 
-/// What a leader sends, in a strand of its own beside the one that receives and combines: so neither waits
-/// for the other.
+/// Messages that a leader sends, in a strand of its own beside the one that receives and combines, so that
+/// neither waits for the other.
 pub(crate) struct Sending {
     me: u32,
-    /// After how many of the reports of the first strand what is sent to whom.
+    /// Messages, each with the number of reports of the first strand that it waits for, receiver, lane and
+    /// data.
     messages: Vec<(u64, To, u16, Span)>,
     reports: u64,
 }
 
-/// To whom a message goes.
+/// Receiver of a message.
 enum To {
-    /// To a rank.
+    /// A single rank.
     One(u32),
-    /// To all of a group.
+    /// All ranks of a group.
     Group(u16),
 }
 
 impl Sending {
-    /// The private flag of the reports.
+    /// Private flag that counts the reports.
     const REPORTED: u16 = Kind::FLAGS;
 
     pub fn new(me: u32) -> Sending {
         Sending { me, messages: Vec::new(), reports: 0 }
     }
 
-    /// What was written so far is there.
+    /// Reports that the data written so far are ready.
     pub fn report(&mut self, b: &mut Builder) {
         self.reports += 1;
         b.post(Sending::REPORTED, Index::fixed(self.reports));
     }
 
-    /// Sends what was there at the latest report.
+    /// Sends data that were ready at the latest report.
     pub fn send(&mut self, peer: u32, lane: u16, from: Span) {
         self.messages.push((self.reports, To::One(peer), lane, from));
     }
 
-    /// The same to a group ([`Builder::group`]).
+    /// Sends data that were ready at the latest report to a group ([`Builder::group`]).
     pub fn multicast(&mut self, group: u16, lane: u16, from: Span) {
         self.messages.push((self.reports, To::Group(group), lane, from));
     }

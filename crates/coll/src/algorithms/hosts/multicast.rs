@@ -1,14 +1,14 @@
-//! One payload for all hosts (S8): who has something for all other hosts sends it once, the network copies
-//! it.
+//! Collectives by multicast (S8): a host that has data for all other hosts sends them once, and the network
+//! copies them.
 //!
-//! In a broadcast the root sends each segment. Within the hosts it goes on as in [`super::levels`]: who
-//! speaks for a host has a strand that receives, the others fetch each arrived segment out of its memory.
-//! Hosts have no tree: all are children of the root's. A segment is one message of the carrier at most
-//! ([`MESSAGE_BYTES`]), so that whoever waits for a segment keeps room for one.
+//! In a broadcast the root sends each segment. Within the hosts it is forwarded as in [`super::levels`]: the
+//! leader of a host has a strand that receives, and the other ranks fetch each arrived segment out of its
+//! memory. Hosts have no tree: all are children of the root's host. A segment is at most one message of the
+//! carrier ([`MESSAGE_BYTES`]), so that a receiver reserves memory for one.
 //!
-//! In the others every host has something for all: who speaks for it sends that, and hears each of the other
-//! hosts. Of few bytes that is one round between hosts, whatever their number. Long blocks take turns in the
-//! order of hosts: all at once they would overflow the queues of the network.
+//! In the other collectives every host has data for all: its leader sends them, and receives those of each
+//! other host. For few bytes that is one round between hosts, whatever their number. Long blocks are sent in
+//! turn, in the order of hosts: all at once they would overflow the queues of the network.
 
 use crate::algorithms::banks::{self, RESULT};
 use crate::algorithms::hosts::banks::{all, alone, down, up};
@@ -26,7 +26,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::Form;
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "multicast", LEVELS_MULTICAST, PIPELINE_NEAR, bcast, work::messages::bcast_multicast),
@@ -37,16 +37,16 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Allgather, "multicast_turns", FEW_HEAR_EXPOSED, PIPELINE_NEAR, allgather_in_turn, work::messages::hear_in_turn),
 ];
 
-/// Longest message that carriers of multicast take; what is longer goes to each member by itself.
+/// Longest message that carriers of multicast take, in bytes. A longer one is sent to each member separately.
 pub const MESSAGE_BYTES: u64 = 64 << 10;
 
-/// Units of the longest segment.
+/// Returns the units of the longest segment.
 fn longest(shape: &Shape, params: &Params) -> u64 {
     let most = (MESSAGE_BYTES / shape.unit_bytes.max(1)).max(1);
     if params.segment == 0 { most } else { params.segment.min(most) }
 }
 
-/// Algorithm 3 of the paper of S4, on the broadcast of S8.
+/// Broadcasts by Algorithm 3 of the paper of S4, on the multicast of S8.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || shape.ranks == 1 {
@@ -68,12 +68,12 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     for stream in 0..segments.streams {
         b.strand();
         b.repeat(segments.turns, 1, |b| {
-            b.multicast(group, stream as u16, segments.of(stream, BufferId::RECV), &[]);
+            b.multicast(group, stream as u16, segments.segment(stream, BufferId::RECV), &[]);
         });
     }
 }
 
-/// Who speaks for a host tells all others, and hears each of them.
+/// Synchronises hosts: the leader of each sends a signal to all others, and receives one from each of them.
 pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -104,7 +104,7 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     sending.finish(b);
 }
 
-/// Who speaks for a host combines what the hosts have, from the last to the first.
+/// Reduces: the leader of each host combines the data of all hosts, from the last to the first.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 || alone(shape, b) {
@@ -122,7 +122,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     if hosts.count() == 1 {
         return down(shape, &edges, RESULT, Some(have), b);
     }
-    // The user's may be where the result comes.
+    // The user's operand may be in the place of the result.
     if have.buffer == BufferId::RECV {
         b.copy(have, own, &[]);
         have = own;
@@ -147,18 +147,19 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     sending.finish(b);
 }
 
-/// Few bytes: through banks within a host.
+/// Gathers all blocks of few bytes, through banks within a host.
 pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
     bank_moves::allgather_by(bank_moves::spread, shape, b);
 }
 
-/// A rank has sent its block: its neighbour's turn comes then. No data depend on it.
+/// Flag of a rank that has sent its block: the turn of the next rank follows. No data depend on it.
 const SENT: u16 = 2;
-/// Who speaks for a host has what the hosts before it have sent: the turn of its own comes then.
+/// Flag of a leader that has received the blocks of the hosts before its own: the turn of its own host
+/// follows.
 const TURN: u16 = Kind::PACING;
 
-/// Long blocks: each rank sends its own to those who speak for the other hosts, when these and its own host
-/// have all before it.
+/// Gathers long blocks: each rank sends its own to the leaders of the other hosts, when these and its own
+/// host have all blocks before it.
 pub fn allgather_in_turn(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let blocks = whole::division(shape);
@@ -205,17 +206,18 @@ impl Turns<'_> {
         }
     }
 
-    /// The segments of a rank's block, one each iteration.
-    fn of(&self, rank: u32, buffer: BufferId) -> Span {
+    /// Returns the segments of a rank's block, one in each iteration.
+    fn block_segments(&self, rank: u32, buffer: BufferId) -> Span {
         build::part(buffer, self.blocks, rank, (Index::linear(0, 1), self.each))
     }
 
-    /// So many segments of other hosts are here before those of the block that is the `number`th of these.
+    /// Returns the number of segments of other hosts that are here before those of the `number`th foreign
+    /// block.
     fn count(&self, number: u32) -> i64 {
         i64::from(number) * i64::from(self.each)
     }
 
-    /// Ranks of other hosts in their turns, each with how many of them are before it.
+    /// Returns the ranks of other hosts in the order of their turns, each with the number of those before it.
     fn foreign(&self) -> impl Iterator<Item = (u32, u32)> {
         let hosts = (0..self.hosts.count()).filter(|host| *host != self.hosts.mine);
         (0..).zip(hosts.flat_map(|host| self.hosts.members(host).iter().copied()))
@@ -236,7 +238,7 @@ impl Turns<'_> {
         }
         let group = b.group(&hosts.other_leaders());
         b.repeat(self.each, 1, |b| {
-            b.multicast(group, 0, self.of(self.me, BufferId::RECV), &[]);
+            b.multicast(group, 0, self.block_segments(self.me, BufferId::RECV), &[]);
         });
         b.post(SENT, 1);
     }
@@ -246,7 +248,7 @@ impl Turns<'_> {
         let before = self.hosts.start(self.hosts.mine);
         for (number, rank) in self.foreign() {
             b.repeat(self.each, 1, |b| {
-                b.recv(rank, 0, self.of(rank, BufferId::RECV), &[]);
+                b.recv(rank, 0, self.block_segments(rank, BufferId::RECV), &[]);
                 b.post(HERE, Index::linear(self.count(number) + 1, 1));
             });
             if number + 1 == before {
@@ -255,7 +257,7 @@ impl Turns<'_> {
         }
     }
 
-    /// What the others of the host have themselves, then what who speaks for it receives.
+    /// Fetches the blocks of the other ranks of the host, then the blocks that the leader receives.
     fn fetch(&self, b: &mut Builder) {
         let (hosts, leader) = (self.hosts, self.hosts.leader(self.hosts.mine));
         let others = hosts.others();
@@ -266,15 +268,15 @@ impl Turns<'_> {
         for (member, _) in &others {
             b.wait(*member, READY, 1);
             b.repeat(self.each, 1, |b| {
-                let from = self.of(*member, BufferId::exposed(levels::DOWN));
-                b.pull(*member, from, self.of(*member, BufferId::RECV));
+                let from = self.block_segments(*member, BufferId::exposed(levels::DOWN));
+                b.pull(*member, from, self.block_segments(*member, BufferId::RECV));
             });
         }
         for (number, rank) in self.foreign().filter(|_| !hosts.leads()) {
             b.repeat(self.each, 1, |b| {
                 b.wait(leader, HERE, Index::linear(self.count(number) + 1, 1));
-                let from = self.of(rank, BufferId::exposed(levels::DOWN));
-                b.pull(leader, from, self.of(rank, BufferId::RECV));
+                let from = self.block_segments(rank, BufferId::exposed(levels::DOWN));
+                b.pull(leader, from, self.block_segments(rank, BufferId::RECV));
             });
         }
         b.post(DONE, 1);

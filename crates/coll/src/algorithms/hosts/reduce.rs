@@ -1,10 +1,10 @@
 //! Reductions whose levels overlap (S4, Algorithm 4): up the trees of [`crate::algorithms::hosts::levels`],
 //! segment by segment.
 //!
-//! A rank has a strand a message stream from each child on another host, one that combines what its children
-//! have, and one a stream that sends what is combined. Children on the same host are read in place. Two
-//! leaders a host (one for the network, one for the node) are the strands of one here: what keeps the network
-//! busy and what combines run side by side.
+//! A rank has a strand for each message stream from a child on another host, one that combines its children's
+//! data, and one for each stream that sends combined data. Children on the same host are read in place. The
+//! two leaders of a host in the paper (one for the network, one for the node) are the strands of one rank
+//! here: communication and combination run side by side.
 
 use crate::algorithms::hosts::levels::{self, COMBINED, Edges, PARTIAL, READY, Segments, Source, UP};
 use crate::algorithms::own;
@@ -17,21 +17,21 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, reduce, work::messages::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, allreduce, work::messages::allreduce_tree),
 ];
 
-/// Lanes of what goes up follow those of what goes down.
+/// First lane of data that go up, after those of data that go down.
 const LANES: u16 = 2;
-/// The first of the private flags of streams that combine, which say that a slot is free again.
+/// First of the private flags of combining streams, which mark free slots.
 const FREED: u16 = Kind::FLAGS;
-/// The first of the private flags of messages that have arrived, a few a child.
+/// First of the private flags that count arrived messages, a few for each child.
 const ARRIVED: u16 = FREED + 2;
 
-/// Up the tree.
+/// Reduces up the tree.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     if is_alone(shape, b) {
         return;
@@ -46,7 +46,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     up.write(true, b);
 }
 
-/// Up the tree and down again, a segment as soon as it is whole.
+/// Reduces up the tree and broadcasts down again, each segment as soon as it is complete.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     if is_alone(shape, b) {
         return;
@@ -60,7 +60,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     if edges.parent_is_near || !edges.near.is_empty() {
         b.post(READY, 1);
         levels::wait_for_children(&edges, b);
-        // What comes down says that what went up has been read.
+        // The arrival of the result shows that the operand has been read.
     }
     up.write(false, b);
     levels::down(up.segments, &edges, Source::Combined, b);
@@ -76,26 +76,27 @@ pub(crate) fn is_alone(shape: &Shape, b: &mut Builder) -> bool {
     shape.count == 0 || shape.ranks == 1
 }
 
-/// What goes up through one rank.
+/// Data that go up through one rank.
 pub(crate) struct Up<'a> {
     edges: &'a Edges,
     segments: Segments,
-    /// What the rank itself has to give.
+    /// Buffer with the rank's own operand.
     own: BufferId,
-    /// Where it combines; its own where it has no children.
+    /// Buffer in which it combines; its own operand if it has no children.
     sum: BufferId,
-    /// Room for a segment of each stream of each child on another host.
+    /// Memory for a segment of each stream of each child on another host.
     slots: Option<BufferId>,
     slot_units: u64,
 }
 
 impl<'a> Up<'a> {
-    /// `receives`: the result may be combined in the receive buffer.
+    /// Returns the data of this rank. If `receives` is true, the result may be combined in the receive
+    /// buffer.
     fn new(shape: &Shape, params: &Params, edges: &'a Edges, receives: bool, b: &mut Builder) -> Up<'a> {
         Up::of_segments(Segments::new(shape.count, params), shape, edges, receives, b)
     }
 
-    /// The same for what these segments are.
+    /// Returns the data of this rank for given segments.
     pub(crate) fn of_segments(
         segments: Segments,
         shape: &Shape,
@@ -120,7 +121,7 @@ impl<'a> Up<'a> {
         Up { edges, segments, own, sum, slots, slot_units }
     }
 
-    /// Where it combines.
+    /// Returns the buffer in which it combines.
     pub(crate) fn sum(&self) -> BufferId {
         self.sum
     }
@@ -129,20 +130,21 @@ impl<'a> Up<'a> {
         self.edges.near.is_empty() && self.edges.far.is_empty()
     }
 
-    /// Lets a parent near by at what is combined here.
+    /// Exposes the combined data to a parent on the same host.
     fn lend(&self, units: u64, b: &mut Builder) {
         let access = if self.sum == BufferId::SEND { Access::Read } else { Access::ReadWrite };
         b.expose(UP, build::range(self.sum, 0, units), access);
     }
 
-    /// Until a parent near by has read all of it.
+    /// Waits until a parent on the same host has read all of the combined data.
     fn wait_for_parent(&self, b: &mut Builder) {
         if let Some(parent) = self.edges.parent.filter(|_| self.edges.parent_is_near) {
             b.wait(parent, COMBINED, 1);
         }
     }
 
-    /// The strands. `tells`: children near by are told when all of theirs has been read.
+    /// Writes the strands. With `tells`, children on the same host are notified when all of their data have
+    /// been read.
     pub(crate) fn write(&self, tells: bool, b: &mut Builder) {
         for child in 0..self.edges.far.len() {
             for stream in 0..self.segments.streams {
@@ -164,7 +166,7 @@ impl<'a> Up<'a> {
                 if !self.is_leaf() {
                     b.wait(self.edges.me, PARTIAL + stream as u16, Segments::count());
                 }
-                b.send(parent, LANES + stream as u16, self.segments.of(stream, self.sum), &[]);
+                b.send(parent, LANES + stream as u16, self.segments.segment(stream, self.sum), &[]);
             });
         }
     }
@@ -190,9 +192,9 @@ impl<'a> Up<'a> {
         });
     }
 
-    /// One segment of all children and of the rank itself.
+    /// Combines one segment of all children and of the rank itself.
     fn combine(&self, stream: u32, b: &mut Builder) {
-        let segment = |buffer| self.segments.of(stream, buffer);
+        let segment = |buffer| self.segments.segment(stream, buffer);
         let mut with = self.own;
         for (child, is_leaf) in self.edges.near.iter().zip(&self.edges.near_leaves) {
             if !is_leaf {
@@ -213,7 +215,7 @@ impl<'a> Up<'a> {
     fn slot(&self, child: usize, stream: u32) -> Span {
         let slots = self.slots.expect("a rank with children on other hosts has slots");
         let number = child as u64 * u64::from(self.segments.streams) + u64::from(stream);
-        build::slot(slots, number * self.slot_units, 0, 0, self.segments.of(stream, self.sum))
+        build::slot(slots, number * self.slot_units, 0, 0, self.segments.segment(stream, self.sum))
     }
 
     fn arrived(&self, child: usize, stream: u32) -> u16 {

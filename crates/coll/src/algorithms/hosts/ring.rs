@@ -1,10 +1,10 @@
 //! An allgather, of blocks of one size or of sizes given by a table, whose levels overlap: around the ring of
 //! S3, in which the ranks of a host are neighbours.
 //!
-//! The blocks of other hosts come to the first rank of a host (its head), pass from neighbour to neighbour
-//! within the host by copies, and leave at the last rank (its tail) for the next host. A block never comes
-//! back to the host that it is from, so each host gets every foreign block once: the least that any algorithm
-//! sends. The blocks of the host itself go around within it. All of that runs side by side.
+//! The blocks of other hosts arrive at the first rank of a host (its head), pass from neighbour to neighbour
+//! within the host by copies, and leave at the last rank (its tail) for the next host. A block never returns
+//! to its own host, so each host gets every foreign block once, the least possible. The blocks of the host
+//! itself go around within it. All of that runs side by side.
 
 use std::sync::Arc;
 
@@ -20,41 +20,41 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, allgather, work::messages::allgather_ring),
     entry(C::Allgatherv, "levels_ring", LEVELS, FIXED_NEAR, allgather, work::messages::allgather_ring),
 ];
 
-/// The first of the flags that count foreign blocks, one a stream: blocks alternate.
+/// First of the flags that count foreign blocks, one for each stream: blocks alternate.
 const HERE: u16 = 0;
 const STREAMS: u32 = 2;
-/// Counts the blocks of the host.
+/// Flag that counts the blocks of the host.
 const LOCAL: u16 = 2;
-/// Set when all blocks of the host are here, and when all foreign ones are.
+/// Flags of a rank that has all blocks of the host, and of one that has all foreign blocks.
 const LOCAL_DONE: u16 = 3;
 const FOREIGN_DONE: u16 = 4;
 
-/// Where a rank is in the ring. Positions are those of the ring, and cyclic.
+/// Place of a rank in the ring. Positions are those of the ring, and cyclic.
 struct Stretch {
     me: u32,
     ranks: u32,
-    /// Its own position.
+    /// Position of this rank.
     at: u32,
-    /// How many ranks of its host come before it, and after it.
+    /// Number of ranks of its host before it, and after it.
     before: u32,
     after: u32,
-    /// Ranks of the host that the tail sends to.
+    /// Number of ranks of the host that receives from the tail.
     next_host: u32,
     left: u32,
     right: u32,
-    /// The neighbour on the left within the host, where the head's is the tail; and the other way round.
+    /// Left neighbour within the host, where that of the head is the tail; and the right one likewise.
     local_left: u32,
     local_right: u32,
 }
 
-/// Around the ring.
+/// Gathers all blocks around the ring.
 pub fn allgather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let ring = b.hierarchy(shape.ranks, params.ignored).ring();
@@ -89,29 +89,30 @@ impl Stretch {
         Stretch { me: rank, ranks, at, before, after, next_host, left, right, local_left, local_right }
     }
 
-    /// Ranks of its host.
+    /// Returns the number of ranks of its host.
     fn neighbours(&self) -> u32 {
         self.before + 1 + self.after
     }
 
-    /// Blocks of other hosts.
+    /// Returns the number of blocks of other hosts.
     fn foreign(&self) -> u32 {
         self.ranks - self.neighbours()
     }
 
-    /// The block `back` places before position `at + offset`, and one more each iteration by `step`.
+    /// Returns the block at position `at + offset`, and one that is `step` further in each iteration.
     fn block(&self, blocks: Division, buffer: BufferId, offset: i64, step: i64) -> Span {
         build::permuted(buffer, blocks, Index::cyclic(i64::from(self.at) + offset, step, self.ranks))
     }
 
-    /// The foreign block with which stream `stream` begins, and every other one after it.
+    /// Returns the foreign block with which stream `stream` begins, and every other one after it.
     fn stream(&self, blocks: Division, buffer: BufferId, first: u32, step: u32) -> Span {
         let offset = -i64::from(self.before) - 1 - i64::from(first);
         self.block(blocks, buffer, offset, -i64::from(step))
     }
 }
 
-/// The first strand: lends the result to the neighbours within the host, until they have what they need.
+/// Writes the first strand, which exposes the result to the neighbours within the host until they have copied
+/// it.
 fn lend(shape: &Shape, place: &Stretch, b: &mut Builder) {
     if place.neighbours() > 1 {
         let blocks = if shape.collective == Collective::Allgatherv { 1 } else { u64::from(shape.ranks) };
@@ -126,14 +127,14 @@ fn lend(shape: &Shape, place: &Stretch, b: &mut Builder) {
     }
 }
 
-/// The strand of the host's own blocks: each comes from the neighbour on the left.
+/// Writes the strand of the host's own blocks: each comes from the neighbour on the left.
 fn around_host(place: &Stretch, blocks: Division, b: &mut Builder) {
     if place.neighbours() == 1 {
         return;
     }
     b.strand();
     b.wait(place.local_left, READY, 1);
-    // Those before it, then from the tail on those after it.
+    // First the blocks before this rank, then from the tail backwards those after it.
     for (count, first, offset) in [(place.before, 0, -1), (place.after, place.before, i64::from(place.after))]
     {
         b.repeat(count, 1, |b| {
@@ -147,7 +148,7 @@ fn around_host(place: &Stretch, blocks: Division, b: &mut Builder) {
     b.post(LOCAL_DONE, 1);
 }
 
-/// The strands by which foreign blocks come: messages at the head, copies elsewhere.
+/// Writes the strands by which foreign blocks come: messages at the head, copies elsewhere.
 fn arrive(place: &Stretch, blocks: Division, b: &mut Builder) {
     if place.foreign() == 0 {
         return;
@@ -179,7 +180,7 @@ fn arrive(place: &Stretch, blocks: Division, b: &mut Builder) {
     b.post(FOREIGN_DONE, 1);
 }
 
-/// The foreign block of a stream from the neighbour on the left.
+/// Fetches the foreign block of a stream from the neighbour on the left.
 fn fetch(place: &Stretch, blocks: Division, stream: u32, count: Index, b: &mut Builder) {
     b.wait(place.left, HERE + stream as u16, count);
     let from = place.stream(blocks, BufferId::exposed(0), stream, STREAMS);
@@ -187,8 +188,8 @@ fn fetch(place: &Stretch, blocks: Division, stream: u32, count: Index, b: &mut B
     b.post(HERE + stream as u16, count);
 }
 
-/// The strands by which blocks leave the tail: those of the host, then foreign ones but for those of the next
-/// host.
+/// Writes the strands by which blocks leave the tail: those of the host, then foreign ones except those of
+/// the next host.
 fn leave(place: &Stretch, blocks: Division, b: &mut Builder) {
     if place.after > 0 || place.foreign() == 0 {
         return;
@@ -207,7 +208,7 @@ fn leave(place: &Stretch, blocks: Division, b: &mut Builder) {
             let step = -i64::from(STREAMS);
             b.send(place.right, lane, place.block(blocks, BufferId::RECV, -i64::from(stream), step), &[]);
         });
-        // Messages alternate between the streams all the way.
+        // Messages alternate between the streams on the whole way.
         let first = (stream + own) % STREAMS;
         b.repeat(foreign.saturating_sub(first).div_ceil(STREAMS), 1, |b| {
             b.wait(place.me, HERE + first as u16, Index::linear(1, 1));

@@ -1,10 +1,10 @@
 //! Prefix reductions of few bytes on several hosts, each of which holds consecutive ranks: within a host
 //! through banks, between hosts one message a pair in each of log2 rounds.
 //!
-//! The leader of a host, its first rank, combines what the host has, and learns in rounds what all hosts
-//! before have: after round k it knows the sum of the 2^k hosts that end with its own, and that without its
-//! own. The others of the host combine the operands of those before them meanwhile, and add what their leader
-//! has learned.
+//! The leader of a host, its first rank, combines the operands of the host, and learns the sum of all hosts
+//! before it in rounds. After round k it knows the sum of the 2^k hosts that end with its own, and that sum
+//! without its own host. The other ranks of the host combine the operands of the ranks before them meanwhile,
+//! and add the leader's sum.
 
 use crate::algorithms::banks::{READY, RESULT, offer};
 use crate::algorithms::hosts::Hosts;
@@ -19,14 +19,14 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Scan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, scan, work::messages::scan_doubling),
     entry(C::Exscan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, scan, work::messages::scan_doubling),
 ];
 
-/// Inclusive or exclusive. Ranks must be in their own order host by host.
+/// Computes inclusive or exclusive prefixes. Ranks must be in their own order host by host.
 pub fn scan(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();
     let (mine, result) = (whole(shape, own(shape)), whole(shape, BufferId::RECV));
@@ -59,18 +59,17 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The operand of a member, in its bank.
+    /// Returns the operand of a member, in its bank.
     fn operand(&self) -> Span {
         whole(self.shape, BufferId::BANK)
     }
 
-    /// What all hosts before have, in the bank of a leader behind its operand.
+    /// Returns the sum of all hosts before, which is in the bank of a leader behind its operand.
     fn before(&self) -> Span {
         build::range(BufferId::BANK, self.shape.count, self.shape.count)
     }
 
-    /// Combines into `sum` the operands of the `count` members that end before rank `end`, and `from` behind
-    /// them.
+    /// Combines into `sum` the operands of the `count` members that end before rank `end`, and then `from`.
     fn fold(&self, end: u32, count: u32, sum: Span, from: Option<Span>, b: &mut Builder) {
         let mut left = count;
         if from.is_none() && count > 0 {
@@ -78,7 +77,7 @@ impl Place<'_> {
             b.pull(end - 1, self.operand(), sum);
             left -= 1;
         } else if let Some(from) = from.filter(|from| *from != sum) {
-            // The first one is combined out of there.
+            // The first operand is combined directly from `from`.
             if count == 0 {
                 b.copy(from, sum, &[]);
             } else {
@@ -94,9 +93,9 @@ impl Place<'_> {
         });
     }
 
-    /// What the other members of a host do.
+    /// Writes the part of a member of a host that is not its leader.
     fn follow(&self, b: &mut Builder) {
-        // Nobody comes after the last rank.
+        // The last rank has no successor that reads its operand.
         if self.shape.rank + 1 < self.shape.ranks {
             offer(self.mine, self.operand(), b);
         }
@@ -109,14 +108,14 @@ impl Place<'_> {
         }
     }
 
-    /// What the first member of a host does.
+    /// Writes the part of the first member of a host, its leader.
     fn lead(&self, b: &mut Builder) {
         let (host, count) = (self.hosts.mine, self.hosts.count());
         let size = self.hosts.size(host);
         if size > 1 {
             offer(self.mine, self.operand(), b);
         }
-        // Nobody asks the last host.
+        // The last host has no successor that needs its sum.
         let sum = (host + 1 < count).then(|| {
             let sum = whole(self.shape, b.temporary(self.shape.count));
             self.fold(self.shape.rank + size, size - 1, sum, None, b);
@@ -147,7 +146,7 @@ impl Place<'_> {
         }
     }
 
-    /// The rounds between leaders. `sum` begins as that of the own host.
+    /// Writes the rounds between leaders. `sum` begins as that of the own host.
     fn exchange(&self, sum: Option<Span>, b: &mut Builder) {
         let (host, count) = (self.hosts.mine, self.hosts.count());
         let mut room = None;

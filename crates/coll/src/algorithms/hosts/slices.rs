@@ -1,16 +1,16 @@
 //! An allreduce for long data on several hosts: reduce-scatter within each host, rings across, allgather
 //! within.
 //!
-//! The data are cut into slices, a few for each of some leaders a host. The leaders of a slice pass it around
-//! a ring of all hosts, in blocks, twice: first combining, then collecting. A leader combines each block over
-//! the ranks of its host, reading them in place, before it is its turn; the others of the host fetch each
-//! block as soon as it is whole. Every host sends and receives each unit of data nearly twice, the least that
-//! is possible, and all its leaders drive the network at the same time: as many as it takes
-//! ([`Params::radix`]), since every message costs a processor.
+//! The data are cut into slices, a few for each of some leaders of a host. The leaders of a slice pass it
+//! around a ring of all hosts, in blocks, twice: first combining, then collecting. A leader combines each
+//! block over the ranks of its host, reading them in place, before the block is needed. The other ranks of
+//! the host fetch each block as soon as it is complete. Every host sends and receives each unit of data
+//! nearly twice, the least that is possible. All its leaders drive the network at the same time. Their number
+//! ([`Params::radix`]) is a parameter, since every message costs processor time.
 //!
-//! A block may go on when it has come whole, which a leader finds out some time later. Meanwhile the network
-//! carries the blocks of its other slices: the more there are ([`Params::segment`]), the longer it stays
-//! busy.
+//! A block can be forwarded when it has arrived completely, which a leader notices some time later. Meanwhile
+//! the network carries the blocks of its other slices: the more there are ([`Params::segment`]), the longer
+//! it stays busy.
 
 use crate::algorithms::hosts::Hosts;
 use crate::algorithms::hosts::levels::{DONE, DOWN, READY, UP};
@@ -25,41 +25,42 @@ use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     sliced(entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS, allreduce, work::messages::allreduce_slices)),
 ];
 
-/// Messages of a leader under way: while a block of one slice is combined, one of another is on its way.
+/// Number of messages of a leader under way: while a block of one slice is combined, one of another is on its
+/// way.
 const STREAMS: u32 = 2;
-/// Most slices that take turns in a stream.
+/// Largest number of slices that take turns in a stream.
 const MOST_TURNS: u32 = 64;
-/// Most leaders of a host.
+/// Largest number of leaders of a host.
 const MOST_LEADERS: u32 = 8;
-/// The first of the flags that count what is here of a stream: blocks that are combined within the host, then
-/// those of the ring.
+/// First of the flags that count the available blocks of a stream: those combined within the host, then those
+/// of the ring.
 const HERE: u16 = 0;
-/// The first of the private flags that count the blocks of a stream that are combined within the host.
+/// First of the private flags that count the blocks of a stream that are combined within the host.
 const COMBINED: u16 = Kind::FLAGS;
 
-/// Where a rank is, and who else is there.
+/// Place of a rank among the ranks of its host, and that of its host among all hosts.
 pub(crate) struct SlicePlace {
-    /// The ranks of its host, itself among them.
+    /// Ranks of its host, including itself.
     pub members: Vec<u32>,
-    /// Its number among them.
+    /// Index of this rank in `members`.
     pub number: u32,
     pub hosts: u32,
-    /// Number of its host.
+    /// Number of its host, beginning with 0.
     pub host: u32,
-    /// Leaders of each host.
+    /// Number of leaders of each host.
     pub leaders: u32,
-    /// The leaders of the same number on the hosts before and after.
+    /// Leaders of the same number on the hosts before and after.
     left: u32,
     right: u32,
 }
 
-/// See the module.
+/// Reduces slices around rings of hosts; see the module's documentation.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
@@ -83,7 +84,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     slices.fetch(b);
 }
 
-/// So many slices take turns in a stream that a block has about `segment` units.
+/// Returns the number of slices that take turns in a stream, such that a block has about `segment` units.
 fn turns(place: &SlicePlace, units: u64, segment: u64) -> u32 {
     let blocks = u64::from(place.leaders * STREAMS * place.hosts);
     match segment {
@@ -126,7 +127,7 @@ impl SlicePlace {
         }
     }
 
-    /// Combines what all members have: `theirs` where they lent it, and `own`, into `sum`.
+    /// Combines the operands of all members into `sum`: `theirs` in the memory they expose, and `own`.
     pub fn combine(&self, theirs: Span, own: Span, sum: Span, b: &mut Builder) {
         if let Some((_, member)) = self.others().next() {
             b.combine(member, theirs, own, sum);
@@ -138,7 +139,7 @@ impl SlicePlace {
         }
     }
 
-    /// The other members, with their numbers, in the same order.
+    /// Returns the other members with their numbers, beginning after this rank.
     pub fn others(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let count = self.members.len() as u32;
         (1..count)
@@ -155,17 +156,17 @@ struct Stream {
 }
 
 impl Stream {
-    /// Counts what is here of it.
+    /// Returns the flag that counts the available blocks of the stream.
     fn here(self) -> u16 {
         HERE + self.number as u16
     }
 
-    /// The same, for the strand that combines.
+    /// Returns the private flag that keeps the combining strand in step with the stream.
     fn pace(self) -> u16 {
         Kind::PACING + self.number as u16
     }
 
-    /// Counts what is combined within the host.
+    /// Returns the private flag that counts the blocks combined within the host.
     fn combined(self) -> u16 {
         COMBINED + self.number as u16
     }
@@ -173,27 +174,28 @@ impl Stream {
 
 struct Slices<'a> {
     place: &'a SlicePlace,
-    /// Into the blocks of all streams, stream after stream. Within one the blocks of a host are side by side,
-    /// the last slice first: so what passes a host is one block after the other, backwards around the ring.
+    /// Division into the blocks of all streams, stream after stream. Within a stream the blocks of a host are
+    /// side by side, the last slice first. So the blocks that pass a host are consecutive, backwards around
+    /// the ring.
     division: Division,
-    /// Slices of a stream.
+    /// Number of slices of a stream.
     turns: u32,
     own: BufferId,
 }
 
 impl Slices<'_> {
-    /// The streams of a leader.
+    /// Returns the streams of a leader.
     fn streams(leader: u32) -> impl Iterator<Item = Stream> {
         (0..STREAMS).map(move |number| Stream { leader, number })
     }
 
-    /// Its own.
+    /// Returns the streams of this rank, which must be a leader.
     fn mine(&self) -> impl Iterator<Item = Stream> + use<> {
         Slices::streams(self.place.number)
     }
 
-    /// The blocks of a stream in the order in which they pass this host, from the `first`th on: in each round
-    /// a block of each slice, those of the host itself in the first one.
+    /// Returns the blocks of a stream in the order in which they pass this host, beginning with the
+    /// `first`th. Each round has a block of each slice; the first round has this host's own blocks.
     fn passing(&self, buffer: BufferId, stream: Stream, first: u32) -> Span {
         let around = self.place.hosts * self.turns;
         let start = i64::from((self.place.host + 1) * self.turns) - 1 - i64::from(first);
@@ -201,17 +203,17 @@ impl Slices<'_> {
         build::block(buffer, self.division, Index::cyclic(start, -1, around).plus(before))
     }
 
-    /// How many there are with each, in a loop from the `first`th on.
+    /// Returns the number of blocks up to each iteration of a loop that begins with the `first`th.
     fn count(first: u32) -> Index {
         Index::linear(i64::from(first) + 1, 1)
     }
 
-    /// Blocks in all rounds but one.
+    /// Returns the number of blocks in all rounds but one.
     fn rest(&self) -> u32 {
         (self.place.hosts - 1) * self.turns
     }
 
-    /// The first strand: lends what the rank has and gets.
+    /// Writes the first strand: exposes the rank's operand and result.
     fn lend(&self, units: u64, b: &mut Builder) {
         if self.place.members.len() == 1 {
             return;
@@ -228,8 +230,8 @@ impl Slices<'_> {
         }
     }
 
-    /// The strand that combines the own slices over the host, block by block in the order in which they are
-    /// needed, and not much earlier: others of the host have more to do with the processors.
+    /// Writes the strand that combines the own slices over the host. It takes block by block in the order in
+    /// which they are needed, and not much earlier, as other ranks of the host need the processors.
     fn combine(&self, b: &mut Builder) {
         b.strand();
         if self.place.members.len() > 1 {
@@ -252,8 +254,8 @@ impl Slices<'_> {
         b.post(stream.combined(), Slices::count(first));
     }
 
-    /// The strand that takes the blocks of a stream: combines each with its own until it has been around,
-    /// then collects them.
+    /// Writes the strand that receives the blocks of a stream. It combines each with its own until the block
+    /// has been around, and then collects the results.
     fn receive(&self, stream: Stream, room: Option<(BufferId, u64)>, b: &mut Builder) {
         b.strand();
         b.repeat(self.turns, 1, |b| {
@@ -279,7 +281,7 @@ impl Slices<'_> {
         });
     }
 
-    /// The strand that passes the blocks of a stream on.
+    /// Writes the strand that forwards the blocks of a stream.
     fn send(&self, stream: Stream, b: &mut Builder) {
         if self.place.hosts == 1 {
             return;
@@ -292,13 +294,13 @@ impl Slices<'_> {
         });
     }
 
-    /// The strand that fetches the blocks of the other leaders.
+    /// Writes the strand that fetches the blocks of the other leaders.
     fn fetch(&self, b: &mut Builder) {
         if self.place.members.len() == 1 {
             return;
         }
         b.strand();
-        // A leader counts what is here after it has lent it.
+        // A leader posts these flags only after it has exposed its memory.
         b.repeat(self.place.hosts * self.turns, 1, |b| {
             for (number, leader) in self.place.others().filter(|(number, _)| *number < self.place.leaders) {
                 for stream in Slices::streams(number) {

@@ -13,7 +13,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Allgather, "recursive_doubling", POWER, FIXED, recursive_doubling, work::messages::allgather_doubling),
@@ -36,13 +36,13 @@ fn total(shape: &Shape) -> u64 {
     shape.count * u64::from(shape.ranks)
 }
 
-/// Blocks travel around the ring of ranks, P - 1 rounds.
+/// Gathers all blocks around the ring of ranks, in P - 1 rounds.
 pub fn ring(shape: &Shape, _: &Params, b: &mut Builder) {
     place_own(shape, division(shape), b);
     pass_around(shape, BufferId::RECV, division(shape), None, b);
 }
 
-/// Everybody sends its block to everybody: one hop.
+/// Gathers all blocks in one hop: every rank sends its block to every other rank.
 pub fn spread(shape: &Shape, params: &Params, b: &mut Builder) {
     let blocks = division(shape);
     let (rank, ranks) = (i64::from(shape.rank), shape.ranks);
@@ -62,7 +62,8 @@ pub fn spread(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// Neighbours, then pairs, then fours exchange all they have. Powers of two.
+/// Gathers all blocks by doubling: neighbours, then pairs, then fours exchange all blocks they have. For
+/// powers of two.
 pub fn recursive_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     let blocks = division(shape);
     place_own(shape, blocks, b);
@@ -77,8 +78,8 @@ pub fn recursive_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// log2 P rounds for any number of ranks (Bruck): what is collected begins with the own block, and is
-/// turned into place at the end.
+/// Gathers all blocks in log2 P rounds for any number of ranks (Bruck). The collected data begin with the own
+/// block, and are rotated into place at the end.
 pub fn bruck(shape: &Shape, _: &Params, b: &mut Builder) {
     let (rank, ranks) = (shape.rank, shape.ranks);
     let buffer = b.temporary(total(shape));

@@ -1,4 +1,4 @@
-//! Reductions whose result every rank gets.
+//! Reductions whose result all ranks receive.
 
 use crate::algorithms::messages::exchange::{Accumulator, Fold, Hop, halve, ring_reduce};
 use crate::algorithms::messages::{bcast, reduce};
@@ -13,7 +13,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Allreduce, "recursive_doubling", ANY, FIXED, recursive_doubling, work::messages::allreduce_doubling),
@@ -23,7 +23,7 @@ pub const GENERATORS: &[Generator] = &[
     ordered(right(entry(C::Allreduce, "spread", ANY, WINDOW, spread, work::messages::allreduce_spread))),
 ];
 
-/// All exchange all with the ranks at distance 1, 2, 4..: log2 P rounds.
+/// Exchanges the whole data with the ranks at distance 1, 2, 4..: log2 P rounds.
 pub fn recursive_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     let spare = b.temporary(shape.count);
     let mut state = Accumulator::new(own(shape), BufferId::RECV, spare, shape);
@@ -42,7 +42,7 @@ pub fn recursive_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     leave(&fold, shape, b);
 }
 
-/// Gives the result to those who did not work.
+/// Sends the result to the ranks that did not work.
 fn leave(fold: &Fold, shape: &Shape, b: &mut Builder) {
     let whole = build::range(BufferId::RECV, 0, shape.count);
     if let Some(partner) = fold.partner() {
@@ -55,7 +55,7 @@ fn leave(fold: &Fold, shape: &Shape, b: &mut Builder) {
     }
 }
 
-/// Reduce-scatter by halving, then allgather by doubling over the same pairs (Rabenseifner).
+/// Reduces by a reduce-scatter by halving, and an allgather by doubling over the same pairs (Rabenseifner).
 pub fn rabenseifner(shape: &Shape, _: &Params, b: &mut Builder) {
     let spare = b.temporary(shape.count);
     let mut state = Accumulator::new(own(shape), BufferId::RECV, spare, shape);
@@ -78,8 +78,8 @@ pub fn rabenseifner(shape: &Shape, _: &Params, b: &mut Builder) {
     leave(&fold, shape, b);
 }
 
-/// Reduce-scatter around the ring, then allgather around it: every rank sends the data twice less two
-/// blocks, and each message is one P-th of it.
+/// Reduces by a reduce-scatter around the ring and an allgather around it. Every rank sends the data twice
+/// less two blocks, and each message is one P-th of the data.
 pub fn ring(shape: &Shape, _: &Params, b: &mut Builder) {
     let blocks = Division::Even { parts: shape.ranks, total: shape.count };
     let (source, result) = (own(shape), BufferId::RECV);
@@ -116,20 +116,20 @@ fn copy_own(shape: &Shape, b: &mut Builder) {
     }
 }
 
-/// Up a tree to rank 0 and down again. Flat, it wakes every rank once.
+/// Reduces up a tree to rank 0 and broadcasts down again. A flat tree wakes every rank once.
 pub fn tree(shape: &Shape, params: &Params, b: &mut Builder) {
     let form = Form::Kary(params.radix);
     up_and_down(shape, &TreeNode::new(form, shape.ranks, 0, false, shape.rank), params, b);
 }
 
-/// Up a tree and down again; a segment goes down as soon as it is whole.
+/// Reduces up a tree and broadcasts down again; a segment goes down as soon as it is complete.
 pub(crate) fn up_and_down(shape: &Shape, node: &TreeNode, params: &Params, b: &mut Builder) {
     let ready = reduce::up_to(shape, node, params, BufferId::RECV, b);
     bcast::down_from(shape, node, params, ready, b);
 }
 
-/// Everybody sends all it has to everybody, and reduces what it gets in the order of ranks: P (P - 1)
-/// messages, one hop, the same bits everywhere. For few bytes.
+/// Sends the operand of every rank to every other rank, which reduces all of them in the order of ranks.
+/// There are P (P - 1) messages in one hop, and the same bits everywhere. For few bytes.
 pub fn spread(shape: &Shape, params: &Params, b: &mut Builder) {
     let (rank, ranks) = (i64::from(shape.rank), shape.ranks);
     let mine = build::range(own(shape), 0, shape.count);

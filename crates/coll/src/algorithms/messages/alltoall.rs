@@ -9,7 +9,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Alltoall, "spread", ANY, WINDOW, spread, work::messages::spread),
@@ -19,7 +19,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Alltoallv, "pairwise", ANY, FIXED, pairwise, work::messages::pairwise),
 ];
 
-/// How the send and the receive buffer are divided.
+/// Returns the divisions of the send and the receive buffer.
 pub(crate) fn divisions(shape: &Shape) -> (Division, Division) {
     if shape.collective == Collective::Alltoallv {
         return (Division::Table(Table::Send), Division::Table(Table::Recv));
@@ -29,7 +29,8 @@ pub(crate) fn divisions(shape: &Shape) -> (Division, Division) {
     (regular, regular)
 }
 
-/// Where the blocks to send are: for MPI_IN_PLACE, a copy of the receive buffer, made here.
+/// Returns the buffer with the blocks to send and its division. For MPI_IN_PLACE it is a copy of the receive
+/// buffer, made here.
 pub(crate) fn source(shape: &Shape, b: &mut Builder) -> (BufferId, Division) {
     let (sent, received) = divisions(shape);
     if !shape.in_place {
@@ -55,8 +56,9 @@ pub(crate) fn source(shape: &Shape, b: &mut Builder) -> (BufferId, Division) {
     }
 }
 
-/// Round i sends to the rank i after this one and receives from the one i before it; `window` rounds
-/// at a time: 1 is the pairwise exchange, more lets a late rank not hold up all others.
+/// Exchanges blocks in rounds: round i sends to the rank i after this one and receives from the one i before
+/// it. `window` rounds run at a time. 1 is the pairwise exchange; with more, a late rank delays the others
+/// less.
 pub fn spread(shape: &Shape, params: &Params, b: &mut Builder) {
     let (_, received) = divisions(shape);
     let (buffer, sent) = source(shape, b);
@@ -73,12 +75,13 @@ pub fn spread(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// The pairwise exchange: one partner to send to and one to receive from at a time.
+/// Exchanges blocks pairwise: one partner to send to and one to receive from at a time.
 pub fn pairwise(shape: &Shape, params: &Params, b: &mut Builder) {
     spread(shape, &Params { window: 1, ..*params }, b);
 }
 
-/// log2 P rounds (Bruck): in round k every block whose distance to go has bit k set travels 2^k ranks.
+/// Exchanges blocks in log2 P rounds (Bruck): in round k every block whose remaining distance has bit k set
+/// travels 2^k ranks.
 pub fn bruck(shape: &Shape, _: &Params, b: &mut Builder) {
     let (ranks, rank, total) = (shape.ranks, shape.rank, shape.count * u64::from(shape.ranks));
     let (buffer, blocks) = (crate::algorithms::own(shape), divisions(shape).0);

@@ -1,4 +1,4 @@
-//! Barriers: nobody leaves before everybody has entered.
+//! Barriers: no rank leaves before all ranks have entered.
 
 use crate::build::Builder;
 use crate::generator::need::ANY;
@@ -10,7 +10,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "dissemination", ANY, FIXED, dissemination, work::messages::barrier_dissemination),
@@ -18,7 +18,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Barrier, "spread", ANY, WINDOW, spread, work::messages::barrier_spread),
 ];
 
-/// In round k every rank tells the one 2^k after it: all know of all after log2 P rounds.
+/// In round k every rank sends a signal to the one 2^k after it. After log2 P rounds each has heard of all.
 pub fn dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
     let mut distance = 1;
     while distance < i64::from(shape.ranks) {
@@ -29,8 +29,8 @@ pub fn dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// Signals are gathered up a tree and the release goes down it: 2 (P - 1) messages. Flat, it wakes
-/// every rank once, which is what counts where ranks share cores.
+/// Synchronises by signals that are gathered up a tree, and a release that goes down it: 2 (P - 1) messages.
+/// A flat tree wakes every rank once, which is what counts if ranks share cores.
 pub fn tree(shape: &Shape, params: &Params, b: &mut Builder) {
     up_and_down(&TreeNode::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank), b);
 }
@@ -56,8 +56,8 @@ pub(crate) fn up_and_down(node: &TreeNode, b: &mut Builder) {
     b.join();
 }
 
-/// Everybody tells everybody: P (P - 1) messages, but every rank waits only once. Where few ranks share
-/// cores, this has the fewest switches between them.
+/// Sends a signal from every rank to every other one: P (P - 1) messages, but every rank waits only once. If
+/// few ranks share cores, this has the fewest switches between them.
 pub fn spread(shape: &Shape, params: &Params, b: &mut Builder) {
     let (rank, ranks) = (i64::from(shape.rank), shape.ranks);
     let (to, from) = (Index::cyclic(rank + 1, 1, ranks), Index::cyclic(rank - 1, -1, ranks));

@@ -12,7 +12,7 @@ use crate::shape::{Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "knomial", ANY, KNOMIAL_TREE, knomial, work::messages::bcast_knomial),
@@ -20,13 +20,13 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Bcast, "scatter_ring", ANY, FIXED, scatter_ring, work::messages::bcast_scatter_ring),
 ];
 
-/// A k-nomial tree, all data at once or in segments; radix 2 is the binomial tree.
+/// Broadcasts down a k-nomial tree, all data at once or in segments; radix 2 is the binomial tree.
 pub fn knomial(shape: &Shape, params: &Params, b: &mut Builder) {
     down(shape, Form::Knomial(params.radix), params, b);
 }
 
-/// A tree of at most `radix` children a node, in segments; radix 1 is a pipelined chain, flat is the
-/// root sending to everybody.
+/// Broadcasts down a tree of at most `radix` children for each node, in segments. Radix 1 is a pipelined
+/// chain; in a flat tree the root sends to all ranks.
 pub fn kary(shape: &Shape, params: &Params, b: &mut Builder) {
     down(shape, Form::Kary(params.radix), params, b);
 }

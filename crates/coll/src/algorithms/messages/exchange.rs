@@ -1,5 +1,5 @@
-//! What the reductions share: an accumulator that knows the order of its operands, the fold to a
-//! power of two, and the two ways to reduce and scatter (halving, ring).
+//! Common parts of the reductions: an accumulator that keeps the order of its operands, the reduction to a
+//! power of two of ranks, and the two methods to reduce and scatter (halving, ring).
 
 use crate::build::{self, Builder};
 use crate::ir::{BufferId, Division, Index, Span, StepId};
@@ -8,9 +8,9 @@ use crate::shape::Shape;
 /// A partial result that moves between buffers, since `right = left op right` leaves it where the
 /// right operand was.
 pub(crate) struct Accumulator {
-    /// Where it is; may be the user's operand, which is only read.
+    /// Buffer of the partial result; may be the user's operand, which is only read.
     pub live: BufferId,
-    /// Where it should end.
+    /// Buffer in which the result should end.
     pub home: BufferId,
     spare: BufferId,
     commutative: bool,
@@ -22,8 +22,9 @@ impl Accumulator {
         Accumulator { live, home, spare, commutative: shape.commutative }
     }
 
-    /// Sends the part `send` and receives the part `keep` from `peer` and combines it. `left`: what is
-    /// here is the left operand. The places are those of `send` and `keep`, the buffers its own.
+    /// Sends the part `send` to `peer`, receives the part `keep` and combines it. If `left` is true, the data
+    /// here are the left operand. The positions are those of `send` and `keep`, the buffers those of the
+    /// accumulator.
     pub fn exchange(
         &mut self,
         peer: u32,
@@ -68,10 +69,10 @@ impl Accumulator {
     }
 }
 
-/// The largest power of two of the ranks does the work: of the first `2 * rest` ranks, one of each
-/// pair of neighbours gives its operand to the other. Neighbours, so that the order is kept.
+/// Reduction of the number of ranks to a power of two. Of the first `2 * rest` ranks, one of each pair of
+/// neighbours gives its operand to the other. They are neighbours, so that the order is kept.
 pub(crate) struct Fold {
-    /// How many ranks work; a power of two.
+    /// Number of ranks that work; a power of two.
     pub size: u32,
     rest: u32,
     root: u32,
@@ -79,13 +80,13 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    /// The root always works.
+    /// Returns the fold of these ranks. The root always works.
     pub fn new(shape: &Shape) -> Fold {
         let size = 1 << shape.ranks.ilog2();
         Fold { size, rest: shape.ranks - size, root: shape.root, rank: shape.rank }
     }
 
-    /// The rank of worker `worker`.
+    /// Returns the rank of worker `worker`.
     pub fn rank(&self, worker: u32) -> u32 {
         if worker >= self.rest {
             return worker + self.rest;
@@ -93,18 +94,18 @@ impl Fold {
         if self.root == 2 * worker + 1 { self.root } else { 2 * worker }
     }
 
-    /// The number of the worker that acts for `rank`.
+    /// Returns the number of the worker that acts for `rank`.
     pub fn worker(&self, rank: u32) -> u32 {
         if rank < 2 * self.rest { rank / 2 } else { rank - self.rest }
     }
 
-    /// The number of this rank among the workers, if it is one.
+    /// Returns the number of this rank among the workers, or `None` if it is none.
     pub fn me(&self) -> Option<u32> {
         let worker = self.worker(self.rank);
         (self.rank(worker) == self.rank).then_some(worker)
     }
 
-    /// The other one of this rank's pair.
+    /// Returns the other rank of this rank's pair, if it is in a pair.
     pub fn partner(&self) -> Option<u32> {
         (self.rank < 2 * self.rest).then_some(self.rank ^ 1)
     }
@@ -118,8 +119,8 @@ impl Fold {
     }
 }
 
-/// Workers at distance 1, 2, 4.. exchange halves of what they hold, so that each ends with a block of
-/// the result: `size` blocks of `division`. Returns the block of worker `me`. Keeps the order.
+/// Exchanges halves between workers at distance 1, 2, 4.., so that each ends with a block of the result:
+/// `size` blocks of `division`. Returns the block of worker `me`. Keeps the order.
 pub(crate) fn halve(
     fold: &Fold,
     me: u32,
@@ -139,19 +140,20 @@ pub(crate) fn halve(
     low
 }
 
-/// One round of [`ring_reduce`].
+/// Memory of one round of [`ring_reduce`].
 pub(crate) struct Hop {
-    /// Where the partial result of the others arrives.
+    /// Destination of the partial result that arrives.
     pub into: Span,
-    /// Then `right = left op right`, and `right` travels on.
+    /// Left operand of the combination `right = left op right`.
     pub left: Span,
-    /// See `left`.
+    /// Right operand, and the result to forward.
     pub right: Span,
 }
 
-/// Partial results of the blocks of `division` travel around the ring and take up the operand of every rank;
-/// that of block r ends at rank r. `hop` gives the memory for a block in a round (which may be that of two
-/// rounds before), `last`, apart from it, for the own block. At least two ranks; a commutative operator.
+/// Reduces and scatters around the ring. Partial results of the blocks of `division` travel around it and are
+/// combined with the operand of every rank; that of block r ends at rank r. `hop` gives the memory for a
+/// block in a round (which may be that of two rounds before), `last`, distinct from it, that for the own
+/// block. There must be at least two ranks and a commutative operator.
 pub(crate) fn ring_reduce(
     shape: &Shape,
     source: BufferId,

@@ -11,7 +11,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::{Form, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Gather, "linear", ANY, WINDOW, gather_linear, work::messages::rooted_linear),
@@ -22,7 +22,7 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Scatterv, "linear", ANY, WINDOW, scatter_linear, work::messages::rooted_linear),
 ];
 
-/// How the buffer of the root is divided.
+/// Returns the division of the root's buffer.
 pub(crate) fn division(shape: &Shape) -> Division {
     match shape.collective {
         Collective::Gatherv => Division::Table(Table::Recv),
@@ -31,7 +31,7 @@ pub(crate) fn division(shape: &Shape) -> Division {
     }
 }
 
-/// Everybody sends to the root.
+/// Gathers directly: all ranks send to the root.
 pub fn gather_linear(shape: &Shape, params: &Params, b: &mut Builder) {
     let mine = build::range(BufferId::SEND, 0, shape.count);
     if !shape.is_root() {
@@ -50,7 +50,7 @@ pub fn gather_linear(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// The root sends to everybody.
+/// Scatters directly: the root sends to every rank.
 pub fn scatter_linear(shape: &Shape, params: &Params, b: &mut Builder) {
     let mine = build::range(BufferId::RECV, 0, shape.count);
     if !shape.is_root() {
@@ -69,7 +69,7 @@ pub fn scatter_linear(shape: &Shape, params: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// Up a k-nomial tree: an inner node collects the blocks of its subtree.
+/// Gathers up a k-nomial tree: an inner node collects the blocks of its subtree.
 pub fn gather_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     let node = TreeNode::new(Form::Knomial(params.radix), shape.ranks, shape.root, false, shape.rank);
     let mine = build::range(BufferId::SEND, 0, shape.count);
@@ -107,7 +107,7 @@ pub(crate) fn gather_up(node: &TreeNode, blocks: Division, buffer: BufferId, ori
     b.join();
 }
 
-/// Down a k-nomial tree: an inner node gets the blocks of its subtree and passes them on.
+/// Scatters down a k-nomial tree: an inner node receives the blocks of its subtree and forwards them.
 pub fn scatter_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     let node = TreeNode::new(Form::Knomial(params.radix), shape.ranks, shape.root, false, shape.rank);
     let mine = build::range(BufferId::RECV, 0, shape.count);

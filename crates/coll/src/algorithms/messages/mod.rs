@@ -1,4 +1,4 @@
-//! Algorithms by messages, in the order of ranks: they know no machine, and are right on any.
+//! Algorithms by messages, in the order of ranks. They do not depend on the machine, and are correct on any.
 
 pub mod allgather;
 pub mod allreduce;

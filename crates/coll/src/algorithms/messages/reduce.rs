@@ -1,4 +1,4 @@
-//! Reductions to one rank.
+//! Reductions to one rank, the root.
 
 use crate::algorithms::messages::exchange::{Accumulator, Fold, halve};
 use crate::algorithms::{own, segments};
@@ -12,7 +12,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::{Form, Group, TreeNode};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Reduce, "knomial", ANY, KNOMIAL_TREE, knomial, work::messages::reduce_knomial),
@@ -20,24 +20,24 @@ pub const GENERATORS: &[Generator] = &[
     entry(C::Reduce, "rabenseifner", ANY, FIXED, rabenseifner, work::messages::reduce_rabenseifner),
 ];
 
-/// Up a k-nomial tree; radix 2 is the binomial tree.
+/// Reduces up a k-nomial tree; radix 2 is the binomial tree.
 pub fn knomial(shape: &Shape, params: &Params, b: &mut Builder) {
     up(shape, Form::Knomial(params.radix), params, BufferId::RECV, b);
 }
 
-/// Up a tree of at most `radix` children a node.
+/// Reduces up a tree of at most `radix` children for each node.
 pub fn kary(shape: &Shape, params: &Params, b: &mut Builder) {
     up(shape, Form::Kary(params.radix), params, BufferId::RECV, b);
 }
 
-/// Where an inner node of a tree has its memory.
+/// Buffers of an inner node of a tree.
 struct Memory {
     own: BufferId,
     /// Collects the subtree, combined from right to left.
     accumulator: BufferId,
-    /// The accumulator begins as the own operand.
+    /// True if the accumulator begins as the own operand.
     begun: bool,
-    /// Receives what the accumulator takes up, `slots` at a time.
+    /// Buffer that receives the operands of children, `slots` at a time.
     slots: u32,
     room: BufferId,
 }
@@ -66,7 +66,7 @@ impl Memory {
     }
 }
 
-/// The groups of a node from right to left; `None` stands for the node itself.
+/// Returns the groups of a node from right to left; `None` stands for the node itself.
 pub(crate) fn right_to_left(node: &TreeNode) -> Vec<Option<Group>> {
     let right = node.right.iter().rev().copied().map(Some);
     right.chain([None]).chain(node.left.iter().rev().copied().map(Some)).collect()
@@ -114,7 +114,7 @@ pub(crate) fn up_to(
     }
 }
 
-/// All data at once: the children of a group are a loop.
+/// Reduces all data at once: the children of a group are a loop.
 fn whole(shape: &Shape, node: &TreeNode, window: u32, result: BufferId, b: &mut Builder) {
     let memory = Memory::new(shape, node, result, shape.count, window.clamp(1, 8), b);
     let all = |buffer| build::range(buffer, 0, shape.count);
@@ -156,7 +156,7 @@ fn whole(shape: &Shape, node: &TreeNode, window: u32, result: BufferId, b: &mut 
     b.join();
 }
 
-/// Segment by segment: the segments are the loop. Returns the last step of an iteration.
+/// Reduces segment by segment: the segments are the loop. Returns the last step of an iteration.
 fn pipeline(
     shape: &Shape,
     node: &TreeNode,
@@ -218,8 +218,8 @@ fn pipeline(
     done
 }
 
-/// Reduce-scatter by halving, then a gather up the same tree (Rabenseifner): every rank sends the data
-/// about twice, however many there are.
+/// Reduces by a reduce-scatter by halving and a gather up the same tree (Rabenseifner): every rank sends the
+/// data about twice, whatever the number of ranks.
 pub fn rabenseifner(shape: &Shape, _: &Params, b: &mut Builder) {
     let home = if shape.is_root() { BufferId::RECV } else { b.temporary(shape.count) };
     let spare = b.temporary(shape.count);

@@ -13,7 +13,7 @@ use crate::shape::{Collective, Params, Shape};
 use crate::tree::Form;
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::ReduceScatterBlock, "recursive_halving", COMMUTES, FIXED, recursive_halving, work::messages::reduce_scatter_halving),
@@ -26,7 +26,7 @@ pub const GENERATORS: &[Generator] = &[
     ordered(flat(entry(C::ReduceScatter, "tree", ANY, TREE, tree, work::messages::reduce_scatter_tree))),
 ];
 
-/// How the operand is divided, and its units.
+/// Returns the division of the operand, and its units.
 pub(crate) fn division(shape: &Shape) -> (Division, u64) {
     if shape.collective == Collective::ReduceScatter {
         return (Division::Table(Table::Recv), shape.count);
@@ -35,13 +35,13 @@ pub(crate) fn division(shape: &Shape) -> (Division, u64) {
     (Division::Regular { size: shape.count, total }, total)
 }
 
-/// The result, at the beginning of the receive buffer.
+/// Returns the span of the result, at the beginning of the receive buffer.
 pub(crate) fn result(shape: &Shape, blocks: Division) -> Span {
     build::slot(BufferId::RECV, 0, 0, 0, build::block(BufferId::RECV, blocks, shape.rank))
 }
 
-/// The ranks are halved round by round, the far half first; a rank sends the half of the data that
-/// concerns the other half of the ranks. A commutative operator.
+/// Halves the ranks round by round, the far half first. A rank sends the half of the data that concerns the
+/// other half of the ranks. The operator must commute.
 pub fn recursive_halving(shape: &Shape, _: &Params, b: &mut Builder) {
     let (blocks, total) = division(shape);
     if shape.ranks == 1 {
@@ -55,7 +55,7 @@ pub fn recursive_halving(shape: &Shape, _: &Params, b: &mut Builder) {
     let rest = shape.ranks - size;
     let rank = shape.rank;
     let mine = build::block(home, blocks, rank);
-    // Of the first pairs, the even ranks work for both.
+    // In each of the first pairs, the even rank works for both.
     let first_of = |worker: u32| worker + worker.min(rest);
     if rank < 2 * rest {
         let whole = Some(build::range(home, 0, total));
@@ -88,7 +88,7 @@ pub fn recursive_halving(shape: &Shape, _: &Params, b: &mut Builder) {
     b.join();
 }
 
-/// Partial results travel around the ring. A commutative operator.
+/// Passes partial results around the ring. The operator must commute.
 pub fn ring(shape: &Shape, _: &Params, b: &mut Builder) {
     let (blocks, total) = division(shape);
     let source = own(shape);
@@ -125,7 +125,7 @@ pub(crate) fn copy_whole(shape: &Shape, from: Span, into: Span, b: &mut Builder)
     }
 }
 
-/// Every rank sends every other one its block, and combines what it gets from right to left.
+/// Exchanges blocks between all pairs of ranks, and combines the received ones from right to left.
 pub fn pairwise(shape: &Shape, params: &Params, b: &mut Builder) {
     let (blocks, _) = division(shape);
     let (rank, ranks) = (shape.rank, shape.ranks);
@@ -136,7 +136,8 @@ pub fn pairwise(shape: &Shape, params: &Params, b: &mut Builder) {
     let window = params.window.clamp(1, 8).min((ranks - 1).max(1));
     let room = b.temporary(u64::from(window) * own_units);
     let split = !shape.commutative && rank + 1 < ranks;
-    // The sum of this rank and those to its left; then, where order matters, those to its right.
+    // First the sum of this rank and those to its left; then, if the order matters, that of those to its
+    // right.
     let lower =
         if split || shape.in_place { build::slot(b.temporary(own_units), 0, 0, 0, mine) } else { output };
     let upper =
@@ -178,7 +179,7 @@ pub fn pairwise(shape: &Shape, params: &Params, b: &mut Builder) {
     }
 }
 
-/// Up a tree to rank 0, which then sends everybody its block.
+/// Reduces up a tree to rank 0, which then sends every rank its block.
 pub fn tree(shape: &Shape, params: &Params, b: &mut Builder) {
     let (blocks, total) = division(shape);
     let all = if shape.rank == 0 { b.temporary(total) } else { BufferId::RECV };

@@ -10,7 +10,7 @@ use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
 use crate::work;
 
-/// What is written here.
+/// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
     entry(C::Scan, "recursive_doubling", ANY, FIXED, recursive_doubling, work::messages::scan_doubling),
@@ -19,12 +19,12 @@ pub const GENERATORS: &[Generator] = &[
     ordered(left(entry(C::Exscan, "chain", ANY, PIPELINE, chain, work::messages::scan_chain))),
 ];
 
-/// In round k every rank takes up what the one 2^k before it has: log2 P rounds.
+/// In round k every rank combines its data with those of the rank 2^k before it: log2 P rounds.
 pub fn recursive_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     let all = |buffer| build::range(buffer, 0, shape.count);
     let exclusive = shape.collective == Collective::Exscan;
     let arriving = b.temporary(shape.count);
-    // What is sent on: the own operand and those before it.
+    // Data to forward: the own operand and those before it.
     let sum = if exclusive { b.temporary(shape.count) } else { BufferId::RECV };
     let passes_on = shape.rank + 1 < shape.ranks;
     if own(shape) != sum && (!exclusive || passes_on) {
@@ -55,7 +55,7 @@ pub fn recursive_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// From rank to rank, in segments: a pipeline for large data, and few wake-ups for small.
+/// Computes prefixes from rank to rank, in segments: a pipeline for large data, and few wake-ups for small.
 pub fn chain(shape: &Shape, params: &Params, b: &mut Builder) {
     let (division, count) = segments(shape.count, params);
     let window = params.window.clamp(1, Loop::MAX_WINDOW).min(count.max(1));
@@ -69,7 +69,7 @@ pub fn chain(shape: &Shape, params: &Params, b: &mut Builder) {
     let room = b.temporary(size * u64::from(window));
     let slot = build::slot(room, 0, size, Index::cyclic(0, 1, window), result);
     b.repeat(count, window, |b| {
-        // `sum` is what the next rank needs, complete after `ready`.
+        // `sum` is the data that the next rank needs, complete after `ready`.
         let (sum, ready): (_, Vec<Edge>) = match previous {
             None if exclusive => (source, Vec::new()),
             None if shape.in_place => (result, Vec::new()),

@@ -1,4 +1,4 @@
-//! What is still to happen.
+//! Queue of future events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use super::Event;
 use crate::simulate::resources::Time;
 
-/// What is still to happen, in the order of time, then of becoming known. The heap moves its items about, so
-/// they are small, and the events lie beside it.
+/// Future events, ordered by time and then by insertion. The heap moves its items, so they are small, and the
+/// events are stored beside it.
 #[derive(Default)]
 pub(super) struct Queue {
     /// Time, sequence, place in `events`.
@@ -39,7 +39,7 @@ impl Queue {
         Some((time, self.events[place as usize]))
     }
 
-    /// Whether something happens until `time`.
+    /// Returns true if something happens until `time`.
     pub fn until(&self, time: Time) -> bool {
         self.heap.peek().is_some_and(|Reverse((next, ..))| *next <= time)
     }

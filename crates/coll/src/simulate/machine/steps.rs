@@ -1,4 +1,4 @@
-//! What the steps of a schedule begin with: the work they are, or what they wait for.
+//! Starts of the steps of a schedule: their work, or the event that they wait for.
 
 use super::work::{Message, Task, Work};
 use super::{Event, Machine};
@@ -14,7 +14,7 @@ pub(super) struct Waiting {
     pub side: Side,
 }
 
-/// Which one, and what is to go on once the other is there.
+/// Side of a message that is present, with the data to continue when the other side is there.
 pub(super) enum Side {
     Arrived(Message),
     Posted(Instance),
@@ -25,15 +25,15 @@ pub(super) enum Side {
 pub(super) struct Flag {
     pub value: u64,
     pub line: Server,
-    /// Who waits for which value.
+    /// Ranks that wait for a value, with the step to continue.
     pub waiting: Vec<(u32, u64, Instance)>,
 }
 
-/// So many flags of others a rank remembers to have seen.
+/// Number of others' flags that a rank remembers to have seen.
 const REMEMBERED: usize = 64;
 
 impl Machine<'_> {
-    /// Starts a step; whether it was complete at once.
+    /// Starts a step; returns true if it was complete at once.
     pub(super) fn start(&mut self, rank: u32, instance: Instance) -> bool {
         let kind = &self.schedule(rank).steps[instance.step.0 as usize].kind;
         let iteration = instance.iteration;
@@ -95,7 +95,7 @@ impl Machine<'_> {
         false
     }
 
-    /// What a rank does with a message of its own.
+    /// Returns the work of a rank that sends a message.
     fn leave(&self, rank: u32, kind: &Kind, instance: Instance) -> Work {
         match *kind {
             Kind::Send { peer, lane, ref from } => {
@@ -106,11 +106,11 @@ impl Machine<'_> {
             Kind::Multicast { group, lane, ref from } => {
                 Work::Cast { group, lane, bytes: self.bytes(from, instance) }
             }
-            _ => unreachable!("no step that sends"),
+            _ => unreachable!("only called for steps that send"),
         }
     }
 
-    /// What a step does that reaches into the memory of a peer.
+    /// Returns the work of a step that accesses the memory of a peer.
     fn reach(&self, kind: &Kind, instance: Instance) -> Work {
         let peer = |peer: &Index| peer.at(instance.iteration) as u32;
         match kind {
@@ -127,28 +127,29 @@ impl Machine<'_> {
                 }
                 work
             }
-            _ => unreachable!("no step that reaches into a peer's memory"),
+            _ => unreachable!("only called for steps that access a peer's memory"),
         }
     }
 
-    /// The device works by itself, one access after the other: the rank goes on meanwhile.
+    /// Starts an access of the device. It works by itself, one access after the other, while the rank
+    /// continues.
     fn use_device(&mut self, rank: u32, instance: Instance, bytes: u64) {
         let begin = self.now.max(self.ranks[rank as usize].device);
         let end = begin + if bytes == 0 { 0 } else { self.prices.device(bytes) };
         self.ranks[rank as usize].device = end;
-        self.at(end, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+        self.schedule_event(end, Event::Ready(rank, Task { instance, work: Work::Nothing }));
     }
 
     pub(super) fn bytes(&self, span: &Span, instance: Instance) -> u64 {
         span.at(instance.iteration, &self.tables).length * self.unit_bytes
     }
 
-    /// What it is to write or to read a frame.
+    /// Returns the work of writing or reading a frame.
     fn frame(&self, kind: &Kind, instance: Instance) -> Work {
         let (block, frame) = match kind {
             Kind::Pack { from, into } => (from, into),
             Kind::Unpack { from, into, .. } => (into, from),
-            _ => unreachable!("the steps on frames"),
+            _ => unreachable!("only called for steps on frames"),
         };
         let held = self.bytes(block, instance);
         let held = if Kind::fits(held, self.bytes(frame, instance)) { held } else { 0 };
@@ -162,12 +163,13 @@ impl Machine<'_> {
         }
     }
 
-    /// What a flag holds: the number of the operation and the value.
+    /// Returns the content of a flag: the number of the operation and the value.
     fn word(&self, rank: u32, value: u64) -> u64 {
         u64::from(self.ranks[rank as usize].operations) << 24 | value
     }
 
-    /// Bytes that are lent: of blocks by a table, the own one is for none of the others.
+    /// Returns the number of exposed bytes. In a buffer of blocks by a table, the own block is not used by
+    /// others and does not count.
     fn lent(&self, what: &Span, instance: Instance) -> u64 {
         let bytes = self.bytes(what, instance);
         match what.length {
@@ -178,7 +180,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a rank that only waits for those who use its memory may leave: nobody does.
+    /// Returns true if a rank in its final waits may leave at once, because no other rank uses its memory.
     fn is_free(&self, rank: u32, instance: Instance) -> bool {
         let rank = &self.ranks[rank as usize];
         instance.step >= rank.parting && !rank.lends
@@ -188,9 +190,9 @@ impl Machine<'_> {
         let owner = &self.ranks[peer as usize];
         let lines = |buffer: BufferId| match buffer {
             BufferId::RECV if owner.wrote => Lines::Fresh,
-            // A root's, which has nothing else to do than to write it again.
+            // The buffer of a root, which only writes it again.
             BufferId::RECV => Lines::Read,
-            // What an operation keeps of its own it has just made.
+            // Temporaries have just been written by their owner.
             room if room.temporary().is_some() => Lines::Fresh,
             _ => Lines::Known,
         };
@@ -208,13 +210,13 @@ impl Machine<'_> {
         message.cast || self.prices.is_eager(self.layout, message.from, message.to, message.bytes)
     }
 
-    /// The work that a message makes for who receives it.
+    /// Returns the work of a message for its receiver.
     fn received(&self, message: Message, instance: Instance) -> Task {
         let work = if self.is_eager(&message) { Work::Take(message) } else { Work::Clear(message, instance) };
         Task { instance, work }
     }
 
-    /// Whether a rank knows already that a flag has a value.
+    /// Returns true if a rank knows already that a flag has a value.
     fn sees(&self, rank: u32, peer: u32, flag: u16, value: u64) -> bool {
         let this = &self.ranks[rank as usize];
         if rank == peer {
@@ -224,7 +226,7 @@ impl Machine<'_> {
         seen.any(|&(of, number, seen)| (of, number) == (peer, flag) && seen >= value)
     }
 
-    /// A rank has seen the value of a flag.
+    /// Records that a rank has seen the value of a flag.
     pub(super) fn saw(&mut self, rank: u32, peer: u32, flag: u16, value: u64) {
         let seen = &mut self.ranks[rank as usize].seen;
         match seen.iter().position(|&(of, number, _)| (of, number) == (peer, flag)) {
@@ -242,8 +244,8 @@ impl Machine<'_> {
         &mut flags[usize::from(flag)]
     }
 
-    /// What waiting for a flag begins with: nothing if it was seen already or if it is not set yet (then the
-    /// rank is noted there).
+    /// Returns the first work of a wait for a flag. There is none if the value was seen already, or if it is
+    /// not set yet; then the rank is recorded as waiting.
     fn waits(&mut self, rank: u32, instance: Instance, peer: u32, flag: u16, value: u64) -> Option<Work> {
         if self.sees(rank, peer, flag, value) {
             return None;
@@ -258,12 +260,13 @@ impl Machine<'_> {
         None
     }
 
-    /// The network has brought a message to its host, whose interface may still be busy with others.
+    /// Handles a message that the network has brought to its host, whose interface may still be busy with
+    /// others.
     pub(super) fn carried(&mut self, message: Message) {
         let Message { from, to, bytes, .. } = message;
         let landed = self.prices.land(self.now, self.layout, from, to, bytes);
         if landed > self.now {
-            return self.at(landed, Event::Arrived(message));
+            return self.schedule_event(landed, Event::Arrived(message));
         }
         self.arrived(message);
     }
@@ -281,7 +284,7 @@ impl Machine<'_> {
     }
 }
 
-/// The first message of a lane that waits on this side.
+/// Removes the first message of a lane that waits on the given side.
 fn take(waiting: &mut Vec<Waiting>, peer: u32, lane: u16, side: fn(&Side) -> bool) -> Option<Side> {
     let found = waiting.iter().position(|one| one.peer == peer && one.lane == lane && side(&one.side))?;
     Some(waiting.remove(found).side)

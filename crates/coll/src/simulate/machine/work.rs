@@ -1,4 +1,4 @@
-//! Pieces of work: how long each lasts, and what it causes when it is done.
+//! Pieces of work: their durations, and their effects when they are done.
 
 use super::{Event, Machine};
 use crate::cursor::Instance;
@@ -9,15 +9,15 @@ use crate::simulate::resources::Time;
 /// A piece of work of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
-    /// What has no work any more: a flag was seen.
+    /// No work is left, for example after a flag was seen.
     Nothing,
-    /// Computes between two operations, or beside one, for so long.
+    /// Computes for this time between two operations, or beside one.
     Compute(Time),
     /// Sends a message that needs no handshake.
     Eager(Message),
-    /// Asks whether a long message may come.
+    /// Requests permission to send a long message.
     Request(Message),
-    /// Sends one payload to all of a group, which keep room for it.
+    /// Sends one payload to all members of a group, which reserve space for it.
     Cast { group: u16, lane: u16, bytes: u64 },
     /// Takes a message that has arrived.
     Take(Message),
@@ -25,7 +25,7 @@ pub(super) enum Work {
     Clear(Message, Instance),
     /// Sends a long message to the step of its receiver.
     Data(Message, Instance),
-    /// Takes a long message, which ends not before this.
+    /// Takes a long message; the work does not end before this time.
     Fetch(Message, Time),
     /// Copies bytes.
     Copy(u64),
@@ -37,7 +37,7 @@ pub(super) enum Work {
     Post(u16, u64),
     /// Reads the flag of a rank, set before.
     Look(u32, u16),
-    /// Publishes memory, so many bytes of which travel by value.
+    /// Exposes memory, of which this number of bytes is sent by value.
     Expose(u64),
     /// Moves bytes from or to another's bank or memory, or combines them with own ones.
     Access { peer: u32, bytes: u64, way: Way, combine: bool, into_bank: bool },
@@ -50,7 +50,7 @@ pub(super) struct Message {
     pub to: u32,
     pub lane: u16,
     pub bytes: u64,
-    /// It is one of a multicast, for which there is no handshake.
+    /// True if it belongs to a multicast, which has no handshake.
     pub cast: bool,
     pub sent: Instance,
 }
@@ -63,7 +63,7 @@ pub(super) struct Task {
 }
 
 impl Machine<'_> {
-    /// A rank begins with a piece of work. Returns when it will be done.
+    /// Begins a piece of work of a rank, and returns the time of its end.
     pub(super) fn begin(&mut self, rank: u32, task: Task) -> Time {
         let now = self.now + self.prices.step;
         let prices = &mut self.prices;
@@ -76,7 +76,8 @@ impl Machine<'_> {
                 own
             }
             Work::Cast { group, bytes, .. } => {
-                let members = &self.series.of(self.ranks[rank as usize].operations)[rank as usize].groups;
+                let members =
+                    &self.series.schedules(self.ranks[rank as usize].operations)[rank as usize].groups;
                 let far = |to: &&u32| self.layout.distance(rank, **to) == DISTANCES - 1;
                 let members = &members[usize::from(group)];
                 let to = members.iter().find(far).unwrap_or(&members[0]);
@@ -93,7 +94,7 @@ impl Machine<'_> {
                 let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
                 let (first, last) = prices.fragments(self.layout, message.from, message.to, message.bytes);
                 let fetch = Task { instance: recv, work: Work::Fetch(message, end + last) };
-                self.at(now + first, Event::Ready(message.to, fetch));
+                self.schedule_event(now + first, Event::Ready(message.to, fetch));
                 self.ranks[rank as usize].carried = end;
                 own
             }
@@ -123,14 +124,14 @@ impl Machine<'_> {
         }
     }
 
-    /// What a piece of work causes when it is done. What the network still has to carry keeps no rank from
-    /// other work.
+    /// Applies the effects of a piece of work that is done. A rank may do other work while the network still
+    /// carries its data.
     pub(super) fn done(&mut self, rank: u32, task: Task) {
         let carried = std::mem::take(&mut self.ranks[rank as usize].carried).max(self.now);
         match task.work {
             Work::Data(..) | Work::Fetch(..) if carried > self.now => {
                 let over = Task { instance: task.instance, work: Work::Nothing };
-                return self.at(carried, Event::Ready(rank, over));
+                return self.schedule_event(carried, Event::Ready(rank, over));
             }
             Work::Eager(message) => self.send_off(carried, message),
             Work::Cast { group, lane, bytes } => {
@@ -143,27 +144,27 @@ impl Machine<'_> {
             Work::Request(message) => {
                 let latency = self.prices.latency(self.layout, message.from, message.to);
                 let leaves = self.prices.leaves(carried, self.layout, message.from, message.to);
-                return self.at(leaves + latency, Event::Arrived(message));
+                return self.schedule_event(leaves + latency, Event::Arrived(message));
             }
             Work::Clear(message, recv) => {
                 let latency = self.prices.latency(self.layout, message.from, message.to);
                 let leaves = self.prices.leaves(self.now, self.layout, message.to, message.from);
                 let data = Task { instance: message.sent, work: Work::Data(message, recv) };
-                return self.at(leaves + latency, Event::Ready(message.from, data));
+                return self.schedule_event(leaves + latency, Event::Ready(message.from, data));
             }
             Work::Post(flag, value) => self.posted(rank, flag, value),
-            // It is no step of a schedule.
+            // The clearance of a message is no step of a schedule.
             Work::Compute(_) => return,
             _ => {}
         }
         self.ranks[rank as usize].cursor.complete(task.instance);
     }
 
-    /// A message that asks nobody leaves its host at `carried`.
+    /// Sends a message without handshake, which leaves its host at `carried`.
     fn send_off(&mut self, carried: Time, message: Message) {
         let is_brought = self.layout.distance(message.from, message.to) == DISTANCES - 1;
         let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
-        self.at(carried + self.prices.latency(self.layout, message.from, message.to), event);
+        self.schedule_event(carried + self.prices.latency(self.layout, message.from, message.to), event);
     }
 
     fn posted(&mut self, owner: u32, flag: u16, value: u64) {
@@ -180,7 +181,7 @@ impl Machine<'_> {
         for (rank, seen, instance) in woken {
             self.saw(rank, owner, flag, value);
             let line = self.prices.line(self.layout.distance(owner, rank));
-            self.at(seen + line, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+            self.schedule_event(seen + line, Event::Ready(rank, Task { instance, work: Work::Nothing }));
         }
     }
 }

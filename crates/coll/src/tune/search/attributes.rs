@@ -1,11 +1,11 @@
-//! Attribute by attribute (barigou-2016, section 2.3): one is varied while the others stay at the best that
-//! was found, then the next. Far fewer alternatives are tried than there are, at the price of what depends on
-//! two attributes at once.
+//! Search attribute by attribute (barigou-2016, section 2.3). One attribute is varied while the others stay
+//! at the best values found, then the next. Far fewer alternatives are tried than there are; effects that
+//! depend on two attributes at once are missed.
 
 use super::{Block, Known, SAMPLES, Strategy, once};
 use crate::tune::Attributes;
 
-/// See the module.
+/// Search that varies one attribute after another; see the module's documentation.
 #[derive(Debug, Default)]
 pub struct ByAttribute {
     /// The attribute that is varied next.
@@ -20,8 +20,8 @@ impl Strategy for ByAttribute {
             self.attribute += 1;
             let differs_in_that = |place: &usize| {
                 let other = known.alternatives[*place].attributes.0;
-                // Algorithms differ in what else they look at: of each the one that the model likes best
-                // stands for it.
+                // Algorithms differ in their other parameters too. The alternative of each algorithm that the
+                // model predicts to be best represents it.
                 let rest_is_equal = (0..Attributes::NUMBER)
                     .all(|other_one| other_one == varied || other[other_one] == base[other_one]);
                 let stands_for_it = varied == 0 && first_of_its_kind(known, *place);
@@ -38,7 +38,7 @@ impl Strategy for ByAttribute {
     }
 }
 
-/// Whether no alternative before it is of the same algorithm.
+/// Returns true if no alternative before it is of the same algorithm.
 fn first_of_its_kind(known: &Known<'_>, place: usize) -> bool {
     let algorithm = |other: usize| known.alternatives[other].attributes.0[0];
     (0..place).all(|other| algorithm(other) != algorithm(place))

@@ -1,14 +1,14 @@
-//! The 2^k factorial search (barigou-2016, section 2.3): of each attribute only the least and the greatest
-//! value are combined; an attribute whose value makes a clear difference keeps the better half of its values,
-//! and the rest is tried by brute force.
+//! The 2^k factorial search (barigou-2016, section 2.3). At first only the least and the greatest value of
+//! each attribute are combined. An attribute whose value makes a clear difference keeps the better half of
+//! its values, and all remaining combinations are tried.
 
 use super::{Block, Known, SAMPLES, Strategy, once};
 use crate::tune::Attributes;
 
-/// An attribute decides if the better end is better by this factor in the mean.
+/// Factor by which the mean of the better end must win for an attribute to decide.
 const CLEAR: f64 = 1.1;
 
-/// See the module.
+/// Factorial search; see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Factorial {
     step: u32,
@@ -47,7 +47,7 @@ impl Half {
     }
 }
 
-/// The values of an attribute, sorted.
+/// Returns the values of an attribute, sorted.
 fn values(known: &Known<'_>, which: usize) -> Vec<u64> {
     let mut values: Vec<u64> = known.alternatives.iter().map(|other| other.attributes.0[which]).collect();
     values.sort_unstable();
@@ -63,7 +63,7 @@ fn is_corner(known: &Known<'_>, place: usize) -> bool {
     })
 }
 
-/// What the corners say of an attribute: the half of its values that is better, or all of them.
+/// Returns the half of an attribute's values that is better at the corners, or all values if no half is.
 fn half(known: &Known<'_>, which: usize) -> Half {
     let values = values(known, which);
     let (least, greatest) = (values[0], values[values.len() - 1]);

@@ -1,23 +1,25 @@
-//! All are tasted; then those that are not far off in turn, and the better half again, with more samples:
-//! what changes while the program runs meets all alternatives of a round, and the worst are not tried often.
+//! Search by halving. All alternatives are sampled briefly. Those not far behind are then tried in turn, and
+//! the better half again with more samples. So a change while the program runs affects all alternatives of a
+//! round, and the worst ones are not tried often.
 
 use super::{Block, Known, Strategy};
 
-/// At least so many rounds after the first: two were too few on hosts (right in 58 %). What is left in the
-/// last ones differs by less than samples do, so many are taken.
+/// Least number of rounds after the first: two were too few on hosts (right in 58 %). The alternatives of the
+/// last rounds differ by less than samples do, so many samples are taken.
 const LEAST_ROUNDS: u32 = 4;
-/// In the first round each is only tasted, with so many samples.
+/// Samples of each alternative in the first round.
 const TASTE: u32 = 3;
-/// What then takes so many times as long as the best is not tried again.
+/// Ratio to the best time from which on an alternative is not tried again.
 const FAR: f64 = 4.0;
-/// Samples of each alternative in the second round; twice as many in each next one,
+/// Samples of each alternative in the second round. Each next round has twice as many.
 const FIRST_SAMPLES: u32 = 4;
-/// up to so many.
+/// Largest number of samples of each alternative in a round.
 const MOST_SAMPLES: u32 = 32;
-/// One of so many operations before the samples shows what it takes to change to another algorithm.
+/// Number of samples for each operation that is dropped before them. The first operations of a block include
+/// the cost of the change to another algorithm.
 const SWITCHING: u32 = 4;
 
-/// See the module.
+/// Search by halving; see the module's documentation.
 #[derive(Debug)]
 pub struct Halving {
     state: u64,
@@ -26,12 +28,12 @@ pub struct Halving {
 }
 
 impl Halving {
-    /// Alternatives are shuffled by the seed, which is equal on all ranks.
+    /// Returns a search that shuffles the alternatives by `seed`, which must be equal on all ranks.
     pub fn new(seed: u64) -> Halving {
         Halving { state: seed, round: 0, survivors: Vec::new() }
     }
 
-    /// A number below `below` (SplitMix64).
+    /// Returns a random number below `below` (SplitMix64).
     fn random(&mut self, below: usize) -> usize {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.state;
@@ -53,8 +55,8 @@ impl Halving {
         1 + known.alternatives.len().next_power_of_two().ilog2().max(LEAST_ROUNDS)
     }
 
-    /// All that were measured, without those that are far off after the first round, and without the worse
-    /// half after the others.
+    /// Keeps the measured alternatives, without those far behind after the first round, and without the worse
+    /// half after each other round.
     fn survive(&mut self, known: &Known<'_>) {
         let price = |place: &usize| known.prices[*place].unwrap_or(f64::INFINITY);
         self.survivors.retain(|place| known.prices[*place].is_some());
@@ -83,7 +85,7 @@ impl Strategy for Halving {
         let mut order = self.shuffled();
         let prior = |alternative: usize| known.alternatives[alternative].prior_s;
         if round == 0 {
-            // The default has been observed. Loops that end soon only get to the first ones.
+            // The default has been observed already. Short loops only reach the first blocks.
             order.retain(|alternative| *alternative > 0);
             order.sort_by(|one, two| prior(*one).total_cmp(&prior(*two)));
         }

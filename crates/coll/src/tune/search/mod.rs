@@ -1,4 +1,5 @@
-//! What is tried next. A strategy sees what all ranks have agreed on, and so says the same everywhere.
+//! Strategies of search: the alternatives to try next. A strategy uses only values that all ranks have agreed
+//! on, so its decisions are equal on all of them.
 
 mod attributes;
 mod factorial;
@@ -20,34 +21,34 @@ pub const EQUAL: f64 = 1.02;
 /// Operations of one alternative in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its number among the alternatives.
+    /// Index of the alternative.
     pub alternative: usize,
-    /// So many first ones do not count.
+    /// Number of operations at the beginning that do not count.
     pub drop: u32,
-    /// So many are measured.
+    /// Number of operations that are measured.
     pub keep: u32,
 }
 
 impl Block {
-    /// How many operations it takes.
+    /// Returns the number of operations in the block.
     pub fn operations(&self) -> u32 {
         self.drop + self.keep
     }
 }
 
-/// What is known of the alternatives.
+/// Measured and predicted times of the alternatives.
 #[derive(Debug)]
 pub struct Known<'a> {
-    /// All of them.
+    /// All alternatives; the first is the default.
     pub alternatives: &'a [Alternative],
-    /// What each costs an operation, if it was measured; agreed on, in nanoseconds.
+    /// Agreed time of an operation with each alternative, in nanoseconds, if it was measured.
     pub prices: &'a [Option<f64>],
 }
 
 impl Known<'_> {
-    /// How many times the default's time is to be expected of one: what the model says, or, where one of the
-    /// same algorithm and radix was measured, as much more than that as the model says. A default that takes
-    /// longer than expected counts as it is.
+    /// Returns the expected time of an alternative as a multiple of the default's time. It is the ratio in
+    /// the model. If an alternative of the same algorithm and radix was measured, its measured ratio is
+    /// scaled by the model. If the default takes longer than predicted, its measured time counts.
     pub fn expected(&self, alternative: usize) -> f64 {
         let prior_s = |place: usize| self.alternatives[place].prior_s;
         let measured_s =
@@ -64,14 +65,14 @@ impl Known<'_> {
             .unwrap_or(prior_s(alternative) / prior_s(0).max(default_s))
     }
 
-    /// The cheapest of these, the first of equals; nothing else counts where none was measured.
+    /// Returns the cheapest of these, the first of equals, or `None` if none was measured.
     pub fn best_of(&self, among: &[usize]) -> Option<usize> {
         let price = |place: &usize| self.prices[*place].unwrap_or(f64::INFINITY);
         let least = among.iter().map(price).fold(f64::INFINITY, f64::min);
         among.iter().copied().filter(|place| price(place) <= least * EQUAL).min()
     }
 
-    /// The cheapest of all that were measured.
+    /// Returns the cheapest of all measured alternatives.
     pub fn best(&self) -> Option<usize> {
         let measured: Vec<usize> =
             (0..self.prices.len()).filter(|place| self.prices[*place].is_some()).collect();
@@ -79,19 +80,19 @@ impl Known<'_> {
     }
 }
 
-/// A way to search. Each says something of its own; all are compared by the same tests.
+/// Strategy of search. All strategies are compared by the same tests.
 pub trait Strategy: fmt::Debug + Send {
-    /// What is to be tried next, in this order; nothing: it is known enough. Asked again when all of it is
-    /// known.
+    /// Returns the blocks to try next, in this order, or none if enough is known. Called again when all of
+    /// them have been measured.
     fn next(&mut self, known: &Known<'_>) -> Vec<Block>;
 
-    /// The best, once nothing is to be tried any more.
+    /// Returns the best alternative once the search has ended.
     fn winner(&self, known: &Known<'_>) -> usize {
         known.best().unwrap_or(0)
     }
 }
 
-/// Strategies by name, as users choose them.
+/// Returns the strategy of this name, or `None` if there is none.
 pub fn strategy(name: &str, seed: u64) -> Option<Box<dyn Strategy>> {
     match name {
         "halving" => Some(Box::new(Halving::new(seed))),
@@ -106,7 +107,7 @@ pub fn strategy(name: &str, seed: u64) -> Option<Box<dyn Strategy>> {
 /// ([`InRow::PAPER`]), as it visits each but once.
 const SAMPLES: u32 = 10;
 
-/// A block of an alternative that is visited but once.
+/// Returns a block of an alternative that is visited only once.
 fn once(known: &Known<'_>, alternative: usize, keep: u32) -> Block {
     Block { alternative, drop: known.alternatives[alternative].warm_up, keep }
 }

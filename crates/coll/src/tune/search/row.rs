@@ -1,8 +1,9 @@
-//! Brute force (barigou-2016, section 2.3): every alternative, one after another, so many samples in a row.
+//! Search by brute force (barigou-2016, section 2.3): every alternative, one after another, with a fixed
+//! number of samples in a row.
 
 use super::{Block, Known, Strategy};
 
-/// See the module.
+/// Search by brute force; see the module's documentation.
 #[derive(Debug)]
 pub struct InRow {
     samples: u32,
@@ -10,10 +11,10 @@ pub struct InRow {
 }
 
 impl InRow {
-    /// Samples of each in the paper.
+    /// Number of samples of each alternative in the paper.
     pub const PAPER: u32 = 30;
 
-    /// With so many samples of each. As in the paper none is dropped.
+    /// Returns a search with `samples` samples of each alternative. No sample is dropped, as in the paper.
     pub fn new(samples: u32) -> InRow {
         InRow { samples, done: false }
     }
