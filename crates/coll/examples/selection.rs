@@ -1,6 +1,7 @@
-//! Time to select an algorithm at the first use of a shape, in milliseconds of one processor, during which
-//! all ranks wait: on one node, and on hosts at 1 Gbit/s. Usage: cargo run --release -p tutti-coll --example
-//! selection [BYTES...]
+//! Time to select an algorithm at the first use of a shape, on one node and on hosts at 1 Gbit/s. All ranks
+//! wait for that time; it is in milliseconds of one processor.
+//!
+//! Usage: cargo run --release -p tutti-coll --example selection [BYTES...]
 
 use std::sync::Arc;
 use std::time::Instant;

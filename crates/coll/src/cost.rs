@@ -154,9 +154,9 @@ impl Work {
     }
 }
 
-/// Estimates the time in seconds of an algorithm for several hosts: that of `work` for the leaders, one for
-/// each host, plus that of `work` for the ranks of one host. With segments the two parts overlap, except for
-/// the first segment.
+/// Estimates the time in seconds of an algorithm for several hosts. It is the time of `work` for the leaders,
+/// one for each host, plus that of `work` for the ranks of one host. With segments the two parts overlap,
+/// except for the first segment.
 pub(crate) fn of_levels(
     work: fn(&Shape, &Params) -> Work,
     shape: &Shape,

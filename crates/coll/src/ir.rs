@@ -5,8 +5,8 @@
 //! costs a handful of steps, and a schedule's size is O(log P + degree) whatever the message size.
 //!
 //! # When a step may start
-//! All edges in `after` must be satisfied ([`Edge`]), the same step of the previous iteration must have been
-//! started, and (in a loop) all steps of the iteration `window` before must be complete. Nothing else orders
+//! All edges in `after` must be satisfied ([`Edge`]), and the same step of the previous iteration must have
+//! been started. In a loop, all steps of the iteration `window` before must be complete. Nothing else orders
 //! steps: unordered steps may run in any order, or at the same time.
 //!
 //! # Messages

@@ -1,6 +1,6 @@
-//! Proofs of the algorithms that are not for all ranks of one communicator: those between the two groups of
-//! an intercommunicator, for all sizes of both, and those along the edges of grids and graphs, including
-//! duplicates and loops.
+//! Proofs of the algorithms that are not for all ranks of one communicator. Some are between the two groups
+//! of an intercommunicator, proved for all sizes of both. Others follow the edges of grids and graphs,
+//! including duplicates and loops.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Proofs of every registered algorithm: for every number of ranks from 1 to 64 and every root, with counts,
-//! parameters, MPI_IN_PLACE and commutativity that vary from case to case; for few ranks, all combinations of
-//! them; and at random up to 1000 ranks. Algorithms that use distances see ranks of unknown places, and ranks
-//! that are bound in order and crosswise.
+//! Proofs of every registered algorithm, for every number of ranks from 1 to 64 and every root. Counts,
+//! parameters, MPI_IN_PLACE and commutativity vary from case to case. For few ranks all their combinations
+//! are proved, and random cases up to 1000 ranks. Algorithms that use distances see ranks of unknown places,
+//! and ranks that are bound in order and crosswise.
 
 use std::sync::Arc;
 

@@ -56,7 +56,7 @@ impl Exchange<'_> {
 
     /// Returns the positions of the own windows in a table of all ranks' bytes, round by round.
     fn places(&self) -> Index {
-        self.round(self.own().expect("asked by who is in charge"), self.ranks)
+        self.round(self.own().expect("only called at an aggregator"), self.ranks)
     }
 
     /// Returns the number of this rank among the aggregators, or `None` if it is none.

@@ -1,12 +1,12 @@
 //! Mapping of the vertices of a communication graph to ranks, such that vertices with much traffic are near
 //! one another. Topologies of MPI-5 chapter 8 use it with `reorder`.
 //!
-//! The groups of the [`Hierarchy`] are split in two, again and again, and the graph with them: each time into
-//! as many vertices as there are ranks on either side, with as little as possible between the two (recursive
-//! bisection; Träff 2002 uses the same for clusters of SMPs). A cut starts from several orders of the
-//! vertices, those along the dimensions of a grid among them, and is then improved by exchanging pairs
-//! (Kernighan and Lin 1970). Everything is integers and ties go to the smallest number, so all ranks find the
-//! same mapping from the same graph.
+//! The groups of the [`Hierarchy`] are split in two, again and again, and the graph with them (recursive
+//! bisection; Träff 2002 uses the same for clusters of SMPs). Each part gets as many vertices as there are
+//! ranks on its side, with as little traffic as possible between the two. A cut starts from several orders of
+//! the vertices, including those along the dimensions of a grid. It is then improved by exchanging pairs
+//! (Kernighan and Lin 1970). All values are integers and ties go to the smallest number, so all ranks find
+//! the same mapping from the same graph.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,7 +1,7 @@
 //! The tree of a broadcast, or upwards of a reduction: data pass each long distance only once.
 //!
-//! The paper sorts all pairs by distance, then whether they touch the root, then by ranks, and takes a pair
-//! if the two are not connected yet (Algorithm 1). With distances from nested groups the result is a star at
+//! The paper sorts all pairs by distance, then whether they touch the root, then by ranks. It takes a pair if
+//! the two are not connected yet (Algorithm 1). With distances from nested groups the result is a star at
 //! each level: the leaders of the subgroups of a group around the leader of the group. Its weight is least,
 //! and among trees of that weight its depth. A star with many rays is slow if each ray costs its centre time.
 //! The leaders of a group may therefore also form a tree of any [`Form`];

@@ -61,8 +61,8 @@ pub enum Table {
     Recv = 1,
 }
 
-/// The tables of one run, as running sums: entry `b` begins at `sums[b]` and ends at `sums[b + 1]`,
-/// so a table of n blocks has n + 1 sums, the first being 0. Empty where there is no table.
+/// Tables of one execution, as running sums: entry `b` begins at `sums[b]` and ends at `sums[b + 1]`. A table
+/// of n blocks has n + 1 sums, the first being 0. Empty if there is no table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tables<'a> {
     /// The sums of [`Table::Send`], in units.

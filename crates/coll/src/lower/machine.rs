@@ -13,8 +13,8 @@
 //! ([`Purpose::Ask`]; yu-2006, section 6.3, receiver-driven retransmission). An interface that has not sent
 //! the requested message, as it waits for one itself, forwards the request to the sender of that one. So
 //! running ranks also recover a message that was lost between two hosts whose ranks are stopped. The
-//! interface also replies that it is alive ([`Purpose::Alive`]): a rank that waits for a sleeping rank hears
-//! from its interface, but hears nothing of a rank that is gone.
+//! interface also replies that it is alive ([`Purpose::Alive`]). A rank that waits for a sleeping rank thus
+//! gets replies from its interface, but none if the rank is gone.
 
 use super::program::{Action, ENTERED, Program, Rule};
 
@@ -152,8 +152,8 @@ impl Machine {
         }
     }
 
-    /// Returns the packets that a rank sends after it has waited in vain for an operation: its call, if the
-    /// interface does not know it, and requests for missing messages.
+    /// Returns the packets that a rank sends after it has waited in vain for an operation. These are its
+    /// call, if the interface does not know it, and requests for missing messages.
     pub fn overdue(&self, call: &Packet) -> Vec<Packet> {
         let record = self.record(call.sequence);
         let arrived = if record.sequence == call.sequence { record.arrived } else { 0 };

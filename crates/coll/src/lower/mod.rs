@@ -1,5 +1,5 @@
-//! The lowering: schedules of few messages become programs for a network interface (S9; yu-2006, chapter 6),
-//! which then answers and forwards while the ranks compute, sleep or are stopped.
+//! The lowering: schedules of few messages become programs for a network interface (S9; yu-2006, chapter 6).
+//! The interface then answers and forwards while the ranks compute, sleep or are stopped.
 //!
 //! # What a program is
 //! A rank's [`Program`] has *events* (its own call; incoming messages), *areas* (memory of the size of the

@@ -343,16 +343,16 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
 ///
 /// - On one host, or with closed forms only, the first one wins.
 /// - Brief operations on hosts that share processors: the least work wins, as every message costs both ends
-///   work (barrier of 4 hosts of 4 ranks on 2 processors: 211 us with 8 messages, 137 with 6; allgather of 8
-///   bytes 294 and 167).
+///   work. A barrier of 4 hosts of 4 ranks on 2 processors takes 211 us with 8 messages and 137 with 6; an
+///   allgather of 8 bytes 294 and 167.
 /// - Otherwise the network is the bottleneck, and the first algorithm wins among those with little work, as
 ///   there may be more ranks than processors.
 /// - If the work is about equal, several leaders of a host win over one where messages ask the receiver: the
 ///   network is busy even while a leader has no processor. Messages that do not ask wait in the kernel, so
-///   several leaders gain nothing (1 MiB on 4 hosts of 4 ranks, 1 Gbit/s, one and four leaders: bcast 9.0 and
-///   10.7 ms, reduce 9.3 and 12).
-/// - Then few messages at a time win over many, which fill the queues of the network until one overflows (12
-///   blocks of 256 KiB at once over 200 Mbit/s took twice their time).
+///   several leaders gain nothing. Measured for 1 MiB on 4 hosts of 4 ranks, 1 Gbit/s, one and four leaders:
+///   bcast 9.0 and 10.7 ms, reduce 9.3 and 12.
+/// - Then few messages at a time win over many, which fill the queues of the network until one overflows. 12
+///   blocks of 256 KiB at once over 200 Mbit/s took twice their time.
 fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
     let crowded = environment.layout.hosts() > 1 && environment.layout.crowded();

@@ -7,9 +7,9 @@ use crate::generator::Need;
 use crate::registry::registry;
 
 impl Choice {
-    /// Returns true if the operation might take less if there were multicast between the hosts, by closed
-    /// forms: enough to find out whether there is some, after which the choice is made again. The same at all
-    /// ranks.
+    /// Returns true if, by closed forms, the operation might take less time with multicast between the hosts.
+    /// It is then worth finding out whether there is multicast, after which the selection is repeated. Equal
+    /// on all ranks.
     pub fn may_be_slower_than_multicast(&self) -> bool {
         let environment = Environment { multicast: true, ..self.environment.clone() };
         let shape = &self.shape;

@@ -73,13 +73,14 @@ const LONG: f64 = 1e-3;
 /// Largest such n.
 const MOST_TIMES: f64 = 8.0;
 /// Ratio of the real to the simulated time if receivers are asked first. A bcast of 4 MiB in segments of 256
-/// KiB on 4 hosts of 4 ranks took 1.0 to 1.2 times the simulated time, in segments of 64 KiB 0.93. A rank
-/// that is asked may be waiting for a processor, and the link is idle meanwhile.
+/// KiB on 4 hosts of 4 ranks took 1.0 to 1.2 times the simulated time. With segments of 64 KiB, which do not
+/// ask, it took 0.93 times. A rank that is asked may be waiting for a processor, and the link is idle
+/// meanwhile.
 const ASKED: f64 = 1.08;
 
-/// Returns the few parameters of one algorithm that deserve more than the closed form: the best, the best for
-/// each measured length of segments, and between hosts the best whose messages do not ask. Closed forms
-/// ignore whether messages ask.
+/// Returns the few parameters of one algorithm that deserve more than the closed form. These are the best,
+/// the best for each measured length of segments, and between hosts the best whose messages do not ask.
+/// Closed forms ignore whether messages ask.
 pub(super) fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let place = (shape.ranks, environment.layout.hosts());
     let mut taken: Vec<Candidate> = Vec::new();

@@ -4,7 +4,7 @@
 //! The model is LogGP's (latency, overhead, gap, bytes; by distance) with these additions for a node:
 //!
 //! - Flags move as cache lines, and their readers queue.
-//! - Copies are slower when the data exceed the cache; copies of one memory controller share its bandwidth,
+//! - Copies are slower when the data exceed the cache. Copies of one memory controller share its bandwidth,
 //!   and readers of one rank's memory share that rank's bandwidth.
 //! - Ranks that share a processor run one at a time. A rank keeps the processor while it has work and a
 //!   little longer, and a switch takes time. In reality it is random which of them run side by side; in the

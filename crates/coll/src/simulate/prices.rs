@@ -305,8 +305,8 @@ impl<'a> Prices<'a> {
         self.networks[layout.place(pair.0).host as usize][way].book(begin, service)
     }
 
-    /// Returns two latencies of a long message: from its start to when the first fragment can be taken, and
-    /// from the end of its send to when the last one has been taken.
+    /// Returns two latencies of a long message. The first is from its start to when the first fragment can be
+    /// taken, the second from the end of its send to when the last one has been taken.
     pub fn fragments(&self, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
         let latency = self.latency(layout, from, to);
         let piece = (bytes as f64).min(self.model.fragment_bytes);

@@ -1,6 +1,6 @@
-//! Resources that ranks share and wait for: processors ([`Processors`]), and all those that serve requests
-//! one after the other ([`Server`]): a memory controller, the readers of one rank, a flag's line, a network
-//! interface.
+//! Resources that ranks share and wait for. Processors are [`Processors`]. All others are a [`Server`], which
+//! serves requests one after the other: a memory controller, the readers of one rank, a flag's line, a
+//! network interface.
 
 use std::collections::VecDeque;
 

@@ -34,9 +34,9 @@ const MANNERED: usize = 2;
 const SPARSE: u32 = 8;
 /// Number of uses until memory is mapped and all its pages have been touched.
 const WARM_EXPOSED: u32 = 9;
-/// Number of uses until the slots that are used in turn are in the caches. Before a rank tries such an
-/// algorithm although the default is another one, all slots are touched: an operation takes 3.5 us instead of
-/// 0.8 as long as each has new pages.
+/// Number of uses until the slots that are used in turn are in the caches. All slots are touched before a
+/// rank tries such an algorithm although the default is another one. An operation takes 3.5 us instead of 0.8
+/// as long as each has new pages.
 const WARM_SHARED: u32 = 4;
 /// Bytes of a page, and nanoseconds of its first touch.
 const PAGE_BYTES: u64 = 4096;

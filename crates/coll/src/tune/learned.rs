@@ -160,8 +160,8 @@ mod tests {
         assert_eq!((parse(&carried), Model::parse(&carried).map(|model| model.switch)), (known, Ok(3e-6)));
     }
 
-    /// Files that were damaged, cut off, mixed with others: reading gives a part of what was there or what
-    /// somebody wrote as such a line, and writing gives a file whose new lines are read.
+    /// Files that were damaged, cut off or mixed with others. Reading gives some of the lines that were
+    /// written, by tuning or by others in the same form. Writing gives a file whose new lines can be read.
     #[test]
     fn damaged_files_are_harmless() {
         let mut state = 1_u64;

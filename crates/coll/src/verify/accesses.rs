@@ -1,6 +1,6 @@
 //! Accesses to memory that several ranks use, and the check that conflicting accesses are ordered.
 //!
-//! An access is forgotten when a later one replaces it: an access that conflicts with the old one also
+//! An access is forgotten when a later one replaces it. An access that conflicts with the old one also
 //! conflicts with the new one, and is after the old one if it is after the new one.
 
 use super::clocks::{Clocks, Thread};

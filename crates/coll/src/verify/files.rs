@@ -148,8 +148,8 @@ impl Case {
         slots.windows(self.ranks as usize + 1).step_by(self.ranks as usize).map(round).max().unwrap_or(0)
     }
 
-    /// Returns an upper bound of the units of a rank's temporaries in an operation on a file: a window for
-    /// each round in flight, twice if ranks read the same bytes.
+    /// Returns an upper bound of the units of a rank's temporaries in an operation on a file. It is a window
+    /// for each round in flight, twice that if ranks read the same bytes.
     pub(super) fn window_bound(&self) -> Option<u64> {
         self.file().map(|(window, ..)| 2 * u64::from(window) * u64::from(self.params.window))
     }

@@ -11,6 +11,7 @@
 //! next event depends only on being allowed to continue. It may continue when it awaits a flag that has
 //! reached a value. A flag belongs to one rank and only grows, so a rank that may continue always may. Hence
 //! every interleaving runs the same events, each rank's in the same order, and deadlocks if one does.
+//!
 //! The content that an event reads is the same too. An await orders the rank after the *first* post that
 //! suffices. In every interleaving that post comes before the await returns; a later one may also be there,
 //! and adds order but removes none. So the order by vector clocks ([`clocks`]) that is checked here holds in
@@ -201,8 +202,8 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns the largest number of steps that a schedule may have: proportional to the logarithm of the number
-/// of ranks, plus some for each of the `neighbours` that a rank communicates with one by one.
+/// Returns the largest number of steps that a schedule may have. It is proportional to the logarithm of the
+/// number of ranks, plus some for each of the `neighbours` that a rank communicates with one by one.
 pub fn most_steps(case: &Case, rank: u32, neighbours: u32) -> u64 {
     let log = u64::from(u32::BITS - case.ranks.leading_zeros());
     let degree = u64::from(case.params.radix.min(case.ranks));

@@ -1,4 +1,4 @@
-//! Specification of the neighbourhood collectives (MPI-5 section 8.6): every rank sends its blocks one after
+//! Specification of the neighbourhood collectives (MPI-5 section 8.6). Every rank sends its blocks one after
 //! the other to its destinations, and receives those of its sources one after the other.
 
 use super::case::{Case, Expected, Pattern, sums};

@@ -1,5 +1,5 @@
-//! Common parts of the algorithms on flags and banks (Graham and Shipman, section 3): the meaning of flags,
-//! the offer of a contribution, and the combination of several ranks' operands from right to left.
+//! Common parts of the algorithms on flags and banks (Graham and Shipman, section 3). They define the meaning
+//! of flags, offer a contribution, and combine several ranks' operands from right to left.
 //!
 //! A rank copies its contribution into its own bank, posts a flag and reads the contributions in the other
 //! banks. It begins with the rank after it, so that the ranks do not all read the same bank at the same time.

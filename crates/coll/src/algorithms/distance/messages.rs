@@ -217,8 +217,8 @@ impl Rootside {
         build::range(self.room, part.offset * self.count, u64::from(part.size) * self.count)
     }
 
-    /// Writes `body` for each block of a part that goes through the room: where it is in `buffer`, and its
-    /// slot there.
+    /// Writes `body` for each block of a part that passes through the temporary, with its span in `buffer`
+    /// and its slot in the temporary.
     pub fn each(
         &self,
         part: &Part,

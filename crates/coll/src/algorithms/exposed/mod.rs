@@ -1,6 +1,6 @@
-//! Common parts of the algorithms on exposed memory (Ma, chapter 3). A rank exposes its buffers, the others
-//! copy or combine the parts that they need, once, and the rank leaves when all have reported that they are
-//! done. All ranks copy at the same time, in rotated order, so that they do not access the same memory.
+//! Common parts of the algorithms on exposed memory (Ma, chapter 3). A rank exposes its buffers, and the
+//! others copy or combine the parts that they need, once. The rank leaves when all have reported that they
+//! are done. All ranks copy at the same time, in rotated order, so that they do not access the same memory.
 
 pub mod moves;
 pub mod reduce;

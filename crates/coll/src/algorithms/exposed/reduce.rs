@@ -1,4 +1,4 @@
-//! Reductions that read and write exposed memory: every rank combines one slice of all operands, piece by
+//! Reductions that read and write exposed memory. Every rank combines one slice of all operands, piece by
 //! piece, and writes each piece to its destination while it is in the cache.
 
 use crate::algorithms::banks::reduce::alone;
@@ -172,8 +172,8 @@ pub fn scan(shape: &Shape, params: &Params, b: &mut Builder) {
     part(shape, b);
 }
 
-/// The prefixes of one piece, from left to right: the operand of each rank joins the prefix before it in one
-/// slot, which leaves the other one free for the next operand.
+/// Prefixes of one piece, from left to right. The operand of each rank is combined with the prefix before it
+/// in one slot, which leaves the other slot free for the next operand.
 struct Prefixes<'a> {
     shape: &'a Shape,
     pieces: &'a Pieces,

@@ -1,7 +1,7 @@
-//! Collectives of few bytes on several hosts: up and down the trees of [`crate::algorithms::hosts::levels`],
-//! where an edge between hosts is one message and an edge within a host a bank and a flag (S1 within S4).
+//! Collectives of few bytes on several hosts, up and down the trees of [`crate::algorithms::hosts::levels`].
+//! An edge between hosts is one message, and an edge within a host is a bank and a flag (S1 within S4).
 //!
-//! No rank exposes memory, so none waits until others are done with it: a rank that has put its part into its
+//! No rank exposes memory, so none waits until others are done with it. A rank that has put its part into its
 //! bank, or has sent it, leaves. Operations in a row therefore overlap, and on crowded processors each costs
 //! a rank at most one sleep. Data in a bank are read from there by the next rank, or sent from there to
 //! another host.

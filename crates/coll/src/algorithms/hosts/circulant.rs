@@ -1,5 +1,5 @@
-//! A broadcast on several hosts whose leaders follow the circulant graph
-//! ([`crate::algorithms::hosts::circulant_graph`]): each of the other hosts gets every segment once, and at
+//! Broadcast on several hosts whose leaders follow the circulant graph
+//! ([`crate::algorithms::hosts::circulant_graph`]). Each of the other hosts gets every segment once, and at
 //! any time each host sends one and receives one. Within a host the segments go down the tree of
 //! [`crate::algorithms::hosts::levels`] as they arrive.
 //!

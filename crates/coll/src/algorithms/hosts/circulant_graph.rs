@@ -1,7 +1,7 @@
 //! The circulant-graph broadcast (Träff, "Optimal broadcast schedules in logarithmic time with applications
-//! to broadcast, reduction, all-broadcast and all-reduction", 2023): n blocks reach all of p processes in n -
-//! 1 + ceil(log2 p) rounds, each of which sends and receives one block at every process. That is the least
-//! possible, for any p and any n.
+//! to broadcast, reduction, all-broadcast and all-reduction", 2023). It sends n blocks to all of p processes
+//! in n - 1 + ceil(log2 p) rounds, in each of which every process sends and receives one block. That is the
+//! least possible, for any p and any n.
 //!
 //! In round i, with k = i mod q and q = ceil(log2 p), process r sends to r + skip(k) and receives from r -
 //! skip(k). The pattern of blocks repeats every q rounds with numbers higher by q. So a schedule is q loops,

@@ -1,5 +1,5 @@
 //! Reductions on several hosts along a circulant graph (Träff, "Optimal, non-pipelined reduce-scatter and
-//! allreduce algorithms", 2024): in as few rounds as halving, with as few bytes as around a ring, for any
+//! allreduce algorithms", 2024). They need as few rounds as halving and as few bytes as a ring, for any
 //! number of hosts.
 //!
 //! A host counts the others by their distance after it. In each round it sends the data for all hosts from a
@@ -8,7 +8,7 @@
 //! has its own result. An allreduce goes back the same way, collecting.
 //!
 //! Within a host some leaders ([`Params::radix`]) combine the operands of its ranks, each a part, reading
-//! them in place: first the parts to send, and last the part that stays. Rounds pass in pieces
+//! them in place. They combine first the parts to send, and last the part that stays. Rounds pass in pieces
 //! ([`Params::segment`]), the farthest hosts first, as the next round sends those. A leader combines within
 //! the host, receives, combines with the received data, and sends, in a strand for each.
 

@@ -3,9 +3,9 @@
 //! data, and forms a tree of hosts ([`Params::fan_out`]) with the leaders of the same number. Within its host
 //! it does for its part what the single leader of [`crate::algorithms::hosts::levels`] does for all data.
 //!
-//! In a reduction, leaders combine the operands of the ranks of the host, each its part, side by side; the
+//! In a reduction, leaders combine the operands of the ranks of the host, each its part, side by side. The
 //! root takes the parts from the leaders of its host. In a broadcast, the leaders of the root's host take
-//! theirs from the root.
+//! their parts from the root.
 
 use crate::algorithms::hosts::Hosts;
 use crate::algorithms::hosts::levels::{

@@ -182,8 +182,8 @@ impl Source {
 
 /// Writes the schedule of a broadcast down the tree of hosts and ranks (HierKNEM, Algorithm 3).
 ///
-/// Data arrive in segments. Each goes on as soon as it is here, as a message to children on other hosts;
-/// children on this host copy it out of this rank's receive buffer. The buffer is exposed first, and the
+/// Data arrive in segments. Each is forwarded as soon as it arrives, as a message to children on other hosts.
+/// Children on this host copy it out of this rank's receive buffer. The buffer is exposed first, and the
 /// schedule ends only after those children have copied all of it.
 pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();

@@ -1,9 +1,9 @@
 //! Reductions whose levels overlap (S4, Algorithm 4): up the trees of [`crate::algorithms::hosts::levels`],
 //! segment by segment.
 //!
-//! A rank has a strand for each message stream from a child on another host, one that combines its children's
-//! data, and one for each stream that sends combined data. Children on the same host are read in place. The
-//! two leaders of a host in the paper (one for the network, one for the node) are the strands of one rank
+//! A rank has a strand for each message stream from a child on another host. One more strand combines its
+//! children's data, and one for each stream sends combined data. Children on the same host are read in place.
+//! The two leaders of a host in the paper (one for the network, one for the node) are the strands of one rank
 //! here: communication and combination run side by side.
 
 use crate::algorithms::hosts::levels::{self, COMBINED, Edges, PARTIAL, READY, Segments, Source, UP};
@@ -66,7 +66,8 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     levels::down(up.segments, &edges, Source::Combined, b);
 }
 
-/// Begins a schedule; whether that is all of it, as there is nothing to combine. A rank alone has the result.
+/// Begins a schedule. Returns true if it is complete, as there is nothing to combine. A rank that is alone
+/// copies its operand to the result.
 pub(crate) fn is_alone(shape: &Shape, b: &mut Builder) -> bool {
     b.in_program_order();
     if shape.count > 0 && shape.ranks == 1 && !shape.in_place {

@@ -1,10 +1,10 @@
-//! An allgather, of blocks of one size or of sizes given by a table, whose levels overlap: around the ring of
-//! S3, in which the ranks of a host are neighbours.
+//! An allgather whose levels overlap, of blocks of one size or of sizes given by a table. It follows the ring
+//! of S3, in which the ranks of a host are neighbours.
 //!
-//! The blocks of other hosts arrive at the first rank of a host (its head), pass from neighbour to neighbour
-//! within the host by copies, and leave at the last rank (its tail) for the next host. A block never returns
-//! to its own host, so each host gets every foreign block once, the least possible. The blocks of the host
-//! itself go around within it. All of that runs side by side.
+//! The blocks of other hosts arrive at the first rank of a host (its head). They pass from neighbour to
+//! neighbour within the host by copies, and leave at the last rank (its tail) for the next host. A block
+//! never returns to its own host, so each host gets every foreign block once, the least possible. The blocks
+//! of the host itself go around within it. All of that runs side by side.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Prefix reductions of few bytes on several hosts, each of which holds consecutive ranks: within a host
-//! through banks, between hosts one message a pair in each of log2 rounds.
+//! Prefix reductions of few bytes on several hosts, each of which holds consecutive ranks. Within a host they
+//! use banks; between hosts, one message for each pair in each of log2 rounds.
 //!
 //! The leader of a host, its first rank, combines the operands of the host, and learns the sum of all hosts
 //! before it in rounds. After round k it knows the sum of the 2^k hosts that end with its own, and that sum

@@ -1,5 +1,5 @@
-//! Common parts of the reductions: an accumulator that keeps the order of its operands, the reduction to a
-//! power of two of ranks, and the two methods to reduce and scatter (halving, ring).
+//! Common parts of the reductions. An accumulator keeps the order of its operands, [`Fold`] reduces the ranks
+//! to a power of two, and two methods reduce and scatter (halving, ring).
 
 use crate::build::{self, Builder};
 use crate::ir::{BufferId, Division, Index, Span, StepId};

@@ -37,8 +37,9 @@ struct Memory {
     accumulator: BufferId,
     /// True if the accumulator begins as the own operand.
     begun: bool,
-    /// Buffer that receives the operands of children, `slots` at a time.
+    /// Number of operands of children that `room` can hold.
     slots: u32,
+    /// Temporary that receives the operands of children.
     room: BufferId,
 }
 
