@@ -17,7 +17,7 @@ pub struct Instance {
     pub iteration: u32,
 }
 
-/// Progress of one step.
+/// Progress of one step: the iterations that were started and completed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Iterations `0..started` have been started.
@@ -51,7 +51,7 @@ impl Progress {
 /// The state of one execution. Reused from run to run without allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Cursor {
-    /// Empty in program order.
+    /// Progress of each step; empty in program order.
     steps: Vec<Progress>,
     /// All steps before this one are complete; not used in program order.
     first: usize,
@@ -76,9 +76,9 @@ struct Strand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Not started.
+    /// The instance has not been started.
     Next,
-    /// Under way.
+    /// The instance is under way.
     Started,
     /// Complete, and not yet passed.
     Over,

@@ -188,7 +188,7 @@ fn barrier_that_releases_early() {
         let mut schedules: Vec<Schedule> =
             (0..case.ranks).map(|rank| generator.generate(&case.shape(rank), &WHOLE)).collect();
         if schedules[0].steps.iter().all(|step| step.after.is_empty()) {
-            // Nothing waits within one hop: this rank leaves out the last one it should hear of.
+            // Nothing waits within one hop: this rank skips the last signal that it should receive.
             schedules[0].loops[0].count -= 1;
         }
         for step in &mut schedules[0].steps {

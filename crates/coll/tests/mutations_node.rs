@@ -147,7 +147,7 @@ fn subjects() -> Vec<Subject> {
         {
             continue;
         }
-        // Where ranks are no power of two, a barrier by dissemination hears of some twice.
+        // If the number of ranks is no power of two, a barrier by dissemination gets some signals twice.
         let ranks = if generator.collective == C::Barrier { 4 } else { 5 };
         let ranks = generator.ranks_from(ranks).expect("it has a number of ranks");
         for &params in &params[..if generator.parameters.segments().is_some() { 2 } else { 1 }] {
@@ -161,7 +161,7 @@ fn subjects() -> Vec<Subject> {
                 case.count *= if hosts.is_some() { 3 } else { 1 };
                 let write = |rank| generator.generate_on(&case.shape(rank), &params, hosts.as_ref());
                 let schedules = (0..ranks).map(write).collect();
-                // Its turns.
+                // The flag of its turns only paces.
                 let pace = (generator.name == "multicast_turns").then_some(2);
                 subjects.push(Subject { name: format!("{generator:?}"), case, schedules, hosts, pace });
             }
@@ -382,7 +382,7 @@ fn shifted(span: Span, schedule: &Schedule) -> Option<Span> {
             let part = Index { base: part.base + 1, ..part };
             Start::Part { division, index, part, parts }
         }
-        // Of files' schedules, which are for messages.
+        // Only schedules of files, which use messages, have such spans.
         Start::Within { .. } | Start::Entry(_) => return None,
     };
     let shifted = Span { start, ..span };

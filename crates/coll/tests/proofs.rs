@@ -260,7 +260,7 @@ proptest! {
         commutative: bool,
         in_place: bool,
     ) {
-        // Those of neighbours have patterns of their own: see `patterns`.
+        // Collectives of neighbours are proved in `patterns`.
         for generator in registry().iter().filter(|generator| !generator.collective.is_of_neighbours()) {
             use Collective as C;
             let quadratic = matches!(generator.collective, C::Allgather | C::Allgatherv | C::Alltoall

@@ -31,7 +31,7 @@ pub const GENERATORS: &[Generator] = &[
     flat(entry(C::ReduceScatter, "between", BETWEEN, RADIX, reduce_scatter, work::messages::reduce_scatter_tree)),
 ];
 
-/// Ranks side by side.
+/// Group of consecutive ranks, one of the two of an intercommunicator.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     first: u32,

@@ -17,7 +17,7 @@ use crate::neighbours::Neighbours;
 use crate::shape::{Collective, Params, Shape};
 use crate::work::Work;
 
-/// Writes one rank's schedule.
+/// Function that writes one rank's schedule.
 pub type Write = fn(&Shape, &Params, &mut Builder);
 /// The work of all ranks, in closed form.
 pub type Cost = fn(&Shape, &Params) -> Work;

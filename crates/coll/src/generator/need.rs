@@ -32,7 +32,7 @@ pub enum Need {
     TwoGroups,
     /// Flags and banks of a node, [`Node::Shared`].
     Banks,
-    /// Memory of others, [`Node::Exposed`].
+    /// Access to memory of others, [`Node::Exposed`].
     ExposedMemory,
     /// All ranks on one host.
     OneHost,

@@ -23,7 +23,7 @@ pub struct TrafficMatrix {
 
 /// Number of exchanges in a row without improvement after which a pass ends.
 const PATIENCE: usize = 48;
-/// Largest number of passes.
+/// Largest number of passes over a cut.
 const PASSES: usize = 6;
 
 impl TrafficMatrix {

@@ -67,7 +67,7 @@ impl Ring {
     }
 }
 
-/// Paths that grow together.
+/// Paths that are joined until one ring is left.
 struct Paths {
     neighbours: Vec<Vec<u32>>,
     /// For each end of a path, the other end of the same path.

@@ -16,7 +16,7 @@ use crate::tree::{Form, TreeNode};
 /// Child of a rank in a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// Rank of the child.
+    /// Rank of the child in the communicator.
     pub rank: u32,
     /// Distance between parent and child.
     pub distance: u8,

@@ -7,7 +7,7 @@ use super::{BufferId, Index, Span};
 pub enum Kind {
     /// Sends `from` to rank `peer`.
     Send {
-        /// The receiver.
+        /// Rank that receives the message.
         peer: Index,
         /// Sequence of messages between the two ranks that it belongs to, below [`LANES`](super::LANES).
         lane: u16,
@@ -25,7 +25,7 @@ pub enum Kind {
     },
     /// Receives a message of rank `peer` into `into`; both spans have the same length.
     Recv {
-        /// The sender.
+        /// Rank that sends the message.
         peer: Index,
         /// Sequence of messages between the two ranks that it belongs to, below [`LANES`](super::LANES).
         lane: u16,
@@ -34,7 +34,7 @@ pub enum Kind {
     },
     /// Copies `from` to `into`, which has the same length and does not overlap it.
     Copy {
-        /// Source; only read.
+        /// Source of the copy; only read.
         from: Span,
         /// Destination of the same length.
         into: Span,
@@ -87,16 +87,16 @@ pub enum Kind {
     Combine {
         /// Owner of `from`; may be the rank itself.
         peer: Index,
-        /// The left operand.
+        /// Left operand, in the memory of `peer`.
         from: Span,
-        /// The right operand.
+        /// Right operand, in own memory.
         with: Span,
-        /// The result.
+        /// Destination of the result, in own memory.
         into: Span,
     },
     /// Copies `from`, own memory, to `into`, exposed by `peer` for writing.
     Push {
-        /// Owner of the destination.
+        /// Rank that owns the destination.
         peer: Index,
         /// Source in the rank's own memory.
         from: Span,
@@ -118,7 +118,7 @@ pub enum Kind {
     Unpack {
         /// Owner of the bank; may be the rank itself.
         peer: Index,
-        /// The frame.
+        /// Frame in the bank of `peer`.
         from: Span,
         /// Destination in the rank's own memory.
         into: Span,

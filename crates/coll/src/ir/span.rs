@@ -88,16 +88,16 @@ impl<'a> Tables<'a> {
 pub enum Division {
     /// Blocks of `size`, clipped at `total`.
     Regular {
-        /// Units of a block.
+        /// Units of a block; the last one may be shorter.
         size: u64,
-        /// Units of all blocks.
+        /// Units of all blocks together.
         total: u64,
     },
     /// `parts` blocks whose sizes differ by at most one, the larger ones first.
     Even {
         /// Number of blocks, at least 1.
         parts: u32,
-        /// Units of all blocks.
+        /// Units of all blocks together.
         total: u64,
     },
     /// Blocks given by a table.
@@ -132,9 +132,9 @@ impl Division {
 pub enum Start {
     /// `offset + stride * index` units.
     Affine {
-        /// Units before slot 0.
+        /// Units of the buffer before slot 0.
         offset: u64,
-        /// Units of a slot.
+        /// Units from one slot to the next.
         stride: u64,
         /// Number of the slot.
         index: Index,
@@ -176,7 +176,7 @@ pub enum Start {
         index: Index,
         /// The block with which the slot begins.
         first: Index,
-        /// Units of a slot.
+        /// Units from one slot to the next.
         stride: u64,
         /// Number of the slot.
         slot: Index,
@@ -198,7 +198,7 @@ pub enum Length {
     Blocks {
         /// Division that gives the lengths of blocks.
         division: Division,
-        /// The first of them.
+        /// Number of the first block.
         index: Index,
         /// Number of blocks that are added up.
         count: u32,

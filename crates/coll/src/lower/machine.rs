@@ -32,7 +32,7 @@ pub struct Operation {
     pub bytes: u16,
 }
 
-/// Purpose of a packet.
+/// Purpose of a packet, with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Tells the interface that its own rank calls the operation.
@@ -89,7 +89,7 @@ pub enum Dropped {
 /// Result of processing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// The packet was ignored.
+    /// The packet was ignored for this reason.
     Dropped(Dropped),
     /// The packet was used.
     Taken,
@@ -115,7 +115,7 @@ pub struct Record {
     /// Bit mask of events whose senders have reported that they wait themselves. The rank clears it when it
     /// requests messages.
     pub heard: u32,
-    /// Contents of the areas.
+    /// Contents of the areas, empty until they are defined.
     pub areas: Vec<Vec<u8>>,
 }
 

@@ -111,16 +111,16 @@ struct Definition {
     needs: u32,
 }
 
-/// One rank's steps.
+/// Walk over one rank's steps, which becomes its program.
 struct Walk<'a> {
     rank: u32,
     shape: &'a Shape,
     schedule: &'a Schedule,
     definitions: Vec<Definition>,
     areas: usize,
-    /// Without rules of senders.
+    /// Events so far, without the rules of their senders.
     events: Vec<Event>,
-    /// Without events of receivers.
+    /// Rules so far, without the events of their receivers.
     rules: Vec<Rule>,
     sends: Vec<(Message, u8)>,
     receives: Vec<(Message, u8)>,

@@ -28,11 +28,11 @@ pub struct Event {
 pub enum Action {
     /// `into = left op right`, all three areas; `into` is none of the others.
     Combine {
-        /// The left operand.
+        /// Area of the left operand.
         left: u8,
-        /// The right operand.
+        /// Area of the right operand.
         right: u8,
-        /// The result.
+        /// Area of the result.
         into: u8,
     },
     /// Sends a message to a peer.

@@ -70,7 +70,7 @@ const PARAMS_ACROSS: usize = 2;
 const PARAMS_OF_LEADERS: usize = 8;
 /// Time in seconds. An operation of n times this length gets n times the work of simulation.
 const LONG: f64 = 1e-3;
-/// Largest such n.
+/// Largest factor n of the work for a long operation.
 const MOST_TIMES: f64 = 8.0;
 /// Ratio of the real to the simulated time if receivers are asked first. A bcast of 4 MiB in segments of 256
 /// KiB on 4 hosts of 4 ranks took 1.0 to 1.2 times the simulated time. With segments of 64 KiB, which do not

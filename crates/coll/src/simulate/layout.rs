@@ -12,7 +12,7 @@ use tutti_topo::{Distance, Level, Machine, ProcessorSet};
 
 use crate::hierarchy::{self, Hierarchy};
 
-/// Ranks that share processors.
+/// Set of ranks that share processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Number of ranks that can run at a time.
@@ -57,7 +57,7 @@ pub struct Layout {
 /// Usual methods of placing ranks on the cores of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Binding {
-    /// Neighbours side by side.
+    /// Consecutive ranks on neighbouring cores.
     Compact,
     /// Neighbours as far apart as possible: packages in turn, memory controllers in turn.
     Scatter,

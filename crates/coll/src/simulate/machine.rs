@@ -46,7 +46,7 @@ enum Event {
     Arrived(Message),
 }
 
-/// State of one rank.
+/// State of one rank in the simulation.
 struct Rank {
     cursor: Cursor,
     ready: VecDeque<Task>,

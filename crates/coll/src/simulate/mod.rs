@@ -74,7 +74,7 @@ pub struct Stage<'a> {
     pub reach: Reach,
 }
 
-/// Result of a simulation.
+/// Predicted times and work of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// Time from the common beginning to the end of the last rank.

@@ -103,7 +103,7 @@ impl<'a> Series<'a> {
         self.operations[self.order[place]]
     }
 
-    /// Returns all schedules.
+    /// Returns the schedules of all ranks and operations.
     pub(super) fn all(&self) -> impl Iterator<Item = &'a Schedule> + '_ {
         self.operations.iter().flat_map(|schedules| schedules.iter())
     }

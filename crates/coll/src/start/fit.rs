@@ -9,7 +9,7 @@ const TOLD: f64 = 0.005;
 const STEPS: usize = 200_000;
 const SETTLED: f64 = 1e-12;
 
-/// Result of a fit.
+/// Costs fitted to runs, with their error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted<const N: usize> {
     /// Costs of the terms, in their order.

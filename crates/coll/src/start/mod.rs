@@ -68,7 +68,7 @@ pub struct Scheme {
     pub exchange: SimulatedExchange,
 }
 
-/// A job to start.
+/// Size of a job to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Number of hosts, at least 1.

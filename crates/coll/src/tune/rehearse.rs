@@ -152,7 +152,7 @@ impl Play {
 /// Maxima under way, with the number of operations until they arrive.
 type Mail = Option<(u32, Vec<u64>)>;
 
-/// Simulated rank.
+/// Simulated rank with its tuner.
 struct Player {
     tuner: Tuner,
     mail: Mail,

@@ -6,7 +6,7 @@ pub enum Filter {
     /// The paper's filter (barigou-2016, section 2.3). Samples over three times the least are outliers. If
     /// fewer than a fifth are, they are left out of the mean.
     Paper,
-    /// The median.
+    /// The median of the samples.
     #[default]
     Median,
     /// The mean of all samples.

@@ -13,7 +13,7 @@ pub(super) struct Access {
     pub end: u64,
     pub rank: u32,
     pub thread: Thread,
-    /// The epoch of `thread`.
+    /// Epoch of `thread` at the time of the access.
     pub epoch: u32,
     pub instance: Instance,
 }

@@ -8,7 +8,7 @@ use super::value::{Atom, Values};
 use crate::ir::{Schedule, Tables};
 use crate::shape::{Collective, Params, Shape};
 
-/// Operation on all ranks.
+/// Operation on all ranks that is to be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// Collective operation to verify.
@@ -46,7 +46,7 @@ pub enum Pattern {
         /// Seed of the random views.
         seed: u32,
     },
-    /// Neighbours in a grid.
+    /// Neighbours in a grid of up to three dimensions.
     Grid {
         /// Extents of the grid; their product is the number of ranks.
         dims: [u32; 3],

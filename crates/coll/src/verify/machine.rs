@@ -24,7 +24,7 @@ struct Posted {
     place: Option<Place>,
 }
 
-/// All ranks.
+/// Execution of the schedules of all ranks on symbolic data.
 pub(super) struct Machine<'a> {
     case: &'a Case,
     schedules: &'a [Schedule],
@@ -356,7 +356,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Checks how it ended.
+    /// Checks the results of all ranks after the execution.
     pub fn check(&self) -> Result<(), Fault> {
         let ranks = self.case.ranks;
         if let Some(signals) = &self.signals {

@@ -42,7 +42,7 @@ struct Exposure {
     table: Option<Table>,
 }
 
-/// Buffers of one rank.
+/// Buffers of one rank, with accesses and exposures.
 #[derive(Debug)]
 struct Own {
     /// Contents of send buffer, receive buffer, temporaries and, last, the bank.

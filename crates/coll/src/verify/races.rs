@@ -132,7 +132,7 @@ impl Order {
 struct Uses {
     reads: Option<Range>,
     writes: Option<Range>,
-    /// Direction, peer, lane.
+    /// Direction (true for sending), peer and lane of a message.
     lane: Option<(bool, u64, u16)>,
 }
 
@@ -172,7 +172,7 @@ impl Uses {
     }
 }
 
-/// Checks one rank's schedule.
+/// Checks one rank's schedule for races.
 pub(super) fn check(schedule: &Schedule, tables: &Tables<'_>) -> Result<(), Fault> {
     let mut order = Order::new(schedule);
     order.fill(schedule)?;

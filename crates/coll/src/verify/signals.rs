@@ -7,7 +7,7 @@ use super::Fault;
 use crate::cursor::Instance;
 use crate::ir::{Edge, Schedule};
 
-/// A set of ranks.
+/// Set of ranks as a bit mask.
 type Ranks = Box<[u64]>;
 
 /// The knowledge of every step that was part of a message.

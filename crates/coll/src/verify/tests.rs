@@ -276,7 +276,8 @@ fn entries() {
 #[test]
 fn barrier() {
     let case = case(Collective::Barrier, 4, 0);
-    // (where the root stops to listen, whether it waits before it lets them go)
+    // Number of ranks whose signals the root awaits, and whether it awaits them before it releases the
+    // others.
     for (heard, waits, expected) in
         [(4, true, ""), (3, true, "after 3 of 4"), (4, false, "the barrier after")]
     {

@@ -15,7 +15,7 @@ pub struct Work {
     pub bytes: f64,
     /// Bytes combined or copied on the critical path.
     pub reduced: f64,
-    /// Messages of all ranks.
+    /// Messages of all ranks together.
     pub all_messages: f64,
     /// Bytes moved by all ranks together.
     pub all_bytes: f64,

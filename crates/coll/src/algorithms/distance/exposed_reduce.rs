@@ -32,7 +32,7 @@ struct Climb<'a> {
     shape: &'a Shape,
     node: TreeNode,
     division: Division,
-    /// Number of segments.
+    /// Number of segments of the data.
     count: u32,
     /// Buffer with the combined segments of its subtree.
     into: BufferId,

@@ -165,7 +165,7 @@ pub(crate) struct Rootside {
     count: u64,
 }
 
-/// Subtree below the root.
+/// Subtree of a child of the root.
 pub(crate) struct Part {
     pub peer: u32,
     /// First position of its ranks in the order of the hierarchy.

@@ -63,7 +63,7 @@ struct Plan {
     segments: u64,
     /// Part of this host in the circulant graph; `None` if there is only one host.
     circulant: Option<Circulant>,
-    /// Host of the root.
+    /// Index of the host of the root.
     first: u32,
 }
 

@@ -29,12 +29,12 @@ pub(crate) struct Circulant {
 pub(crate) struct Passing {
     /// Number of the block in the first turn; that of each further turn is higher by q.
     base: i64,
-    /// Difference between two turns.
+    /// Difference between the block numbers of two consecutive turns.
     step: i64,
     blocks: u64,
-    /// First turn that exists.
+    /// Number of the first turn that exists.
     begin: u64,
-    /// Number of turns.
+    /// Number of turns, including those before `begin`.
     turns: u64,
 }
 

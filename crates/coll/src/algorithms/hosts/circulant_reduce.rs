@@ -135,9 +135,9 @@ fn fetch_all(shape: &Shape, place: &SlicePlace, b: &mut Builder) {
     }
 }
 
-/// Round of the reduction.
+/// Round of the reduction: one message to a peer and one from another.
 struct Round {
-    /// Distance of the peers.
+    /// Distance of the peers, in hosts.
     skip: u32,
     /// Number of hosts whose parts pass: those sent begin at that distance, those received with this host.
     count: u32,
@@ -160,7 +160,7 @@ struct Blocks {
     own: BufferId,
     /// Buffer in which they are combined.
     sum: BufferId,
-    /// Division of the operands.
+    /// Division of the operands into blocks.
     ranked: Division,
     /// Division of the combined data.
     placed: Division,

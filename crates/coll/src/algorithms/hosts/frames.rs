@@ -45,7 +45,7 @@ const SAVED: u16 = Kind::FLAGS + 1;
 struct Frames {
     /// Units of the longest block that fits.
     most: u64,
-    /// Units of a frame.
+    /// Units of a frame, with its header.
     units: u64,
 }
 
@@ -54,7 +54,7 @@ impl Frames {
         Frames { most: params.segment, units: params.segment + Kind::FRAME_HEADER }
     }
 
-    /// Returns frame `index`.
+    /// Returns frame `index` of the bank.
     fn frame(&self, index: impl Into<Index>) -> Span {
         build::slot(BufferId::BANK, 0, self.units, index, build::range(BufferId::BANK, 0, self.units))
     }

@@ -186,7 +186,7 @@ pub(crate) struct Sending {
     reports: u64,
 }
 
-/// Receiver of a message.
+/// Receiver of a message of the leader.
 enum To {
     /// A single rank.
     One(u32),

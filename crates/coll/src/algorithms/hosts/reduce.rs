@@ -31,7 +31,7 @@ const FREED: u16 = Kind::FLAGS;
 /// First of the private flags that count arrived messages, a few for each child.
 const ARRIVED: u16 = FREED + 2;
 
-/// Reduces up the tree.
+/// Reduces up the tree of hosts and ranks to the root.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
     if is_alone(shape, b) {
         return;

@@ -40,7 +40,7 @@ const FOREIGN_DONE: u16 = 4;
 struct Stretch {
     me: u32,
     ranks: u32,
-    /// Position of this rank.
+    /// Position of this rank in the ring.
     at: u32,
     /// Number of ranks of its host before it, and after it.
     before: u32,

@@ -21,19 +21,19 @@ pub(super) enum Work {
     Cast { group: u16, lane: u16, bytes: u64 },
     /// Takes a message that has arrived.
     Take(Message),
-    /// Answers a request.
+    /// Grants the request for a long message.
     Clear(Message, Instance),
     /// Sends a long message to the step of its receiver.
     Data(Message, Instance),
     /// Takes a long message; the work does not end before this time.
     Fetch(Message, Time),
-    /// Copies bytes.
+    /// Copies bytes in own memory.
     Copy(u64),
     /// Copies bytes into the own bank.
     Store(u64),
-    /// Combines bytes.
+    /// Combines bytes in own memory.
     Reduce(u64),
-    /// Sets a flag.
+    /// Sets a flag to a value.
     Post(u16, u64),
     /// Reads the flag of a rank, set before.
     Look(u32, u16),
