@@ -70,7 +70,7 @@ impl Disk {
             }
         }
         match expected.iter().zip(&self.atoms).position(|(wanted, found)| wanted != found) {
-            Some(place) => Err(Fault::new(format!("byte {place} of the file is not what it should be"))),
+            Some(place) => Err(Fault::new(format!("byte {place} of the file has a wrong value"))),
             None => Ok(()),
         }
     }

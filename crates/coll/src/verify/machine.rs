@@ -113,7 +113,9 @@ impl<'a> Machine<'a> {
         }
         self.ended()?;
         match self.sends.iter().flatten().next() {
-            Some(posted) => Err(Fault::new("sends what nobody receives".into()).at_rank(posted.rank)),
+            Some(posted) => {
+                Err(Fault::new("sends a message that no rank receives".into()).at_rank(posted.rank))
+            }
             None => Ok(()),
         }
     }
@@ -187,7 +189,7 @@ impl<'a> Machine<'a> {
             Kind::Unpack { peer, from, into } => {
                 let from = self.remote(run, *peer, from, false)?;
                 let Some(into) = self.memory.own(run, into, true)? else {
-                    return Err(Fault::new("works on a signal".into()));
+                    return Err(Fault::new("uses a signal as data".into()));
                 };
                 // A block that is too long for the frame travels as a message.
                 if Kind::fits(into.range.length, from.range.length) {
@@ -213,7 +215,7 @@ impl<'a> Machine<'a> {
 
     fn own(&mut self, run: Run, span: &Span, write: bool) -> Result<Place, Fault> {
         let Some(place) = self.memory.own(run, span, write)? else {
-            return Err(Fault::new("works on a signal".into()));
+            return Err(Fault::new("uses a signal as data".into()));
         };
         self.memory.touch(run, &place, write, &self.clocks)?;
         Ok(place)
@@ -236,7 +238,11 @@ impl<'a> Machine<'a> {
     fn neighbour(&self, run: Run, peer: Index) -> Result<u32, Fault> {
         let peer = self.peer(run, peer)?;
         let far = self.hosts.is_some_and(|hosts| hosts.distance(run.rank, peer) == hierarchy::NETWORK);
-        if far { Err(Fault::new(format!("reaches for rank {peer} of another host"))) } else { Ok(peer) }
+        if far {
+            Err(Fault::new(format!("accesses rank {peer}, which is on another host")))
+        } else {
+            Ok(peer)
+        }
     }
 
     fn send_or_recv(
@@ -278,7 +284,8 @@ impl<'a> Machine<'a> {
     fn multicast(&mut self, run: Run, group: u16, lane: u16, from: &Span) -> Result<bool, Fault> {
         let groups = &self.schedules[run.rank as usize].groups;
         let members = groups.get(usize::from(group)).filter(|members| !members.is_empty());
-        let members = members.ok_or_else(|| Fault::new("has no such group, or nobody in it".into()))?;
+        let members =
+            members.ok_or_else(|| Fault::new("sends to a group that does not exist or is empty".into()))?;
         if (1..).zip(members).any(|(next, member)| members[next..].contains(member)) {
             return Err(Fault::new("sends twice to a member of a group".into()));
         }

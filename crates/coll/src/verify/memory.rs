@@ -98,7 +98,7 @@ impl<'a> Memory<'a> {
         }
         let size = own.buffers.get(own.number(range.buffer)).map_or(0, Vec::len) as u64;
         if range.end() > size {
-            return Err(Fault::new(format!("touches {range:?} of a buffer of {size}")));
+            return Err(Fault::new(format!("accesses {range:?}, outside of a buffer of {size} units")));
         }
         if write && range.buffer == BufferId::SEND {
             return Err(Fault::new("writes the send buffer".into()));
@@ -202,7 +202,7 @@ impl<'a> Memory<'a> {
                     table,
                 });
             }
-            _ => return Err(Fault::new(format!("exposes number {slot} twice, or there is none"))),
+            _ => return Err(Fault::new(format!("exposes number {slot} twice, or it is too large"))),
         }
         let number = own.number(range.buffer);
         own.accesses[number].watched = true;
@@ -248,7 +248,9 @@ impl<'a> Memory<'a> {
         let fits = from.range.length == length && with.is_none_or(|with| with.range.length == length);
         let apart = with.is_none_or(|with| with == into || !with.overlaps(into));
         if !fits || !apart || from.overlaps(into) {
-            return Err(Fault::new(format!("overlaps or differs: {from:?}, {with:?}, {into:?}")));
+            return Err(Fault::new(format!(
+                "a span overlaps or its length differs: {from:?}, {with:?}, {into:?}"
+            )));
         }
         if length == 0 {
             return Ok(());
@@ -286,7 +288,7 @@ impl<'a> Memory<'a> {
     pub fn unpack(&mut self, values: &mut Values, from: &Place, into: &Place) -> Result<(), Fault> {
         let (length, frame) = (into.range.length, from.range.length);
         if frame < Kind::FRAME_HEADER || self.atoms(from)[0] != Atom::length(length) {
-            return Err(Fault::new(format!("{from:?} is no frame of {length} units, as {into:?} is")));
+            return Err(Fault::new(format!("{from:?} is no frame with a block as long as {into:?}")));
         }
         if Kind::fits(length, frame) { self.apply(values, &held(from, length), None, into) } else { Ok(()) }
     }

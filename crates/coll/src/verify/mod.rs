@@ -185,7 +185,7 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
         return Err(Fault::new("steps within a node need program order".into()));
     }
     if !are_strands(schedule) {
-        return Err(Fault::new(format!("has no such strands: {:?}", schedule.strands)));
+        return Err(Fault::new(format!("strands begin at invalid steps: {:?}", schedule.strands)));
     }
     if schedule.order == Order::Program && schedule.steps.iter().any(|step| !step.after.is_empty()) {
         return Err(Fault::new("there are no edges in program order".into()));
