@@ -8,6 +8,15 @@
 //! Entry points: `Shape`, `Plan::new`, `select`, `select::study`, `registry`, `verify::verify`,
 //! `simulate::predict`.
 //!
+//! ```
+//! use tutti_coll::{Collective, Environment, Plan, Shape};
+//!
+//! // Rank 0 of an allreduce of 1024 elements on 4 ranks, each with a core of its own.
+//! let shape = Shape::new(Collective::Allreduce, 4, 0, 1024);
+//! let plan = Plan::new(&shape, &Environment::flat(4, 4), None);
+//! assert!(plan.schedule.instances() > 0, "{}", plan.choice.reason());
+//! ```
+//!
 //! # Modules
 //!
 //! | module | content |

@@ -133,7 +133,7 @@ pub fn write(exchange: &Exchange<'_>) -> Schedule {
 }
 
 /// Returns the schedule of a collective read: aggregators read, and send every rank its bytes. The tables are
-/// those of [`write`], exchanged.
+/// those of [`write()`], exchanged.
 pub fn read(exchange: &Exchange<'_>) -> Schedule {
     let mut b = Builder::new(Unit::Byte);
     let slots = exchange.own().map(|_| b.temporary(exchange.slot * u64::from(exchange.in_flight)));

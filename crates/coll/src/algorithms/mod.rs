@@ -1,7 +1,7 @@
 //! The algorithms, in a folder for each means of moving data and a file for each family, which ends in the
 //! list of its entries. Each is a pure function that writes one rank's schedule. All take any number of
 //! ranks, any root and any count (including 0). Unless registered otherwise, they keep the order of operands
-//! of operators that do not commute. [`crate::registry`] joins the lists.
+//! of operators that do not commute. [`crate::registry()`] joins the lists.
 //!
 //! From the bottom: [`messages`] between any ranks, [`banks`] and flags of one node (S1), [`exposed`] memory
 //! of one node (S2), trees and rings by [`distance`] (S3), [`hosts`] whose levels overlap (S4); [`groups`] of

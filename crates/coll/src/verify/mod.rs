@@ -81,6 +81,21 @@ impl std::error::Error for Fault {}
 ///
 /// # Errors
 /// Returns the first fault found.
+///
+/// # Examples
+/// ```
+/// use tutti_coll::verify::{Case, Pattern, verify};
+/// use tutti_coll::{Collective, Params, registry};
+///
+/// let params = Params::default();
+/// let (collective, ranks, pattern) = (Collective::Bcast, 5, Pattern::Whole);
+/// let case =
+///     Case { collective, ranks, root: 2, count: 16, commutative: true, in_place: false, params, pattern };
+/// let known = |one: &&tutti_coll::Generator| one.collective == collective && one.name == "knomial";
+/// let knomial = registry().iter().find(known).expect("it is registered");
+/// let schedules: Vec<_> = (0..ranks).map(|rank| knomial.generate(&case.shape(rank), &params)).collect();
+/// assert_eq!(verify(&case, &schedules), Ok(()));
+/// ```
 pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
     verify_as(case, schedules, Association::Free)
 }

@@ -1,4 +1,4 @@
-//! Common parts of the reductions. An accumulator keeps the order of its operands, [`Fold`] reduces the ranks
+//! Common parts of the reductions. An accumulator keeps the order of its operands, a fold reduces the ranks
 //! to a power of two, and two methods reduce and scatter (halving, ring).
 
 use crate::build::{self, Builder};
