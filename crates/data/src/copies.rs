@@ -177,7 +177,7 @@ unsafe fn strided(
     }
 }
 
-/// As [`strided`] for runs of N bytes.
+/// Copies runs of N bytes like [`strided`].
 ///
 /// # Safety
 /// As for [`strided`].
@@ -228,7 +228,7 @@ unsafe fn scattered<const PACK: bool>(memory: *mut u8, offsets: &[i64], packed: 
     }
 }
 
-/// As [`scattered`] for runs of N bytes.
+/// Copies runs of N bytes like [`scattered`].
 ///
 /// # Safety
 /// As for [`scattered`].

@@ -1,23 +1,23 @@
-//! Copies of raw memory: what moves bytes between processes once both sides are addresses.
+//! Copies of raw memory, used once both sides of a transfer are addresses.
 //!
 //! [`copy_small`] is compiled into its caller: up to 64 bytes it is a few loads and stores without a loop.
-//! [`copy`] is for any size. Beyond small sizes it is the C library's, which loops over wider registers and
-//! `rep movsb` only equal for data that another core has just written (the example `copies` measures), but
-//! for those of up to 32 KiB that lie in a core's own cache: from 2 KiB on the C library takes `rep movsb`
-//! (glibc 2.36, where the processor is said to do that fast), which there takes 1.1 to 1.3 times as long as a
-//! loop whose stores are aligned, and twice as long where the target is not at a multiple of 32 bytes.
-//! [`copy_streaming`] passes the caches by on the writing side. It pays where source and target together are
-//! larger than the last-level cache (measured: 0.6 of [`copy`] below, 1.5 times it above), and nobody reads
-//! the target next. The caller knows both; this module does not.
+//! [`copy`] is for any size. Beyond small sizes it is the C library's. Loops over wider registers and `rep
+//! movsb` are only as fast as that for data that another core has just written (the example `copies` measures
+//! it). The exception is data of up to 32 KiB in a core's own cache. There the C library takes `rep movsb`
+//! from 2 KiB on (glibc 2.36, where the processor is said to do that fast). That takes 1.1 to 1.3 times as
+//! long as a loop whose stores are aligned, and twice as long if the target is not a multiple of 32 bytes.
+//! [`copy_streaming`] bypasses the caches on the writing side. It pays where source and target together are
+//! larger than the last-level cache and the target is not read next (measured: 0.6 of the speed of [`copy`]
+//! below that size, 1.5 times it above). The caller knows both conditions; this module does not.
 //!
 //! # Safety
-//! Callers promise that both sides hold so many bytes and are disjoint.
+//! Callers promise that both sides have `bytes` bytes and are disjoint.
 #![allow(unsafe_code)]
 
 use crate::nontemporal;
 use std::ptr;
 
-/// The most that [`copy_small`] is for.
+/// Highest number of bytes that [`copy_small`] copies.
 pub const SMALL: usize = 64;
 
 /// Copies `bytes`, at most [`SMALL`], by words that overlap in the middle.
@@ -57,7 +57,7 @@ unsafe fn ends<T: Copy>(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies `bytes`.
+/// Copies any number of bytes.
 ///
 /// # Safety
 /// See the module.
@@ -76,10 +76,10 @@ pub unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
-/// What [`copy_loop`] moves in one go, and hence the least that it is for.
+/// Bytes that [`copy_loop`] moves in one step, and hence the fewest that it copies.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LOOP_LEAST: usize = 128;
-/// The most: beyond, the first level of caches is what all ways wait for.
+/// Most bytes that [`copy_loop`] copies: beyond, all methods wait for the first-level cache.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LOOP_MOST: usize = 32 << 10;
 
@@ -133,7 +133,7 @@ pub unsafe fn copy_streaming(from: *const u8, into: *mut u8, bytes: usize) {
     nontemporal::fence();
 }
 
-/// Copies with [`copy_streaming`].
+/// Copies slices with [`copy_streaming`].
 ///
 /// # Panics
 /// If they are not of one length.

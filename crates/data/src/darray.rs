@@ -5,14 +5,14 @@ use crate::order::{Order, inwards_first};
 use std::iter::once;
 use tutti_base::{Error, ErrorClass, Result};
 
-/// How one dimension is dealt out to the processes.
+/// Distribution of one dimension among the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
-    /// Every process of the dimension (there is one) has all of it.
+    /// Every process of the dimension (there is one) has the whole dimension.
     None = 16,
-    /// One block each.
+    /// Each process has one block.
     Block = 17,
-    /// Blocks in turn.
+    /// Blocks are dealt out in turn.
     Cyclic = 18,
 }
 
@@ -43,7 +43,7 @@ pub struct Darray {
     pub rank: i32,
     /// Elements of the whole array.
     pub gsizes: Vec<i64>,
-    /// How each dimension is dealt out.
+    /// Distribution of each dimension.
     pub distributions: Vec<Distribution>,
     /// Block sizes, or `MPI_DISTRIBUTE_DFLT_DARG` (19).
     pub arguments: Vec<i32>,
@@ -108,7 +108,7 @@ impl Darray {
         }
     }
 
-    /// This process's coordinates in the grid, row-major whatever the array's order.
+    /// Returns this process's coordinates in the grid, in row-major order whatever the array's order.
     fn coordinates(&self) -> Vec<i64> {
         let mut rest = self.rank;
         let mut coordinates: Vec<i64> = self

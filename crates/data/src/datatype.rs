@@ -1,4 +1,4 @@
-//! The datatype: what its constructor said, and what follows from it.
+//! The datatype: its constructor's arguments, and the facts that follow from them.
 
 use crate::darray::Darray;
 use crate::facts::Facts;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tutti_base::Result;
 
-/// Which of the two bindings made a datatype: it decides how it decodes (MPI-5 section 5.1.13).
+/// Binding that made a datatype, on which its decoding depends (MPI-5 section 5.1.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// `MPI_Type_vector` and the like: counts decode as integers, byte displacements as addresses.
@@ -29,7 +29,7 @@ pub(crate) enum FortranKind {
     Integer { range: i32 },
 }
 
-/// What made a datatype, with its arguments.
+/// Constructor of a datatype with its arguments.
 pub(crate) enum Constructor {
     Named(&'static Predefined),
     Dup(Datatype),
@@ -134,9 +134,9 @@ pub(crate) struct Node {
     pub ub: i64,
     pub depth: u32,
     pub committed: AtomicBool,
-    /// What [`Datatype::dense`] says; 0 for none.
+    /// Cached result of [`Datatype::dense`]; 0 for none.
     pub dense: AtomicU64,
-    /// Made at commit, or when an outer type's program needs it.
+    /// Layout, computed at commit or when an outer type's program needs it.
     pub layout: OnceLock<Layout>,
     /// The program with basic types kept apart, for external32 and element counts.
     pub typed: OnceLock<Shape>,
@@ -147,7 +147,7 @@ pub(crate) struct Node {
 pub struct Datatype(pub(crate) Arc<Node>);
 
 impl Datatype {
-    /// Bytes of data in one item (`MPI_Type_size`).
+    /// Returns the bytes of data in one item (`MPI_Type_size`).
     pub fn size(&self) -> i64 {
         self.0.facts.size
     }
@@ -167,17 +167,17 @@ impl Datatype {
         self.0.ub - self.0.lb
     }
 
-    /// Where the data begin, in bytes; 0 without data.
+    /// Returns the offset in bytes at which the data begin; 0 without data.
     pub fn true_lb(&self) -> i64 {
         self.0.facts.data.map_or(0, |data| data.0)
     }
 
-    /// Bytes from the first to the last byte of data.
+    /// Returns the number of bytes from the first to the last byte of data.
     pub fn true_extent(&self) -> i64 {
         self.0.facts.data.map_or(0, |(low, high)| high - low)
     }
 
-    /// The memory that `count` items may touch, as offsets `low..high` from the buffer's address.
+    /// Returns the memory that `count` items may touch, as offsets `low..high` from the buffer's address.
     /// `None` if there are no data or the range does not fit 63 bits.
     pub fn span(&self, count: u64) -> Option<(i64, i64)> {
         let (low, high) = self.0.facts.data.filter(|_| count > 0)?;
@@ -225,7 +225,7 @@ impl Datatype {
         count.checked_mul(self.dense()?.get()).filter(|bytes| *bytes <= i64::MAX as u64)
     }
 
-    /// Whether communication may use the type.
+    /// Returns true if communication may use the type.
     pub fn is_committed(&self) -> bool {
         self.0.committed.load(Ordering::Acquire)
     }

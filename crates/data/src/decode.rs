@@ -1,4 +1,4 @@
-//! Decoding: the arguments that made a datatype, in the order of MPI-5 section 5.1.13.
+//! Decoding: the constructor arguments of a datatype, in the order of MPI-5 section 5.1.13.
 //!
 //! Under the int form counts are integers and byte displacements addresses; under the `_c` form both are
 //! large counts, while arguments that are `int` in both bindings (ndims, order, ranks, ..) stay integers.
@@ -6,7 +6,7 @@
 use crate::darray::Darray;
 use crate::datatype::{Constructor, Datatype, Form, FortranKind};
 
-/// Which constructor made a datatype; the discriminants are the `MPI_COMBINER_*` of the ABI.
+/// Constructor of a datatype. The discriminants are the `MPI_COMBINER_*` of the ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the names are those of the standard, less their prefix MPI_COMBINER_")]
@@ -30,31 +30,31 @@ pub enum Combiner {
     ValueIndex = 117,
 }
 
-/// How much of each sort [`Contents`] has, and what made the datatype.
+/// Constructor of a datatype and the array lengths of [`Contents`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// What made the datatype.
+    /// Constructor that made the datatype.
     pub combiner: Combiner,
-    /// Length of [`Contents::integers`].
+    /// Length of the array [`Contents::integers`].
     pub integers: usize,
-    /// Length of [`Contents::addresses`].
+    /// Length of the array [`Contents::addresses`].
     pub addresses: usize,
-    /// Length of [`Contents::large_counts`]; if not 0, `MPI_Type_get_contents` may not be used.
+    /// Length of the array [`Contents::large_counts`]. If not 0, `MPI_Type_get_contents` may not be used.
     pub large_counts: usize,
-    /// Length of [`Contents::datatypes`].
+    /// Length of the array [`Contents::datatypes`].
     pub datatypes: usize,
 }
 
-/// The arguments of the constructor.
+/// Arguments of the constructor (`MPI_Type_get_contents_c`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// `array_of_integers`.
+    /// Integer arguments, `array_of_integers` in MPI.
     pub integers: Vec<i32>,
-    /// `array_of_addresses`.
+    /// Address arguments, `array_of_addresses` in MPI.
     pub addresses: Vec<i64>,
-    /// `array_of_large_counts`.
+    /// Large counts, `array_of_large_counts` in MPI.
     pub large_counts: Vec<i64>,
-    /// `array_of_datatypes`.
+    /// Inner datatypes, `array_of_datatypes` in MPI.
     pub datatypes: Vec<Datatype>,
 }
 
@@ -88,7 +88,7 @@ impl Contents {
 }
 
 impl Datatype {
-    /// What made this datatype.
+    /// Returns the constructor that made this datatype.
     pub fn combiner(&self) -> Combiner {
         match &self.0.constructor {
             Constructor::Named(_) => Combiner::Named,
@@ -111,7 +111,7 @@ impl Datatype {
         }
     }
 
-    /// `MPI_Type_get_envelope`.
+    /// Returns the array lengths, for `MPI_Type_get_envelope`.
     pub fn envelope(&self) -> Envelope {
         let contents = self.contents();
         Envelope {
@@ -123,7 +123,8 @@ impl Datatype {
         }
     }
 
-    /// `MPI_Type_get_contents`; empty for a named type, where that call is an error.
+    /// Returns the constructor's arguments, for `MPI_Type_get_contents`. Empty for a named type, where that
+    /// call is an error.
     pub fn contents(&self) -> Contents {
         let (form, mut all) = (self.0.form, Contents::default());
         match &self.0.constructor {

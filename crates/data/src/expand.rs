@@ -1,4 +1,4 @@
-//! What each constructor means (MPI-5 section 5.1.2 to 5.1.7), said once for every [`Algebra`].
+//! Meaning of each constructor (MPI-5 sections 5.1.2 to 5.1.7), defined once for every [`Algebra`].
 
 use crate::datatype::{Constructor, Datatype};
 use crate::facts::{Algebra, fit, scale};
@@ -7,12 +7,12 @@ use crate::predefined::{self, Predefined};
 use std::iter::once;
 use tutti_base::Result;
 
-/// How to interpret an inner type.
+/// Function that interprets an inner type.
 type Inner<'a, A> = &'a dyn Fn(&Datatype) -> Result<A>;
-/// How to interpret a basic item.
+/// Function that interprets a basic item.
 type Item<'a, A> = &'a dyn Fn(&'static Predefined) -> A;
 
-/// Interprets `constructor`.
+/// Interprets `constructor`, with `of` for inner types and `item` for basic items.
 pub(crate) fn expand<A: Algebra>(constructor: &Constructor, of: Inner<A>, item: Item<A>) -> Result<A> {
     match constructor {
         Constructor::Named(row) | Constructor::Fortran { row, .. } | Constructor::ValueIndex { row } => {

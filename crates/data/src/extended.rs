@@ -103,12 +103,12 @@ impl Extended {
         Extended { mantissa: bits as u64, sign_exponent: (bits >> 64) as u16, padding: [0; 3] }
     }
 
-    /// Its 16 bytes in memory, the padding zero.
+    /// Returns the 16 bytes of the value in memory, with zero padding.
     pub fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.sign_exponent) << 64 | u128::from(self.mantissa)).to_le_bytes()
     }
 
-    /// The bits of the same value in binary128; always exact.
+    /// Returns the bits of the same value in binary128; always exact.
     pub fn to_binary128(self) -> u128 {
         let (sign, mut exponent) = (self.sign_exponent & 0x8000, self.sign_exponent & 0x7fff);
         if exponent == 0 && self.mantissa & INTEGER_BIT != 0 {
@@ -118,7 +118,7 @@ impl Extended {
         u128::from(sign | exponent) << 112 | fraction
     }
 
-    /// The nearest value to a binary128, ties to even.
+    /// Returns the value nearest to a binary128, ties to even.
     pub fn from_binary128(bits: u128) -> Extended {
         let sign_exponent = (bits >> 112) as u16;
         let (sign, exponent) = (sign_exponent & 0x8000, sign_exponent & 0x7fff);
@@ -147,7 +147,7 @@ impl Extended {
 mod tests {
     use super::*;
 
-    fn of(value: f64) -> Extended {
+    fn from_f64(value: f64) -> Extended {
         let mut result = Extended::default();
         // SAFETY: loads 8 bytes of `value` and stores 10 into `result`.
         unsafe {
@@ -161,30 +161,34 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "calls assembly")]
     fn arithmetic_is_that_of_the_values() {
-        assert_eq!(of(1.5) + of(2.25), of(3.75));
-        assert_eq!(of(1.5) - of(2.25), of(-0.75));
-        assert_eq!(of(1.5) * of(-4.0), of(-6.0));
-        assert!(of(-1.0) < of(2.0) && of(2.0) > of(1.0) && of(f64::NAN).partial_cmp(&of(1.0)).is_none());
+        assert_eq!(from_f64(1.5) + from_f64(2.25), from_f64(3.75));
+        assert_eq!(from_f64(1.5) - from_f64(2.25), from_f64(-0.75));
+        assert_eq!(from_f64(1.5) * from_f64(-4.0), from_f64(-6.0));
+        assert!(
+            from_f64(-1.0) < from_f64(2.0)
+                && from_f64(2.0) > from_f64(1.0)
+                && from_f64(f64::NAN).partial_cmp(&from_f64(1.0)).is_none()
+        );
         // More than 53 bits survive.
-        assert_ne!(of(1.0) + of(2f64.powi(-60)), of(1.0));
+        assert_ne!(from_f64(1.0) + from_f64(2f64.powi(-60)), from_f64(1.0));
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "calls assembly")]
     fn binary128_keeps_every_extended_value() {
-        let one = of(1.0).to_binary128();
+        let one = from_f64(1.0).to_binary128();
         assert_eq!(one, 0x3fff_u128 << 112);
         for value in [0.0, -0.0, 1.0, -2.5, f64::MAX, f64::MIN_POSITIVE, 5e-324, f64::INFINITY, 1.0 / 3.0] {
-            let value = of(value) * of(1.0000000001);
+            let value = from_f64(value) * from_f64(1.0000000001);
             let back = Extended::from_binary128(value.to_binary128());
             assert_eq!(back.to_bytes(), value.to_bytes());
         }
         let tiny = Extended { mantissa: 3, sign_exponent: 0x8000, padding: [0; 3] };
         assert_eq!(Extended::from_binary128(tiny.to_binary128()).to_bytes(), tiny.to_bytes());
         let all_ones = (1u128 << 112) - 1;
-        assert_eq!(Extended::from_binary128(0x3ffe_u128 << 112 | all_ones), of(1.0));
+        assert_eq!(Extended::from_binary128(0x3ffe_u128 << 112 | all_ones), from_f64(1.0));
         assert_eq!(Extended::from_binary128(all_ones).sign_exponent, 1);
-        assert_eq!(Extended::from_binary128(0x7ffe_u128 << 112 | all_ones), of(f64::INFINITY));
-        assert!(Extended::from_binary128(0x7fff_u128 << 112 | 1).partial_cmp(&of(0.0)).is_none());
+        assert_eq!(Extended::from_binary128(0x7ffe_u128 << 112 | all_ones), from_f64(f64::INFINITY));
+        assert!(Extended::from_binary128(0x7fff_u128 << 112 | 1).partial_cmp(&from_f64(0.0)).is_none());
     }
 }

@@ -39,17 +39,17 @@ impl LongQuad {
         LongQuad(Quad(u128::from_le_bytes(bytes)))
     }
 
-    /// Its 16 bytes in memory.
+    /// Returns the 16 bytes of the value in memory.
     pub fn to_bytes(self) -> [u8; 16] {
         self.to_binary128().to_le_bytes()
     }
 
-    /// The bits of the same value in binary128.
+    /// Returns the bits of the same value in binary128.
     pub fn to_binary128(self) -> u128 {
         self.0.0
     }
 
-    /// The value of a binary128.
+    /// Returns the value of a binary128.
     pub fn from_binary128(bits: u128) -> LongQuad {
         LongQuad(Quad(bits))
     }

@@ -29,32 +29,32 @@ pub(crate) enum Basics {
     Mixed,
 }
 
-/// What follows from a type map without its layout. Everything fits 63 bits, checked.
+/// Facts of a type map that need no layout. All numbers are checked to fit 63 bits.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// Bytes of data.
+    /// Number of bytes of data.
     pub size: i64,
-    /// Basic items.
+    /// Number of basic items.
     pub elements: i64,
-    /// The largest alignment of an item, at least 1.
+    /// Largest alignment of an item, at least 1.
     pub align: i64,
-    /// First byte and end of the data, if there is any (`true_lb`, `true_ub`).
+    /// First byte and end of the data, if there are any (`true_lb`, `true_ub`).
     pub data: Option<(i64, i64)>,
     /// Hull of the bounds of the parts, if there is any data. MPI-5 section 5.1 defines bounds by the items
-    /// alone; that differs only where parts with padding at their end lie at odd displacements, and there
+    /// alone. That differs only where parts with padding at their end lie at odd displacements. There
     /// programs (and other libraries) expect that a type ends no earlier than its parts.
     pub hull: Option<(i64, i64)>,
-    /// Bounds set by a constructor that sticks: resized, subarray, darray (MPI-5 section 5.1.6).
+    /// Bounds set by a constructor that overrides the hull: resized, subarray, darray (MPI-5 section 5.1.6).
     pub marks: Option<(i64, i64)>,
     pub signature: Signature,
-    /// Of basic items.
+    /// Kinds of the basic items.
     pub basics: Basics,
-    /// The same of predefined types, of which a pair is one as a whole.
+    /// Kinds of the predefined types, where a pair counts as one item.
     pub predefined: Basics,
 }
 
 impl Basics {
-    /// Of the items of both.
+    /// Returns the kinds of the items of both.
     fn and(self, other: Basics) -> Basics {
         match (self, other) {
             (Basics::Absent, other) | (other, Basics::Absent) => other,
@@ -102,24 +102,26 @@ impl Facts {
             data: Some((0, size)),
             hull: Some((0, size)),
             marks: None,
-            signature: Signature::of(basic),
+            signature: Signature::from_item(basic),
             basics: Basics::One(basic.code),
             predefined: Basics::One(basic.code),
         }
     }
 
-    /// Those of a predefined type: it is one of its kind, a pair as well.
+    /// Returns the facts of a predefined type: one item of its kind, also for a pair.
     pub fn of_predefined(self, row: &'static Predefined) -> Facts {
         Facts { predefined: Basics::One(row.code), ..self }
     }
 
-    /// As a part of another type: a whole with its padding.
+    /// Returns the facts of the type as a part of another one, with the bounds `lb` and `ub` including its
+    /// padding.
     pub fn part(&self, lb: i64, ub: i64) -> Facts {
         Facts { hull: self.hull.map(|_| (lb, ub)), ..self.clone() }
     }
 
-    /// Lower and upper bound: those that a constructor set, else the parts' with the upper one rounded
-    /// so that the extent is a multiple of the alignment (the epsilon of MPI-5 section 5.1).
+    /// Returns the lower and upper bound: those that a constructor set, otherwise the hull of the parts. The
+    /// upper one is rounded so that the extent is a multiple of the alignment (the epsilon of MPI-5 section
+    /// 5.1).
     pub fn bounds(&self) -> Result<(i64, i64)> {
         let (lb, ub) = match (self.marks, self.hull) {
             (Some(marks), _) => marks,

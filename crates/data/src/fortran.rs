@@ -10,15 +10,15 @@ use tutti_base::{Error, ErrorClass, Result};
 /// `MPI_UNDEFINED`: the argument was not given.
 const UNDEFINED: i32 = -32766;
 
-/// What an unnamed predefined type is found by.
+/// Key by which an unnamed predefined type is found.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Kind(FortranKind),
     Pair(u32, u32),
 }
 
-/// The unnamed predefined types made so far. A program asks for few: kinds are bounded by the arguments
-/// that [`REALS`] and [`INTEGERS`] accept, pairs by the table of types.
+/// Unnamed predefined types made so far. A program requests few: kinds are bounded by the arguments that
+/// [`REALS`] and [`INTEGERS`] accept, pairs by the table of types.
 static UNNAMED: LazyLock<Mutex<HashMap<Key, Datatype>>> = LazyLock::new(Mutex::default);
 
 /// Decimal precision and exponent range of each real kind of GNU Fortran, with the codes of the real and

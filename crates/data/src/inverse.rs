@@ -1,9 +1,10 @@
-//! The inverse of a cursor: how many packed bytes lie below an address, and whether that means anything.
+//! Inverse of a cursor: the number of packed bytes below an address, and the conditions under which it is
+//! defined.
 //!
 //! A file view (MPI-5 section 14.3) is a datatype repeated without end. Where its runs follow one another,
-//! the packed bytes that lie in a range of the file are themselves one range, from [`Datatype::bytes_below`]
-//! its start to that of its end: found by a division a loop and a binary search a list, O(depth + log n).
-//! Nothing is ever flattened.
+//! the packed bytes in a range of the file are themselves one range. It begins and ends at
+//! [`Datatype::bytes_below`] of the two ends of the file range. Each takes one division per loop and one
+//! binary search per list: O(depth + log n). Nothing is ever flattened.
 
 use std::ops::Range;
 
@@ -13,25 +14,25 @@ use crate::datatype::{Constructor, Datatype, Form};
 use crate::layout::Layout;
 use crate::shape::{Kind, Shape};
 
-/// How the runs of a datatype that is repeated without end follow one another.
+/// Order of the runs of a datatype that is repeated without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Succession {
-    /// Each begins where the one before ends, or later.
+    /// Each run begins where the one before ends, or later.
     Disjoint,
-    /// Each begins where the one before begins, or later; some overlap.
+    /// Each run begins where the one before begins, or later; some overlap.
     Overlapping,
-    /// Some begin before the one before.
+    /// Some runs begin before the one before.
     Decreasing,
 }
 
-/// What the succession of parts follows from.
+/// Extent of a part, from which the succession of parts follows.
 #[derive(Clone, Copy)]
 struct Reach {
-    /// Where the first run begins.
+    /// Offset at which the first run begins.
     first: i64,
-    /// Where the last run begins.
+    /// Offset at which the last run begins.
     last: i64,
-    /// Where the furthest run ends.
+    /// Offset at which the furthest run ends.
     end: i64,
     succession: Succession,
 }
@@ -51,19 +52,19 @@ impl Reach {
         Reach { first: self.first + by, last: self.last + by, end: self.end + by, ..self }
     }
 
-    fn of(shape: &Shape) -> Reach {
+    fn from_shape(shape: &Shape) -> Reach {
         let inner = match &shape.kind {
             Kind::Run { .. } => {
                 Reach { first: 0, last: 0, end: shape.size as i64, succession: Succession::Disjoint }
             }
             Kind::Loop { count, stride, body } => {
-                let one = Reach::of(body);
+                let one = Reach::from_shape(body);
                 let pair = if *count > 1 { one.then(one.moved(*stride)) } else { one };
                 let far = (*count as i64 - 1) * stride;
                 Reach { last: one.last + far, end: one.end + far.max(0), ..pair }
             }
             Kind::List { offsets, body } => {
-                let one = Reach::of(body);
+                let one = Reach::from_shape(body);
                 let first = one.moved(offsets[0]);
                 offsets[1..].iter().fold(first, |all, offset| all.then(one.moved(*offset)))
             }
@@ -78,15 +79,15 @@ impl Reach {
                 (1..entries.len()).fold(run(0), |all, index| all.then(run(index)))
             }
             Kind::Parts { parts } => {
-                let first = Reach::of(&parts[0].shape);
-                parts[1..].iter().fold(first, |all, part| all.then(Reach::of(&part.shape)))
+                let first = Reach::from_shape(&parts[0].shape);
+                parts[1..].iter().fold(first, |all, part| all.then(Reach::from_shape(&part.shape)))
             }
         };
         inner.moved(shape.offset)
     }
 }
 
-/// Where the first run of a shape begins.
+/// Returns the offset at which the first run of a shape begins.
 fn first(shape: &Shape) -> i64 {
     shape.offset
         + match &shape.kind {
@@ -98,7 +99,7 @@ fn first(shape: &Shape) -> i64 {
         }
 }
 
-/// Packed bytes of `shape` that lie below `limit`.
+/// Returns the number of packed bytes of `shape` below `limit`.
 fn below(shape: &Shape, limit: i64) -> u64 {
     let limit = limit.saturating_sub(shape.offset);
     match &shape.kind {
@@ -146,24 +147,24 @@ pub(crate) fn endless_below(layout: &Layout, offset: i64) -> u64 {
 }
 
 impl Datatype {
-    /// How the runs of one item of this type follow one another. A type without data is disjoint.
+    /// Returns the order of the runs of one item of this type. A type without data is disjoint.
     pub fn succession_of_one(&self) -> Succession {
         let shape = &self.layout().shape;
-        if shape.size == 0 { Succession::Disjoint } else { Reach::of(shape).succession }
+        if shape.size == 0 { Succession::Disjoint } else { Reach::from_shape(shape).succession }
     }
 
-    /// How the runs of this type, repeated without end, follow one another. A type without data is disjoint.
+    /// Returns the order of the runs of this type, repeated without end. A type without data is disjoint.
     pub fn succession(&self) -> Succession {
         let shape = &self.layout().shape;
         if shape.size == 0 {
             return Succession::Disjoint;
         }
-        let one = Reach::of(shape);
+        let one = Reach::from_shape(shape);
         one.then(one.moved(self.extent())).succession
     }
 
-    /// Packed bytes of this type, repeated without end, that lie below `offset`. Of a type that is
-    /// [`Succession::Disjoint`]; of an overlapping one it is those of the runs that begin below.
+    /// Returns the number of packed bytes of this type, repeated without end, below `offset`. The type must
+    /// be [`Succession::Disjoint`]. If its runs overlap, all bytes of runs that begin below count.
     pub fn bytes_below(&self, offset: i64) -> u64 {
         endless_below(self.layout(), offset)
     }
@@ -225,7 +226,8 @@ impl Datatype {
 }
 
 impl Constructor {
-    /// As [`Datatype::represented`], for the constructors of arrays, structures and bounds.
+    /// Replaces the basic items like [`Datatype::represented`], for the constructors of arrays, structures
+    /// and bounds.
     fn with_outer_leaves(&self, bytes_of: &mut dyn FnMut(&Datatype) -> Result<i64>) -> Result<Constructor> {
         use Constructor as C;
         Ok(match self {

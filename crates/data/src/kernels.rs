@@ -1,4 +1,4 @@
-//! What the predefined operators do to two elements, and which element type stands for which datatype.
+//! Predefined operators on two elements, and the element type of each datatype.
 
 use crate::extended::Extended;
 use crate::op::Operator;
@@ -138,9 +138,9 @@ pub(crate) fn select(operator: Operator, row: &Predefined) -> Option<Kernels> {
         Operator::Product => arithmetic::<Product>(row).or_else(|| complex_product(row)),
         Operator::Least => ordering::<Least>(row),
         Operator::Most => ordering::<Most>(row),
-        Operator::BitAnd => Some(Kernels::of::<u8, And>().lanes(row.bytes.into())),
-        Operator::BitOr => Some(Kernels::of::<u8, Or>().lanes(row.bytes.into())),
-        Operator::BitXor => Some(Kernels::of::<u8, Xor>().lanes(row.bytes.into())),
+        Operator::BitAnd => Some(Kernels::for_processor::<u8, And>().lanes(row.bytes.into())),
+        Operator::BitOr => Some(Kernels::for_processor::<u8, Or>().lanes(row.bytes.into())),
+        Operator::BitXor => Some(Kernels::for_processor::<u8, Xor>().lanes(row.bytes.into())),
         Operator::LogicalAnd => logical::<LogicalAnd>(row),
         Operator::LogicalOr => logical::<LogicalOr>(row),
         Operator::LogicalXor => logical::<LogicalXor>(row),
@@ -158,12 +158,12 @@ where
     O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Extended> + Combine<Quad>,
 {
     Some(match (row.arithmetic_class(), row.bytes) {
-        (Class::Signed | Class::Unsigned, 1) => Kernels::of::<Wrapping<u8>, O>(),
-        (Class::Signed | Class::Unsigned, 2) => Kernels::of::<Wrapping<u16>, O>(),
+        (Class::Signed | Class::Unsigned, 1) => Kernels::for_processor::<Wrapping<u8>, O>(),
+        (Class::Signed | Class::Unsigned, 2) => Kernels::for_processor::<Wrapping<u16>, O>(),
         (Class::Signed | Class::Unsigned, 4) => Kernels::of_simple::<Wrapping<u32>, O>(),
-        (Class::Signed | Class::Unsigned, 8) => Kernels::of::<Wrapping<u64>, O>(),
+        (Class::Signed | Class::Unsigned, 8) => Kernels::for_processor::<Wrapping<u64>, O>(),
         (Class::Signed, 16) => Kernels::scalar::<Wrapping<u128>, O>(),
-        (Class::Float, 2) => Kernels::of::<Half, O>(),
+        (Class::Float, 2) => Kernels::for_processor::<Half, O>(),
         (Class::Float, 4) => Kernels::of_simple::<f32, O>(),
         (Class::Float, 8) => Kernels::of_simple::<f64, O>(),
         (Class::Float, 16) => Kernels::scalar::<Quad, O>(),
@@ -174,7 +174,7 @@ where
 
 fn complex_sum(row: &Predefined) -> Option<Kernels> {
     let one = match (row.arithmetic_class(), row.bytes) {
-        (Class::Complex, 4) => Kernels::of::<Half, Sum>(),
+        (Class::Complex, 4) => Kernels::for_processor::<Half, Sum>(),
         (Class::Complex, 8) => Kernels::of_simple::<f32, Sum>(),
         (Class::Complex, 16) => Kernels::of_simple::<f64, Sum>(),
         (Class::Complex, 32) => Kernels::scalar::<Quad, Sum>(),
@@ -186,9 +186,9 @@ fn complex_sum(row: &Predefined) -> Option<Kernels> {
 
 fn complex_product(row: &Predefined) -> Option<Kernels> {
     Some(match (row.arithmetic_class(), row.bytes) {
-        (Class::Complex, 4) => Kernels::of::<Complex<Half>, Product>(),
-        (Class::Complex, 8) => Kernels::of::<Complex<f32>, Product>(),
-        (Class::Complex, 16) => Kernels::of::<Complex<f64>, Product>(),
+        (Class::Complex, 4) => Kernels::for_processor::<Complex<Half>, Product>(),
+        (Class::Complex, 8) => Kernels::for_processor::<Complex<f32>, Product>(),
+        (Class::Complex, 16) => Kernels::for_processor::<Complex<f64>, Product>(),
         (Class::Complex, 32) => Kernels::scalar::<Complex<Quad>, Product>(),
         (Class::ExtendedComplex, 32) => Kernels::scalar::<Complex<Extended>, Product>(),
         _ => return None,
@@ -202,16 +202,16 @@ where
     O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Extended> + Combine<Quad>,
 {
     Some(match (row.arithmetic_class(), row.bytes) {
-        (Class::Signed, 1) => Kernels::of::<i8, O>(),
-        (Class::Signed, 2) => Kernels::of::<i16, O>(),
-        (Class::Signed, 4) => Kernels::of::<i32, O>(),
-        (Class::Signed, 8) => Kernels::of::<i64, O>(),
+        (Class::Signed, 1) => Kernels::for_processor::<i8, O>(),
+        (Class::Signed, 2) => Kernels::for_processor::<i16, O>(),
+        (Class::Signed, 4) => Kernels::for_processor::<i32, O>(),
+        (Class::Signed, 8) => Kernels::for_processor::<i64, O>(),
         (Class::Signed, 16) => Kernels::scalar::<i128, O>(),
-        (Class::Unsigned, 1) => Kernels::of::<u8, O>(),
-        (Class::Unsigned, 2) => Kernels::of::<u16, O>(),
-        (Class::Unsigned, 4) => Kernels::of::<u32, O>(),
-        (Class::Unsigned, 8) => Kernels::of::<u64, O>(),
-        (Class::Float, 2) => Kernels::of::<Half, O>(),
+        (Class::Unsigned, 1) => Kernels::for_processor::<u8, O>(),
+        (Class::Unsigned, 2) => Kernels::for_processor::<u16, O>(),
+        (Class::Unsigned, 4) => Kernels::for_processor::<u32, O>(),
+        (Class::Unsigned, 8) => Kernels::for_processor::<u64, O>(),
+        (Class::Float, 2) => Kernels::for_processor::<Half, O>(),
         (Class::Float, 4) => Kernels::of_simple::<f32, O>(),
         (Class::Float, 8) => Kernels::of_simple::<f64, O>(),
         (Class::Float, 16) => Kernels::scalar::<Quad, O>(),
@@ -225,16 +225,16 @@ where
     O: Combine<u8> + Combine<u16> + Combine<u32> + Combine<u64> + Combine<u128>,
 {
     Some(match row.bytes {
-        1 => Kernels::of::<u8, O>(),
-        2 => Kernels::of::<u16, O>(),
-        4 => Kernels::of::<u32, O>(),
-        8 => Kernels::of::<u64, O>(),
+        1 => Kernels::for_processor::<u8, O>(),
+        2 => Kernels::for_processor::<u16, O>(),
+        4 => Kernels::for_processor::<u32, O>(),
+        8 => Kernels::for_processor::<u64, O>(),
         16 => Kernels::scalar::<u128, O>(),
         _ => return None,
     })
 }
 
-/// What MINLOC and MAXLOC need of an operator: every kind of index for a value `V`.
+/// Requirements of MINLOC and MAXLOC on an operator: every kind of index for a value `V`.
 trait Locate<V>:
     Combine<Pair<V, i8>>
     + Combine<Pair<V, u8>>

@@ -1,4 +1,4 @@
-//! Where the data of a committed type lie: its program with what the hot path needs.
+//! Location of the data of a committed type: its program with the facts that the hot path needs.
 //!
 //! A position is a byte of the packed stream and may lie anywhere, also inside a basic item. Any walk may
 //! start anywhere at the cost of finding the place (see [`crate::walk`]).
@@ -11,23 +11,23 @@ use std::sync::Arc;
 /// A run of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Bytes from the buffer's address.
+    /// Distance of the segment from the buffer's address, in bytes.
     pub offset: i64,
-    /// Length.
+    /// Length of the segment in bytes.
     pub bytes: u64,
 }
 
-/// How many items of a type lie together in memory.
+/// Number of items of a type that are contiguous in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contiguity {
-    /// Any number of them is one run.
+    /// Any number of items is one run.
     Array,
-    /// One of them is.
+    /// One item is one run.
     Item,
     None,
 }
 
-/// The program of a type with what the hot path needs.
+/// Program of a type with the facts that the hot path needs.
 pub(crate) struct Layout {
     pub shape: Shape,
     pub contiguity: Contiguity,

@@ -1,5 +1,5 @@
-//! What the constructor of a datatype means: its facts, found when it is made, and its programs, found when
-//! they are needed first. And the predefined datatypes, which are made the same way.
+//! Meaning of a datatype's constructor: its facts, found when it is made, and its programs, found when they
+//! are first needed. Also the predefined datatypes, which are made the same way.
 
 use crate::datatype::{Constructor, Datatype, Form, Node};
 use crate::expand;
@@ -24,21 +24,21 @@ fn of_code(code: u32) -> Option<&'static Datatype> {
     TABLE.get(code.wrapping_sub(CODES.start) as usize)?.as_ref()
 }
 
-/// How many constructors may nest: bounds the recursion of commit, walk and drop.
+/// Highest nesting of constructors; it bounds the recursion of commit, walk and drop.
 const MAX_DEPTH: u32 = 500;
 
 impl Datatype {
-    /// The predefined datatype with this handle of the ABI (0x201..=0x2ff), in constant time.
+    /// Returns the predefined datatype with this handle of the ABI (0x201..=0x2ff), in constant time.
     pub fn predefined(code: u32) -> Option<&'static Datatype> {
         of_code(code)
     }
 
-    /// Every named predefined datatype.
+    /// Returns every named predefined datatype.
     pub fn all_predefined() -> impl Iterator<Item = &'static Datatype> {
         TABLE.iter().flatten()
     }
 
-    /// A datatype by what made it. Fails if a size or bound does not fit 63 bits.
+    /// Makes a datatype from its constructor. Fails if a size or bound does not fit 63 bits.
     pub(crate) fn new(constructor: Constructor, form: Form) -> Result<Datatype> {
         let depth = 1 + constructor.inner().iter().map(|inner| inner.0.depth).max().unwrap_or(0);
         if depth > MAX_DEPTH {

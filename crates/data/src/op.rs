@@ -88,7 +88,7 @@ impl Op {
         TABLE.iter().find(|entry| entry.1.code() == Some(code)).map(|entry| entry.0)
     }
 
-    /// Whether operands may change places. `MPI_REPLACE` and `MPI_NO_OP` do not commute.
+    /// Returns true if operands may change places. `MPI_REPLACE` and `MPI_NO_OP` do not commute.
     pub fn is_commutative(&self) -> bool {
         match &self.0 {
             OperatorKind::Predefined(operator) => !matches!(operator, Operator::Replace | Operator::Nothing),
@@ -135,7 +135,7 @@ impl Op {
         self.check(datatype)
     }
 
-    /// That the operator does not compute with characters, of which a type may be derived.
+    /// Checks that the operator does not compute with characters, from which `datatype` may be derived.
     ///
     /// # Errors
     /// `Op`, naming both.
@@ -177,8 +177,8 @@ impl Op {
 }
 
 impl Datatype {
-    /// Whether items may be compared and swapped: integers, logicals and bytes, not derived (MPI-5 section
-    /// 12.3.4); `MPI_CHAR` as in [`Op::check`].
+    /// Returns true if items may be compared and swapped: integers, logicals and bytes, not derived (MPI-5
+    /// section 12.3.4); `MPI_CHAR` as in [`Op::check`].
     #[inline]
     pub fn is_integral(&self) -> bool {
         use Group::{Byte, CInteger, Character, FortranInteger, Logical, MultiLanguage};
@@ -192,7 +192,7 @@ impl Datatype {
 }
 
 impl Datatype {
-    /// Whether it is `MPI_CHAR`.
+    /// Returns true if it is `MPI_CHAR`.
     pub fn is_char(&self) -> bool {
         matches!(&self.0.constructor, Constructor::Named(row) if row.group == Group::Character)
     }

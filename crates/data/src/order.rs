@@ -2,7 +2,7 @@
 
 use tutti_base::{Error, ErrorClass, Result};
 
-/// How an array is stored.
+/// Storage order of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The last dimension is contiguous.
@@ -12,7 +12,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// From `MPI_ORDER_C` or `MPI_ORDER_FORTRAN`; an argument error otherwise.
+    /// Returns the order for `MPI_ORDER_C` or `MPI_ORDER_FORTRAN`; an argument error otherwise.
     pub fn from_code(code: i32) -> Result<Order> {
         match code {
             0xc => Ok(Order::C),

@@ -6,7 +6,7 @@
 //! `REAL2` computes in single precision and rounds, `REAL16` uses the compiler's binary128 routines,
 //! `INTEGER16` is a native 128-bit integer.
 
-/// What the bytes of a basic item mean.
+/// Meaning of the bytes of a basic item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     /// Two's complement.
@@ -47,16 +47,16 @@ pub(crate) enum Group {
     Pair,
     /// `char`: no arithmetic by the standard, but that of small integers by habit (see [`crate::Op::check`]).
     Character,
-    /// Other characters and packed data: no arithmetic.
+    /// Remaining characters and packed data: no arithmetic.
     Other,
 }
 
-/// One predefined datatype: a scalar, or a pair of a value and an index.
+/// Row of one predefined datatype: a scalar, or a pair of a value and an index.
 #[derive(Debug)]
 pub(crate) struct Predefined {
-    /// The handle of the ABI; for unnamed pairs and Fortran kinds 0.
+    /// Handle of the ABI; 0 for unnamed pairs and Fortran kinds.
     pub code: u32,
-    /// The standard's name.
+    /// Name of the type in the standard.
     pub name: &'static str,
     pub class: Class,
     /// Bytes in memory; of a pair, of both items without padding.
@@ -69,7 +69,7 @@ pub(crate) struct Predefined {
 }
 
 impl Predefined {
-    /// The alignment that the x86-64 ABI asks of this type.
+    /// Returns the alignment that the x86-64 ABI requires of this type.
     pub fn align(&self) -> u8 {
         match self.class {
             Class::Complex | Class::ExtendedComplex => self.bytes / 2,
@@ -77,7 +77,7 @@ impl Predefined {
         }
     }
 
-    /// The class by which it is computed with: a `char` is the integer that C takes it for.
+    /// Returns the class that arithmetic uses: a `char` is a small integer, as in C.
     pub fn arithmetic_class(&self) -> Class {
         match self.group {
             Group::Character if std::ffi::c_char::MIN == 0 => Class::Unsigned,
@@ -86,7 +86,7 @@ impl Predefined {
         }
     }
 
-    /// Bytes and packed data match any type (MPI-5 section 3.3.1).
+    /// Returns true if the type matches any other, as bytes and packed data do (MPI-5 section 3.3.1).
     pub fn is_wildcard(&self) -> bool {
         matches!(self.class, Class::Byte | Class::Packed)
     }
@@ -96,7 +96,7 @@ const fn row(code: u32, name: &'static str, class: Class, bytes: u8, group: Grou
     Predefined { code, name, class, bytes, group, external: bytes, pair: None }
 }
 
-/// As [`row`], where external32 has another size than memory.
+/// Returns a [`row`] whose type has another size in external32 than in memory.
 const fn narrow(mut row: Predefined, external: u8) -> Predefined {
     row.external = external;
     row

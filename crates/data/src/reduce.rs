@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use tutti_base::Result;
 
-/// What to do to the items of a type.
+/// Way to apply the operator to the items of a type.
 #[derive(Clone)]
 enum Action {
     /// Items in runs of memory, whose basic items are `bytes` long.
@@ -129,8 +129,8 @@ impl Reducer {
         Reducer { handle, ..self }
     }
 
-    /// Whether `other` is certainly the same operator on the same datatype, by the same handle where that
-    /// matters.
+    /// Returns true if `other` is certainly the same operator on the same datatype, by the same handle where
+    /// that matters.
     #[inline]
     pub fn is_same(&self, other: &Reducer) -> bool {
         Arc::ptr_eq(&self.datatype.0, &other.datatype.0)
@@ -138,18 +138,18 @@ impl Reducer {
             && (self.handle == other.handle || !self.calls_user())
     }
 
-    /// Whether the operator is a function of the user's.
+    /// Returns true if the operator is a function of the user's.
     pub fn calls_user(&self) -> bool {
         matches!(self.action, Action::User(_))
     }
 
-    /// The datatype it is bound to.
+    /// Returns the datatype to which the operator is bound.
     #[inline]
     pub fn datatype(&self) -> &Datatype {
         &self.datatype
     }
 
-    /// `inout[i] = input[i] op inout[i]` for `count` items.
+    /// Computes `inout[i] = input[i] op inout[i]` for `count` items.
     ///
     /// # Safety
     /// Both buffers hold `count` items and are disjoint.
@@ -175,10 +175,10 @@ impl Reducer {
         unsafe { self.fold(&[left, right], into, count, false) }
     }
 
-    /// `into[i] = s0[i] op (s1[i] op (.. op sn[i]))` for `count` items: the operands in the order of their
-    /// ranks, combined from right to left, as repeated [`Reducer::apply`] of the operands from the last but
-    /// one to the first on a copy of the last one would. The same bits, however many items there are and
-    /// wherever they lie. One operand is copied.
+    /// Computes `into[i] = s0[i] op (s1[i] op (.. op sn[i]))` for `count` items. The operands are in the
+    /// order of their ranks and combined from right to left. The result has the same bits as repeated
+    /// [`Reducer::apply`] from the last operand but one to the first on a copy of the last one. That holds
+    /// for any number of items anywhere in memory. A single operand is copied.
     ///
     /// # Safety
     /// There is at least one source, and all buffers hold `count` items. `into` is one of the sources or
@@ -188,8 +188,8 @@ impl Reducer {
         unsafe { self.fold(sources, into, count, false) }
     }
 
-    /// As [`Reducer::apply_many`], past the caches where the type lets it: for results that do not fit into
-    /// them.
+    /// Computes the result of [`Reducer::apply_many`] and stores it past the caches where the type permits:
+    /// for results that do not fit into them.
     ///
     /// # Safety
     /// As for [`Reducer::apply_many`].
@@ -340,7 +340,7 @@ impl Action {
 /// Memory for items, aligned so that a user's function finds them as in its own arrays.
 struct Scratch {
     words: Vec<u128>,
-    /// Where the items' displacements count from, in bytes.
+    /// Offset in bytes of the position from which the items' displacements count.
     origin: isize,
 }
 

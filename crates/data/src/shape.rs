@@ -1,4 +1,4 @@
-//! The program of a datatype: which runs of memory, in packed order. It is kept normal ([`crate::normal`]).
+//! Program of a datatype: its runs of memory, in packed order. It is kept normal ([`crate::normal`]).
 
 use crate::predefined::{self, Predefined};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 /// The basic type of a run: 0 where it does not matter, else a code of a predefined scalar.
 pub(crate) type Unit = u32;
 
-/// A part of the program. Offsets are bytes from where the part starts.
+/// Part of the program. Offsets are bytes from the start of the part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Where the first run starts (not the lowest one).
+    /// Offset at which the first run starts (not the lowest one).
     pub offset: i64,
-    /// Bytes of data.
+    /// Number of bytes of data.
     pub size: u64,
-    /// Runs of memory, saturating.
+    /// Number of runs of memory, saturating.
     pub runs: u64,
     pub kind: Kind,
 }
@@ -48,25 +48,25 @@ pub(crate) struct Part {
 }
 
 impl Shape {
-    /// No data.
+    /// Shape of a type without data.
     pub const EMPTY: Shape = Shape { offset: 0, size: 0, runs: 0, kind: Kind::Run { unit: 0 } };
 
-    /// One basic item; `typed` keeps it apart from items of other types.
+    /// Returns the shape of one basic item. `typed` keeps it apart from items of other types.
     pub fn item(row: &'static Predefined, typed: bool) -> Shape {
         Shape::run(0, u64::from(row.bytes), if typed { row.code } else { 0 })
     }
 
-    /// So many bytes, whatever they mean.
+    /// Returns the shape of a number of bytes without a type.
     pub fn bytes(bytes: u64) -> Shape {
         Shape::run(0, bytes, 0)
     }
 
-    /// One run.
+    /// Returns the shape of one run.
     pub fn run(offset: i64, size: u64, unit: Unit) -> Shape {
         Shape { offset, size, runs: 1, kind: Kind::Run { unit } }
     }
 
-    /// Basic items in a shape whose runs carry their types.
+    /// Returns the number of basic items in a shape whose runs carry their types.
     pub fn elements(&self) -> u64 {
         match &self.kind {
             Kind::Run { unit } | Kind::Table { unit, .. } => self.size / unit_bytes(*unit),

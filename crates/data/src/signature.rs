@@ -22,14 +22,14 @@ impl Signature {
     /// The signature without items.
     pub const EMPTY: Signature = Signature { factor: 1, term: 0, wild: false };
 
-    /// One item. Types that are the same in memory (`MPI_LONG` and `MPI_INT64_T`) are equal here: the
-    /// standard distinguishes them, but programs mix them and lose nothing.
-    pub fn of(basic: &Predefined) -> Signature {
+    /// Returns the signature of one item. Types that are the same in memory (`MPI_LONG` and `MPI_INT64_T`)
+    /// are equal here: the standard distinguishes them, but programs mix them without harm.
+    pub fn from_item(basic: &Predefined) -> Signature {
         let word = mix((basic.class as u64) << 8 | u64::from(basic.bytes)) % PRIME;
         Signature { factor: BASE, term: word.max(1), wild: basic.is_wildcard() }
     }
 
-    /// This sequence followed by `next`.
+    /// Returns the signature of this sequence followed by `next`.
     pub fn then(self, next: Signature) -> Signature {
         Signature {
             factor: multiply(self.factor, next.factor),
@@ -38,7 +38,7 @@ impl Signature {
         }
     }
 
-    /// This sequence `count` times.
+    /// Returns the signature of this sequence repeated `count` times.
     pub fn repeat(self, mut count: u64) -> Signature {
         let (mut result, mut square) = (Signature::EMPTY, self);
         while count > 0 {
@@ -51,7 +51,7 @@ impl Signature {
         result
     }
 
-    /// The hash, or `None` if the sequence matches by bytes.
+    /// Returns the hash, or `None` if the sequence matches by bytes.
     pub fn hash(self) -> Option<u64> {
         (!self.wild).then(|| mix(self.term ^ self.factor.rotate_left(31)))
     }

@@ -1,10 +1,10 @@
-//! The loops of reductions: one shape of loop, compiled for each level of vector instructions, and the
-//! choice among them.
+//! Loops of reductions: one form of loop, compiled for each level of vector instructions, and the choice
+//! among them.
 //!
 //! A loop goes through its operands chunk by chunk. Of each chunk it reads all operands into registers and
-//! combines them from right to left, and only then writes. Hence nothing has to be known about where the
-//! result lies: it may be any one of the operands, or disjoint from them; the compiler needs no check at run
-//! time to vectorise, and an element is read once and written once however many operands there are.
+//! combines them from right to left, and only then writes. Hence the location of the result does not matter:
+//! it may be any one of the operands, or disjoint from them. The compiler needs no check at run time to
+//! vectorise. An element is read once and written once however many operands there are.
 //!
 //! # Safety
 //! A loop's caller promises valid arrays of `count` elements, at any alignment; the result is exactly one of
@@ -33,7 +33,7 @@ pub(crate) type Many = unsafe fn(&[*const u8], *mut u8, isize, usize);
 pub(crate) struct Kernels {
     pub three: Three,
     pub many: Many,
-    /// As `many`; the result does not enter the caches.
+    /// Loop like `many`, whose result does not enter the caches.
     pub streaming: Many,
     /// Elements of the loop in one item: 2 where a complex is two reals.
     pub lanes: usize,
@@ -64,9 +64,9 @@ fn level() -> Level {
     })
 }
 
-/// Whether the processor is one of AMD that does 512 bits in two halves (Zen 4). It says how wide it is
-/// (AMD64 manual, volume 3, CPUID function 8000_001Ah: bit 2 stands for 256 bits, bit 3 for 512). Asked once:
-/// on a virtual machine the answer takes microseconds.
+/// Returns true if the processor is one of AMD that does 512 bits in two halves (Zen 4). It says how wide it
+/// is (AMD64 manual, volume 3, CPUID function 8000_001Ah: bit 2 stands for 256 bits, bit 3 for 512). Asked
+/// once: on a virtual machine the answer takes microseconds.
 #[cfg(target_arch = "x86_64")]
 fn halves_512_bits() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -77,9 +77,9 @@ fn halves_512_bits() -> bool {
 }
 
 impl Kernels {
-    /// The loops at the widest level of this processor.
+    /// Returns the loops at the widest level of this processor.
     #[cfg(target_arch = "x86_64")]
-    pub fn of<T: Copy, O: Combine<T>>() -> Kernels {
+    pub fn for_processor<T: Copy, O: Combine<T>>() -> Kernels {
         match level() {
             Level::Avx512 => avx512::kernels::<T, O>(),
             Level::Avx2 => avx2::kernels::<T, O>(),
@@ -87,30 +87,30 @@ impl Kernels {
         }
     }
 
-    /// As [`Kernels::of`], for what all levels do in one instruction. Where 512 bits are done in halves, the
-    /// loops with 256 take 0.95 of their time in the cache of a core, and 0.94 where operands are not aligned
-    /// alike (the example `speed`).
+    /// Returns loops for operations that all levels do in one instruction. On processors that split 512-bit
+    /// operations, the loops with 256 bits take 0.95 of their time in the cache of a core. They take 0.94
+    /// where operands are not aligned alike (the example `speed`).
     #[cfg(target_arch = "x86_64")]
     pub fn of_simple<T: Copy, O: Combine<T>>() -> Kernels {
         match level() {
             Level::Avx512 if halves_512_bits() => avx2::kernels::<T, O>(),
-            _ => Kernels::of::<T, O>(),
+            _ => Kernels::for_processor::<T, O>(),
         }
     }
 
-    /// The loops at the level that every processor of this architecture has.
+    /// Returns the loops at the level that every processor of this architecture has.
     #[cfg(not(target_arch = "x86_64"))]
-    pub fn of<T: Copy, O: Combine<T>>() -> Kernels {
+    pub fn for_processor<T: Copy, O: Combine<T>>() -> Kernels {
         Kernels::scalar::<T, O>()
     }
 
-    /// As [`Kernels::of`].
+    /// Returns the same loops as [`Kernels::for_processor`].
     #[cfg(not(target_arch = "x86_64"))]
     pub fn of_simple<T: Copy, O: Combine<T>>() -> Kernels {
-        Kernels::of::<T, O>()
+        Kernels::for_processor::<T, O>()
     }
 
-    /// The loops for types that do not vectorise.
+    /// Returns the loops for types that do not vectorise.
     pub fn scalar<T: Copy, O: Combine<T>>() -> Kernels {
         Kernels {
             three: three::<T, O, 64>,

@@ -1,8 +1,8 @@
-//! A [`Tiling`] from a displacement on: what of a file a process sees, as others know it (MPI-5 section
-//! 14.3).
+//! A [`Tiling`] from a displacement on: the part of a file that a process sees, as other processes know it
+//! (MPI-5 section 14.3).
 //!
-//! A place in it is a number of *stream bytes*: bytes before it. Nothing is flattened; all questions are
-//! answered in the depth of the type.
+//! A position in it is a number of *stream bytes*: the bytes before it. Nothing is flattened; all questions
+//! are answered in the depth of the type.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use tutti_base::Result;
 
 use crate::{Segment, Tiling};
 
-/// See the module.
+/// File view of a process: a tiling that begins at a displacement.
 #[derive(Debug)]
 pub struct Tiles {
     displacement: i64,
@@ -18,24 +18,24 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// From a displacement on.
+    /// Creates the view that begins at `displacement` and repeats `tiling`.
     pub fn new(displacement: i64, tiling: Tiling) -> Tiles {
         Tiles { displacement, tiling }
     }
 
-    /// What is repeated.
+    /// Returns the tiling that the view repeats.
     pub fn tiling(&self) -> &Tiling {
         &self.tiling
     }
 
-    /// For others.
+    /// Encodes the view for other processes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.displacement.to_le_bytes().to_vec();
         bytes.extend(self.tiling.encode());
         bytes
     }
 
-    /// What [`Tiles::encode`] gave.
+    /// Decodes the result of [`Tiles::encode`].
     ///
     /// # Errors
     /// `Intern` for anything else.
@@ -44,13 +44,13 @@ impl Tiles {
         Ok(Tiles { displacement: i64::from_le_bytes(*displacement), tiling: Tiling::decode(tiling)? })
     }
 
-    /// Stream bytes that lie in the first `bytes` of the file.
+    /// Returns the number of stream bytes in the first `bytes` bytes of the file.
     pub fn stream_below(&self, bytes: u64) -> u64 {
         let limit = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_sub(self.displacement);
         self.tiling.bytes_below(limit)
     }
 
-    /// Of a range of the stream, what lies in a range of the file.
+    /// Returns the part of a range of the stream that lies in a range of the file.
     pub fn within(&self, stream: &Range<u64>, file: &Range<u64>) -> Range<u64> {
         let place = |end: u64| self.stream_below(end).clamp(stream.start, stream.end);
         place(file.start)..place(file.end)
@@ -65,14 +65,14 @@ impl Tiles {
         covered
     }
 
-    /// Where in the file a stream byte is.
+    /// Returns the position in the file of a stream byte.
     pub fn byte_of(&self, stream: u64) -> Option<u64> {
         let mut run = Vec::new();
         self.runs(stream..stream.checked_add(1)?, &mut run, 1);
         run.first().and_then(|run| u64::try_from(run.offset).ok())
     }
 
-    /// Where in the file a range of the stream begins and ends.
+    /// Returns the range of the file from the first to the last byte of a range of the stream.
     pub fn span(&self, stream: &Range<u64>) -> Option<Range<u64>> {
         if stream.is_empty() {
             return None;

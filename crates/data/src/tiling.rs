@@ -1,8 +1,9 @@
-//! A datatype repeated without end, without the datatype: what members of a file know of each other's views.
+//! Datatype repeated without end, without the datatype object: the knowledge that members of a file have of
+//! each other's views.
 //!
-//! It travels as its shape: a byte for the kind of a part and numbers of eight bytes, as long as the
-//! constructors' arguments and never as long as the data. What comes in is checked once; afterwards it is a
-//! shape as any other.
+//! It travels as its shape: a byte for the kind of a part and numbers of eight bytes. It is as long as the
+//! constructors' arguments and never as long as the data. Incoming bytes are checked once; afterwards they
+//! are a shape like any other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::inverse;
 use crate::layout::{Layout, Segment};
 use crate::shape::{Entry, Kind, Part, Shape};
 
-/// See the module.
+/// Layout of a datatype that is repeated without end.
 pub struct Tiling {
     layout: Layout,
     extent: i64,
@@ -26,10 +27,10 @@ impl std::fmt::Debug for Tiling {
     }
 }
 
-/// How deep shapes nest that come in.
+/// Highest nesting of incoming shapes.
 const MOST_DEPTH: u32 = 500;
 
-/// What kinds of parts are on the wire.
+/// Codes of the kinds of parts in the encoding.
 mod kind {
     pub const RUN: u8 = 0;
     pub const LOOP: u8 = 1;
@@ -39,47 +40,47 @@ mod kind {
 }
 
 impl Tiling {
-    /// That of a committed type.
+    /// Returns the tiling of a committed type.
     pub fn of(datatype: &Datatype) -> Tiling {
         let (shape, extent) = (datatype.layout().shape.clone(), datatype.extent());
         Tiling { layout: Layout::new(shape, extent), extent }
     }
 
-    /// Bytes of an item.
+    /// Returns the bytes of data of an item.
     pub fn bytes(&self) -> u64 {
         self.layout.shape.size
     }
 
-    /// Runs of memory of an item, saturating.
+    /// Returns the number of runs of memory of an item, saturating.
     pub fn runs(&self) -> u64 {
         self.layout.shape.runs
     }
 
-    /// How long a run is on average when items follow one another; without end if they touch.
+    /// Returns the average length of a run when items follow one another; `u64::MAX` if they touch.
     pub fn mean_run(&self) -> u64 {
         let shape = &self.layout.shape;
         let touches = matches!(shape.kind, Kind::Run { .. }) && i64::try_from(shape.size) == Ok(self.extent);
         if touches { u64::MAX } else { shape.size / shape.runs.max(1) }
     }
 
-    /// Packed bytes that lie below `offset`; as [`Datatype::bytes_below`].
+    /// Returns the number of packed bytes below `offset`, like [`Datatype::bytes_below`].
     pub fn bytes_below(&self, offset: i64) -> u64 {
         inverse::endless_below(&self.layout, offset)
     }
 
-    /// Appends the runs of a range of packed bytes, at most `limit`; as [`Datatype::segments`].
+    /// Appends the runs of a range of packed bytes, at most `limit`, like [`Datatype::segments`].
     pub fn segments(&self, packed: Range<u64>, out: &mut Vec<Segment>, limit: usize) -> u64 {
         self.layout.collect(packed, out, limit)
     }
 
-    /// For others.
+    /// Encodes the tiling for other processes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.extent.to_le_bytes().to_vec();
         encode(&self.layout.shape, &mut out);
         out
     }
 
-    /// What [`Tiling::encode`] gave.
+    /// Decodes the result of [`Tiling::encode`].
     ///
     /// # Errors
     /// `Intern` for anything else.
@@ -134,7 +135,7 @@ fn encode(shape: &Shape, out: &mut Vec<u8>) {
     }
 }
 
-/// What is left to be read.
+/// Encoded bytes that are still to be read.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

@@ -1,14 +1,14 @@
-//! A machine as a table: a row a processor, a column a level of the hierarchy.
+//! Table of a machine: a row for each processor, a column for each level of the hierarchy.
 //!
-//! A tree would have to choose whether a memory controller lies inside a cache or around it, and
-//! machines disagree; in a table each level stands by itself. Instances of a level are numbered
-//! `0..count` in the order of the rows, which is the order of neighbourhood.
+//! A tree would have to choose whether a memory controller lies inside a cache or around it, and machines
+//! differ in that. In a table each level stands by itself. Instances of a level are numbered `0..count` in
+//! the order of the rows, which is the order of neighbourhood.
 
 use std::collections::BTreeMap;
 
 use tutti_sys::cpu::ProcessorSet;
 
-/// A level of the hierarchy, from the outside in.
+/// Level of the hierarchy. The order is from the largest to the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// A board, or another group of packages.
@@ -27,43 +27,43 @@ pub enum Level {
     Processor = 6,
 }
 
-/// Number of levels.
+/// Number of levels of the hierarchy.
 pub const LEVELS: usize = 7;
 
-/// For each level the instance that a process is confined to, if it is confined to one.
+/// Instance of each level that a process is confined to, if it is confined to one.
 pub type Places = [Option<u32>; LEVELS];
 
 impl Level {
-    /// All levels, from the outside in.
+    /// All levels, from the largest to the smallest.
     pub const ALL: [Level; LEVELS] =
         [Level::Board, Level::Package, Level::Numa, Level::L3, Level::L2, Level::Core, Level::Processor];
 
-    /// The level's name in text, in lower case.
+    /// Returns the level's name in text, in lower case.
     pub fn name(self) -> &'static str {
         ["board", "package", "numa", "l3", "l2", "core", "processor"][self as usize]
     }
 }
 
-/// How far two processes are from one another (ma-2012 dissertation, chapter 4). A greater distance
-/// is a slower way; processes on different machines are further than all of these.
+/// Distance between two processes (ma-2012 dissertation, chapter 4). A greater distance means a slower path.
+/// Processes on different machines are further apart than all of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Distance {
-    /// They share a cache.
+    /// Processes that share a cache.
     SharedCache = 1,
-    /// Same socket and memory controller.
+    /// Processes on the same socket and memory controller.
     SamePackageAndNuma = 2,
-    /// Different sockets, same memory controller.
+    /// Processes on different sockets with the same memory controller.
     SameNuma = 3,
-    /// Same socket, different memory controllers.
+    /// Processes on the same socket with different memory controllers.
     SamePackage = 4,
-    /// Same board, nothing closer in common.
+    /// Processes on the same board with nothing closer in common.
     SameBoard = 5,
-    /// Different boards of one machine.
+    /// Processes on different boards of one machine.
     OtherBoard = 6,
 }
 
-/// One processor and where it lies.
+/// One processor and its location at each level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     /// The operating system's number of the processor.
@@ -72,12 +72,12 @@ pub(crate) struct Row {
     pub at: [Option<u32>; LEVELS],
 }
 
-/// A machine.
+/// Topology of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Machine {
     pub(crate) name: String,
     pub(crate) rows: Vec<Row>,
-    /// For each level, the operating system's number of each instance.
+    /// Operating system's number of each instance, for each level.
     pub(crate) numbers: [Vec<u32>; LEVELS],
 }
 
@@ -207,8 +207,8 @@ mod tests {
         check("laptop-4x2", &[0], &[999], OtherBoard);
     }
 
-    /// Who is how far from some processors of every recorded machine: `fixtures/distances.txt`. With TUTTI_BLESS=1 in the
-    /// environment it is written anew.
+    /// Compares the distances from some processors of every recorded machine with `fixtures/distances.txt`.
+    /// TUTTI_BLESS=1 in the environment rewrites the file.
     #[test]
     fn distances_are_as_recorded() {
         let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");

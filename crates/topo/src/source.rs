@@ -1,4 +1,4 @@
-//! Where the description of the real machine comes from.
+//! Sources for the description of the real machine.
 //!
 //! | source | when | cost |
 //! |---|---|---|
@@ -31,7 +31,7 @@ struct Part {
 }
 
 impl Machine {
-    /// The machine that this process runs on. Never fails: with no source at all, every processor of
+    /// Describes the machine of this process. Never fails: without any source, every processor of
     /// the affinity mask is a core of one package.
     pub fn local() -> Machine {
         if HWLOC_VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
@@ -43,14 +43,14 @@ impl Machine {
         found.unwrap_or_else(|_| Machine::flat())
     }
 
-    /// The machine of a job: the text that the launcher left (see `tutti_sys::job::Job::machine`), or
-    /// what [`Machine::local`] finds if it left none.
+    /// Describes the machine of a job by the text that the launcher left (see
+    /// `tutti_sys::job::Job::machine`). Without one, returns the result of [`Machine::local`].
     pub fn of_job(text: &[u8]) -> Machine {
         let left = std::str::from_utf8(text).ok().filter(|text| !text.is_empty());
         left.and_then(|text| Machine::parse(text).ok()).unwrap_or_else(Machine::local)
     }
 
-    /// What hwloc sees.
+    /// Describes the machine that hwloc discovers.
     ///
     /// # Errors
     /// NotFound if hwloc is not installed; what hwloc reports.
@@ -58,7 +58,8 @@ impl Machine {
         Machine::of_objects(hwloc::discover()?)
     }
 
-    /// A machine that does not exist, from its synthetic description in hwloc's notation (`pack:2 core:4 pu:2`).
+    /// Describes a machine that does not exist, from its synthetic description in hwloc's notation (`pack:2
+    /// core:4 pu:2`).
     ///
     /// # Errors
     /// As [`Machine::from_hwloc`]; InvalidInput for what is no description.
@@ -85,7 +86,7 @@ impl Machine {
         assemble(parts.collect()).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// What the kernel shows under `system` (`/sys/devices/system`).
+    /// Describes the machine that the kernel shows under `system` (`/sys/devices/system`).
     ///
     /// # Errors
     /// If it is not there or names no processor.

@@ -1,5 +1,5 @@
-//! What banks cost: the calls of one operation in one thread, and an exchange of two threads, nanoseconds each.
-//! `cargo run --release -p tutti-transport --example banks`
+//! What banks cost: the calls of one operation in one thread, and an exchange of two threads, nanoseconds
+//! each. `cargo run --release -p tutti-transport --example banks`
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::hint::black_box;

@@ -1,4 +1,5 @@
-//! What exposed memory costs: lending, conversion, the first and later copies in place, against process_vm_readv.
+//! What exposed memory costs: lending, conversion, the first and later copies in place, against
+//! process_vm_readv.
 //!
 //!     cargo run --release -p tutti-transport --example exposed
 

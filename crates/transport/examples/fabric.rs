@@ -1,7 +1,6 @@
-//! Measures messages between hosts, in a few seconds, between two processes on loopback:
-//! `cargo run --release -p tutti-transport --example fabric`
-//! or between two hosts that share a folder: `fabric RANK FOLDER ADDRESS` on each, with 0 and 1 for RANK. Settings come from the
-//! environment, as in a job.
+//! Measures messages between hosts, in a few seconds, between two processes on loopback: `cargo run --release
+//! -p tutti-transport --example fabric` or between two hosts that share a folder: `fabric RANK FOLDER
+//! ADDRESS` on each, with 0 and 1 for RANK. Settings come from the environment, as in a job.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;

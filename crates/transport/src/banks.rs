@@ -1,22 +1,27 @@
 //! Banks: the control and scratch memory of a communicator on its node (S1, Graham and Shipman, section 3).
 //!
-//! Each member has flags, which it sets and others await, and a bank, scratch that it writes and others read. An operation
-//! uses one slot of them, by its number; [`turns`] says when and why that is safe, [`layout`] where all lies. The memory is a
-//! region of the job object that the members find without messages ([`Region`]), taken at the first use, given
-//! back when all have closed. It may be refused for lack of room; then it is for all members alike, and they send messages.
+//! Each member has flags, which it sets and others await, and a bank: scratch memory that it writes and
+//! others read. An operation uses one slot of them, chosen by its number. [`turns`] explains when a slot may
+//! be used again, and [`layout`] the offsets. The memory is a region of the job object that the members find
+//! without messages ([`Region`]). It is taken at the first use and given back when all members have closed.
+//! If there is no room, it is refused to all members alike, and they send messages.
 //!
 //! # Waiting and waking
-//! Who waits long sleeps on the doorbell of its process. A member that posts or leaves pays one load if nobody on the node sleeps
-//! (`NodeBlock::parked`). Otherwise it looks who waits for it: before a member sleeps it says through [`Banks::want`] whose flags it
-//! awaits, and a refused [`Banks::grant`] says which count it needs, so that on crowded processors a post wakes whom it
-//! concerns, and no herd. All these words are written before the sleep is announced and read after the flag is stored, so the
-//! argument of [`crate::bell`] covers them: either the waker sees them, or the sleeper, which looks twice, sees the flag.
+//! A rank that waits for long sleeps on the doorbell of its process. A member that posts or leaves pays one
+//! load if nobody on the node sleeps (`NodeBlock::parked`). Otherwise it looks for members that wait for it.
+//! Before a member sleeps, [`Banks::want`] publishes whose flags it awaits, and a refused [`Banks::grant`]
+//! publishes which count it needs. Hence on crowded processors a post wakes only the ranks concerned. All
+//! these words are written before the sleep is announced and read after the flag is stored. The argument of
+//! [`crate::bell`] therefore covers them: either the waker sees them, or the sleeper, which looks twice, sees
+//! the flag.
 //!
 //! # Safety
-//! - All offsets come from one [`Layout`], whose parts lie inside the region; the region stays mapped while the value lives.
-//! - The memory that references point to consists of atomics only, valid whatever it holds: control words and heads. A slot of
-//!   another set cannot lead outside: [`Banks::flag`] checks the place. Payload is handed out as pointers: what is read and
-//!   written through them, in which order, is the caller's promise, for which `turns` gives the rules.
+//! - All offsets come from one [`Layout`], whose parts lie inside the region; the region stays mapped while
+//!   the value lives.
+//! - The memory that references point to consists of atomics only, valid whatever it holds: control words and
+//!   heads. A slot of another set cannot lead outside: [`Banks::flag`] checks the place. Payload is handed
+//!   out as pointers: what is read and written through them, in which order, is the caller's promise, for
+//!   which `turns` gives the rules.
 #![allow(unsafe_code)]
 
 pub mod found;
@@ -48,23 +53,23 @@ use crate::shm::ring_doorbell;
 const LINE: usize = 64;
 /// Banks of more than the first and less than the second move about in their slots,
 const SPREAD_BYTES: [usize; 2] = [8 << 10, 32 << 10];
-/// as long as those of all members together stay within what a shared cache may hold.
+/// Limit of the payload of all members together for the above: the share of a cache that they may take.
 const ALL_BYTES: usize = 8 << 20;
-/// Where in a head the line of flag 0 and the inline bank begins.
+/// Offset in a head of the line with flag 0 and the inline bank.
 const FIRST_FLAG: usize = LINE;
 
 /// One member's view of a set of banks.
 #[derive(Debug)]
 pub struct Banks {
     parts: Parts,
-    /// Where the last head of the last member begins.
+    /// Offset at which the last head of the last member begins.
     last_head: usize,
     parked: NonNull<AtomicU32>,
     me: u32,
     turns: [Turns; CLASSES],
-    /// Bytes of the banks whose memory is there in all slots, by [`Class`].
+    /// Bytes of the banks whose memory is populated in all slots, by [`Class`].
     populated: [usize; CLASSES],
-    /// Exposures of each slot whose page edges and tables are there, by class.
+    /// Number of exposures of each slot whose page edges and tables are populated, by class.
     populated_exposures: [usize; CLASSES],
     places: Places,
     layout: Layout,
@@ -88,20 +93,20 @@ struct Parts {
     members: u32,
 }
 
-/// What one operation uses of a set. Plain numbers: copied freely, meant for the set that granted it.
+/// Location of one operation's memory in a set. Plain numbers, valid for the set that granted them.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// The flag word of value 0.
+    /// Flag word of this operation with value 0.
     tag: u64,
     // Offsets in a part.
     head: u32,
     bank: u32,
     class: Class,
-    /// Which of its class.
+    /// Index of the slot in its class.
     place: u8,
 }
 
-/// What a member says before it sleeps. In the member's part.
+/// Needs that a member publishes before it sleeps, in its own part.
 #[repr(C)]
 struct Waits {
     /// Bit i: a flag of a member whose number is i modulo 64.
@@ -113,8 +118,8 @@ struct Waits {
 }
 
 impl Banks {
-    /// Opens the set of `key`. `ranks` are the local ranks of its members, in their order, `me` is the caller's place among
-    /// them. `None`: refused, for all members; each asks once.
+    /// Opens the set of `key`. `ranks` are the local ranks of its members, in their order, `me` is the
+    /// caller's place among them. `None`: refused, for all members; each asks once.
     ///
     /// # Errors
     /// As [`Region::open`]; all but WouldBlock are fatal, since the members do not agree about errors.
@@ -171,38 +176,41 @@ impl Banks {
         self.turns.iter().all(Turns::is_idle) && self.given_up(self.me).is_none()
     }
 
-    /// The sizes that the members agreed on.
+    /// Returns the sizes on which the members agreed.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// What members have found out for all.
+    /// Returns the table of results that members have found for all.
     pub fn found(&self) -> Found<'_> {
-        let entries = self.at(0, self.places.found).cast::<FoundEntry>();
-        // SAFETY: inside the part of the first member, which is 64-aligned as all its parts are; atomics, valid as zeros.
+        let entries = self.address_in_part(0, self.places.found).cast::<FoundEntry>();
+        // SAFETY: inside the part of the first member, which is 64-aligned as all its parts are; atomics,
+        // valid as zeros.
         Found::new(unsafe { std::slice::from_raw_parts(entries, ENTRIES) })
     }
 
-    /// The place of this process among the members.
+    /// Returns the index of this process among the members.
     #[inline]
     pub fn me(&self) -> u32 {
         self.me
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     #[inline]
     pub fn members(&self) -> u32 {
         self.parts.members
     }
 
-    /// The number of the next operation of `class`. Every operation that is begun is granted, and left, once.
+    /// Returns the number of the next operation of `class`. Every operation that begins is granted once and
+    /// left once.
     #[inline]
     pub fn begin(&mut self, class: Class) -> u64 {
         self.turns[class as usize].begin()
     }
 
-    /// The slot of operation `number`, whose bank has `bytes` bytes at every member, if all have left the operation that
-    /// used it before. Its flags carry `agreed` ([`turns::word`]). To be asked again and again, also by the `pending` of a wait: a refusal says what to be woken for.
+    /// Returns the slot of operation `number` if all members have left the operation that used it before. Its
+    /// bank has `bytes` bytes at every member; its flags carry `agreed` ([`turns::word`]). The caller repeats
+    /// a refused call, also from the `pending` of a wait: the refusal publishes the count that it needs.
     #[inline]
     pub fn grant(&mut self, class: Class, number: u64, bytes: usize, agreed: u16) -> Option<Slot> {
         if self.turns[class as usize].is_granted(number) || self.look(class, number) {
@@ -217,9 +225,10 @@ impl Banks {
         }
     }
 
-    /// The slot with its bank further back in its payload, by its number, so that it takes long until the same lines come again. Lines that
-    /// have left the caches of who read them are written at once: 16 KiB take 0.8 us instead of 3. For slots whose payload holds
-    /// nothing but the bank; all members get the same.
+    /// The slot with its bank further back in its payload, by its number, so that it takes long until the
+    /// same lines come again. Lines that have left the caches of who read them are written at once: 16 KiB
+    /// take 0.8 us instead of 3. For slots whose payload holds nothing but the bank; all members get the
+    /// same.
     #[inline]
     pub fn spread(&self, slot: Slot, number: u64, bytes: usize) -> Slot {
         let [least, most] = SPREAD_BYTES;
@@ -271,7 +280,7 @@ impl Banks {
     fn populate_each(&self, first: usize, stride: usize, count: u32, bytes: usize, is_most: bool) {
         let (pieces, length) = if is_most { (1, count as usize * stride) } else { (count as usize, bytes) };
         for piece in 0..pieces {
-            remap::populate_written(self.at(self.me, first + piece * stride), length);
+            remap::populate_written(self.address_in_part(self.me, first + piece * stride), length);
         }
     }
 
@@ -295,12 +304,13 @@ impl Banks {
         assert!(head <= self.last_head, "a slot or a member of another set");
         // Flags 1 to 7 are words 1 to 7 of the head, flag 0 is word 8.
         let index = (usize::from(flag).wrapping_sub(1) & 7) + 1;
-        // SAFETY: the head lies inside the region, 8-aligned, and its words at `index` are only used as atomics.
+        // SAFETY: the head lies inside the region, 8-aligned, and its words at `index` are only used as
+        // atomics.
         unsafe { self.parts.base.add(head + index * size_of::<u64>()).cast().as_ref() }
     }
 
-    /// Sets the own flag `flag` to `value`; what this thread wrote before is visible to who sees it. Wakes who sleeps
-    /// until then.
+    /// Sets the own flag `flag` to `value`; what this thread wrote before is visible to who sees it. Wakes
+    /// who sleeps until then.
     #[inline]
     pub fn post(&self, slot: &Slot, flag: u16, value: u64) {
         debug_assert!(value < 1 << 24, "a flag overflows");
@@ -310,20 +320,21 @@ impl Banks {
         }
     }
 
-    /// Whether flag `flag` of `member` is at least `value`.
+    /// Returns true if flag `flag` of `member` is at least `value`.
     #[inline]
     pub fn is_reached(&self, slot: &Slot, member: u32, flag: u16, value: u64) -> bool {
         turns::is_reached(self.flag(slot, member, flag).load(Ordering::Acquire), slot.tag | value)
     }
 
-    /// Fetches the line in which `member` will set flag `flag` of the next operation of the class. For who finds a flag set at its
-    /// first look: its owner is ahead, so that the next one is set too, and its line comes while this operation ends.
+    /// Fetches the line in which `member` will set flag `flag` of the next operation of the class. For who
+    /// finds a flag set at its first look: its owner is ahead, so that the next one is set too, and its line
+    /// comes while this operation ends.
     #[inline]
     pub fn look_ahead(&self, slot: &Slot, member: u32, flag: u16) {
         let heads = self.places.heads[slot.class as usize];
         let next = (u32::from(slot.place) + 1) & self.layout.slots[slot.class as usize].count.wrapping_sub(1);
         let line = if flag == 0 { FIRST_FLAG } else { 0 };
-        let line = self.at(member, heads + next as usize * HEAD_BYTES + line);
+        let line = self.address_in_part(member, heads + next as usize * HEAD_BYTES + line);
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -334,15 +345,15 @@ impl Banks {
         let _ = line;
     }
 
-    /// Whether `member` has set a flag that is not reached in this operation, which it takes for another one: the flag will never
-    /// be reached.
+    /// Returns true if `member` has set a flag that is not reached in this operation, which it takes for
+    /// another one: the flag will never be reached.
     #[inline]
     pub fn is_at_odds(&self, slot: &Slot, member: u32, flag: u16) -> bool {
         turns::is_at_odds(self.flag(slot, member, flag).load(Ordering::Acquire), slot.tag)
     }
 
-    /// The same, and says that this member waits for it: for the `pending` of a wait, which is asked before sleeping. Who
-    /// sleeps without is not woken.
+    /// The same, and says that this member waits for it: for the `pending` of a wait, which is asked before
+    /// sleeping. Who sleeps without is not woken.
     pub fn want(&self, slot: &Slot, member: u32, flag: u16, value: u64) -> bool {
         let flags = &self.parts.waits(self.me).flags;
         let wanted = flags.load(Ordering::Relaxed) | 1 << (member % 64);
@@ -355,7 +366,7 @@ impl Banks {
     /// The bank of `member`: as many bytes as the grant said, 64-aligned, or 8-aligned up to 56 bytes.
     #[inline]
     pub fn bank(&self, slot: &Slot, member: u32) -> *mut u8 {
-        self.at(member, slot.bank as usize)
+        self.address_in_part(member, slot.bank as usize)
     }
 
     /// All payload of a slot of `member`, 64-aligned; a bank of more than 56 bytes is its beginning.
@@ -364,39 +375,45 @@ impl Banks {
         let class = slot.class as usize;
         let payload =
             self.places.payloads[class] + usize::from(slot.place) * self.places.payload_stride[class];
-        self.at(member, payload)
+        self.address_in_part(member, payload)
     }
 
-    /// How long the payload of a slot is.
+    /// Returns the payload bytes of a slot.
     #[inline]
     pub fn room(&self, slot: &Slot) -> usize {
         self.layout.slots[slot.class as usize].payload
     }
 
-    /// The exposure records of `member`: 4 of 128 bytes, 64-aligned.
+    /// Returns the exposure records of `member`: 4 of 128 bytes, 64-aligned.
     #[inline]
     pub fn records(&self, slot: &Slot, member: u32) -> *mut u8 {
         let within = usize::from(slot.place) * RECORDS * RECORD_BYTES;
-        self.at(member, self.places.records[slot.class as usize] + within)
+        self.address_in_part(member, self.places.records[slot.class as usize] + within)
     }
 
-    /// Room for the page edges of exposure `number` of `member`: 8192 bytes, 64-aligned. None in small slots.
+    /// Returns the memory for the page edges of exposure `number` of `member`: 8192 bytes, 64-aligned. None
+    /// in small slots.
     pub fn edges(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
         assert!(number < RECORDS, "exposure {number}");
         let within = (usize::from(slot.place) * RECORDS + number) * EDGE_BYTES;
-        slot.class.lends().then(|| self.at(member, self.places.edges[slot.class as usize] + within))
+        slot.class
+            .lends()
+            .then(|| self.address_in_part(member, self.places.edges[slot.class as usize] + within))
     }
 
-    /// Room for the table of exposure `number` of `member`: [`Layout::rows`] rows of 16 bytes, 64-aligned. None in small slots.
+    /// Room for the table of exposure `number` of `member`: [`Layout::rows`] rows of 16 bytes, 64-aligned.
+    /// None in small slots.
     pub fn table(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
         assert!(number < RECORDS, "exposure {number}");
         let within = (usize::from(slot.place) * RECORDS + number) * self.places.table_bytes;
-        slot.class.lends().then(|| self.at(member, self.places.tables[slot.class as usize] + within))
+        slot.class
+            .lends()
+            .then(|| self.address_in_part(member, self.places.tables[slot.class as usize] + within))
     }
 
-    /// A place in the part of `member`.
+    /// Returns the address at `offset` in the part of `member`.
     #[inline]
-    fn at(&self, member: u32, offset: usize) -> *mut u8 {
+    fn address_in_part(&self, member: u32, offset: usize) -> *mut u8 {
         self.parts.base.as_ptr().wrapping_add(offset + member as usize * self.parts.stride)
     }
 
@@ -473,7 +490,7 @@ impl Banks {
         }
     }
 
-    /// Once no operation is under way nobody is waited for. Not before: another thread may sleep for one.
+    /// Clears the published needs once no operation is under way. Earlier, another thread may sleep for one.
     #[cold]
     fn forget_waits(&self) {
         if self.turns.iter().all(Turns::is_idle) {
@@ -487,7 +504,7 @@ impl Banks {
 }
 
 impl Parts {
-    /// How many operations of `class` `member` has left.
+    /// Returns the count of operations of `class` that `member` has left.
     #[inline]
     fn left(&self, member: u32, class: Class) -> &AtomicU64 {
         debug_assert!(member < self.members);

@@ -5,18 +5,18 @@
 //! once for each announcement.
 //!
 //! A complete handshake needs a full fence on both sides: otherwise a waker's load may pass its earlier
-//! store, and waker and sleeper miss one another. On the waker's side that fence would wait for the
-//! stores of the very message to leave the processor, with every message. The waker therefore has no fence:
-//! the sleeper, which has time, looks a second time once those stores must have arrived (a store stays
-//! in a store buffer for well under a microsecond; see [`Bell::announce`] and `wait`), and sleeps with a time limit
-//! in any case. Both variants are in the loom test.
+//! store, and waker and sleeper miss one another. On the waker's side that fence would wait for the stores of
+//! the very message to leave the processor, with every message. The waker therefore has no fence: the
+//! sleeper, which has time, looks a second time once those stores must have arrived (a store stays in a store
+//! buffer for well under a microsecond; see [`Bell::announce`] and `wait`), and sleeps with a time limit in
+//! any case. Both variants are in the loom test.
 //!
-//! `sleeping` holds the number of threads that sleep in its low byte and above it how often they were
-//! woken. The waker that takes the number to zero rings; the others need not.
+//! `sleeping` holds the number of threads that sleep in its low byte and above it how often they were woken.
+//! The waker that takes the number to zero rings; the others need not.
 //!
-//! Whoever may have to wake many (a flag that many await) would load a word of each. So sleepers are also counted
-//! for the whole node: a waker that finds nobody counted is done. That word is written where the bell's is, and
-//! read like it, so the same argument holds for both.
+//! Whoever may have to wake many (a flag that many await) would load a word of each. So sleepers are also
+//! counted for the whole node: a waker that finds nobody counted is done. That word is written where the
+//! bell's is, and read like it, so the same argument holds for both.
 
 use tutti_base::sync::{AtomicU32, Ordering, fence};
 use tutti_sys::job::Doorbell;
@@ -27,11 +27,11 @@ const ONE_ROUND: u32 = 0x100;
 /// The words of one doorbell.
 #[derive(Clone, Copy, Debug)]
 pub struct Bell<'a> {
-    /// Sleepers in the low byte, rounds above.
+    /// Number of sleepers in the low byte, number of wake-ups above.
     pub sleeping: &'a AtomicU32,
-    /// What sleepers wait on.
+    /// Futex word on which sleepers wait.
     pub futex: &'a AtomicU32,
-    /// Whether one of them waits for descriptors instead.
+    /// Nonzero if a sleeper waits for descriptors instead.
     pub polled: &'a AtomicU32,
 }
 
@@ -40,13 +40,13 @@ pub struct Bell<'a> {
 pub struct Announced<'a> {
     parked: &'a AtomicU32,
     round: u32,
-    /// The value of the futex to sleep on.
+    /// Futex value to sleep on; a changed value ends the sleep.
     pub ticket: u32,
 }
 
 impl Bell<'_> {
-    /// Says that the calling thread is about to sleep, here and in `parked`, where those ask first who have many to wake.
-    /// After this it must look for work once more, and a moment later again.
+    /// Announces that the calling thread is about to sleep. It is counted here and in `parked`, which wakers
+    /// of many read first. Afterwards the thread must look for work once more, and a moment later again.
     #[must_use]
     pub fn announce<'a>(&self, parked: &'a AtomicU32) -> Announced<'a> {
         let ticket = self.futex.load(Ordering::Acquire);
@@ -71,7 +71,8 @@ impl Bell<'_> {
     }
 
     /// Says that the announced thread sleeps on descriptors, of which ringing makes one ready, until
-    /// [`Bell::polls_no_more`]. False if another thread does so already, or if somebody rang meanwhile: then it must not.
+    /// [`Bell::polls_no_more`]. False if another thread does so already, or if somebody rang meanwhile: then
+    /// it must not.
     #[must_use]
     pub fn polls(&self, announced: &Announced<'_>) -> bool {
         if self.polled.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -90,8 +91,8 @@ impl Bell<'_> {
         self.polled.store(0, Ordering::Release);
     }
 
-    /// Wakes whoever sleeps, by `wake`, which is told whether one of them waits for descriptors. Call after publishing what
-    /// they wait for. One load if nobody sleeps.
+    /// Wakes whoever sleeps, by `wake`, which is told whether one of them waits for descriptors. Call after
+    /// publishing what they wait for. One load if nobody sleeps.
     #[inline]
     pub fn ring(&self, wake: impl FnOnce(&AtomicU32, bool)) {
         // The compiler must not do what the processor is allowed to: move the load before the stores.

@@ -1,9 +1,11 @@
-//! Links to processes of other jobs, which this job has spawned, or met at a port (MPI-5 chapter 11).
+//! Links to processes of other jobs, which this job has spawned or met at a port (MPI-5 chapter 11).
 //!
-//! Whenever two groups of processes of several jobs meet, a bridge is built: a shared memory object with a ring between any two
-//! of them where all are on one host, else a link of its own over the network. What is above knows a process of another job by a number beyond the ranks of the own world. Two processes go on
-//! using the bridge over which they met first, since the order of their messages is that of one ring; a bridge is gone when
-//! nobody of it is spoken to any more. Both sides agree on who that is, so that no message goes where nobody looks.
+//! Whenever groups of processes of several jobs meet, a bridge is built. If all are on one host it is a
+//! shared memory object with a ring between any two of them, otherwise a link of its own over the network.
+//! The layers above identify a process of another job by a number beyond the ranks of the own world. Two
+//! processes keep using the bridge over which they met first, since the order of their messages is that of
+//! one ring. A bridge ends when none of its processes is in use any more. Both sides agree on that, so that
+//! no message goes to a bridge that nobody polls.
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -12,16 +14,16 @@ use crate::link::{Header, Link, Peer, Sink, Verdict};
 use crate::links::FarLink;
 use crate::shm::ShmLink;
 
-/// How long a bridge over the network that nobody uses any more is kept until what was sent over it has arrived: both sides have
-/// agreed that nothing is said any more, so that only a process that has gone away makes it take so long.
+/// Longest time for which an unused bridge over the network is kept until its last messages have arrived.
+/// Both sides have agreed to send nothing more, so only a process that has gone away makes it take this long.
 const PARTING: Duration = Duration::from_secs(10);
 
-/// What carries a bridge; its ranks are those of the bridge.
+/// Carrier of a bridge. Its ranks are those of the bridge.
 #[derive(Debug)]
 pub enum Way<F> {
-    /// Memory of the host.
+    /// Shared memory of the host.
     Near(ShmLink),
-    /// The network.
+    /// Link over the network.
     Far(Box<F>),
 }
 
@@ -77,26 +79,26 @@ impl<F: FarLink> Bridges<F> {
         Bridges { first: world, bridges: Vec::new(), routes: Vec::new(), parting: Vec::new() }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bridges.is_empty() && self.parting.is_empty()
     }
 
-    /// Whether one goes over the network.
+    /// Returns true if one goes over the network.
     #[inline]
     pub fn any_far(&self) -> bool {
         let is_far = |bridge: &Bridge<F>| matches!(bridge.way, Way::Far(_));
         !self.parting.is_empty() || self.bridges.iter().flatten().any(is_far)
     }
 
-    /// Whether `peer` is a process of another job.
+    /// Returns true if `peer` is a process of another job.
     #[inline]
     pub fn is_beyond(&self, peer: Peer) -> bool {
         peer.0 >= self.first
     }
 
-    /// Uses a bridge for those of its members that no other bridge leads to. All of them do the same.
+    /// Adds a bridge for those of its members without any other bridge. All members do the same.
     pub fn add(&mut self, way: Way<F>, members: Box<[Peer]>) {
         let bridge = self.bridges.iter().position(Option::is_none).unwrap_or(self.bridges.len());
         let mut is_used = false;
@@ -189,7 +191,7 @@ impl<F: FarLink> Bridges<F> {
         })
     }
 
-    /// Whether something has come.
+    /// Returns true if something has come.
     pub fn pending(&self) -> bool {
         self.bridges.iter().flatten().any(|bridge| match &bridge.way {
             Way::Near(near) => near.pending(),
@@ -206,7 +208,7 @@ impl<F: FarLink> Bridges<F> {
         })
     }
 
-    /// As [`FarLink::before_sleep`], for all that go over the network.
+    /// Prepares all bridges over the network for sleep. See [`FarLink::before_sleep`] for the result.
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
         let (mut quiet, mut until) = (true, None);
         let used = self.bridges.iter_mut().flatten().filter_map(|bridge| bridge.way.far());
@@ -218,7 +220,7 @@ impl<F: FarLink> Bridges<F> {
         (quiet, until)
     }
 
-    /// As [`FarLink::is_flushed`], for all that go over the network.
+    /// Returns true if all bridges over the network are flushed ([`FarLink::is_flushed`]).
     pub fn is_flushed(&mut self) -> bool {
         self.part();
         let mut flushed = self.parting.is_empty();
@@ -243,8 +245,8 @@ mod tests {
     use crate::memory::MemoryLink;
     use crate::shm::Home;
 
-    /// A bridge between jobs of these sizes; the ends of all their ranks. Rank 0 of the second job is known to the first as
-    /// number `size of the first`, and the other way round.
+    /// A bridge between jobs of these sizes; the ends of all their ranks. Rank 0 of the second job is known
+    /// to the first as number `size of the first`, and the other way round.
     fn bridge(one: u32, other: u32) -> Vec<(ShmLink, Box<[Peer]>)> {
         let jobs = [one, other].map(|ranks| Arc::new(Job::create(&Plan::one_host(ranks)).unwrap()));
         let object = Arc::new(Job::create(&Plan::one_host(one + other)).unwrap());

@@ -1,9 +1,9 @@
-//! Places of a table in which buffers are remembered by where they begin.
+//! Slots of a table that remembers buffers by their address.
 
-/// Buffers that are remembered; others take the places of these.
+/// Number of buffers remembered. A new one replaces the one in its slot.
 pub const BUFFERS: usize = 256;
 
-/// Where a buffer is remembered that begins at `address`.
+/// Returns the slot of the buffer that begins at `address`.
 #[inline]
 pub fn place(address: u64) -> usize {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize

@@ -1,4 +1,4 @@
-//! What every [`Link`] must do, checked for each implementation.
+//! Requirements of every [`Link`], checked for each implementation.
 //!
 //! # Safety
 //! One test asks the kernel how many pages the job object has: a plain C structure, an open descriptor.
@@ -55,12 +55,13 @@ fn collect(link: &mut impl Link) -> Vec<(u32, u64, Vec<u8>)> {
     got
 }
 
-/// A link that the suite is run over.
+/// Link that the suite checks.
 trait Conforming: Link {
-    /// Whether a record can be polled as soon as it was sent. Else both sides have to be polled until it arrives.
+    /// True if a record can be polled as soon as it was sent. Otherwise both sides have to be polled until it
+    /// arrives.
     const AT_ONCE: bool = true;
 
-    /// Polls until all that was sent has arrived.
+    /// Polls until all sent records have arrived.
     fn leave(&mut self) {}
 }
 
@@ -79,10 +80,11 @@ impl Conforming for FabricLink {
     }
 }
 
-/// How long something may take that does not come at once: far more than it ever does.
+/// Time limit for anything that does not arrive at once; far more than it ever takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The next `count` records that `at` gets, polling all links; the others get nothing meanwhile.
+/// Returns the next `count` records of link `at`, polling all links. The other links must receive nothing
+/// meanwhile.
 fn gather<L: Conforming>(links: &mut [L], at: usize, count: usize) -> Vec<(u32, u64, Vec<u8>)> {
     let start = Instant::now();
     let mut got = Vec::new();

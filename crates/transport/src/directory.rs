@@ -1,14 +1,15 @@
-//! How a process learns where others are in the network.
+//! Addresses of other processes in the network.
 //!
-//! An address is asked for when the first message to a rank is sent, and never before: nothing at start is all-to-all.
-//! Who answers is a matter of who started the job (a daemon of ours, PMIx, PMI), so this is a trait.
+//! The address of a rank is requested when the first message to it is sent, and never before: nothing at
+//! start is all-to-all. The source of addresses depends on how the job was started (our daemon, PMIx, PMI),
+//! so this is a trait.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use tutti_sys::job::ADDRESS_BYTES;
 
-/// Where a rank is reached; only the fabric understands it.
+/// Network address of a rank, understood only by the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
     bytes: [u8; ADDRESS_BYTES],
@@ -16,14 +17,14 @@ pub struct Address {
 }
 
 impl Address {
-    /// `None` for no bytes, and for more than [`ADDRESS_BYTES`].
+    /// Copies an address. Returns `None` for no bytes, and for more than [`ADDRESS_BYTES`].
     pub fn new(address: &[u8]) -> Option<Address> {
         let mut bytes = [0; ADDRESS_BYTES];
         bytes.get_mut(..address.len())?.copy_from_slice(address);
         (!address.is_empty()).then_some(Address { bytes, length: address.len() as u8 })
     }
 
-    /// The bytes of the address.
+    /// Returns the bytes of the address.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -38,24 +39,25 @@ impl fmt::Debug for Address {
 /// An answer: a rank, and where it is; `None` if it will never have an address, because it has ended.
 pub type Answer = (u32, Option<Address>);
 
-/// Knows the addresses of all ranks, or whom to ask.
+/// Source of the addresses of all ranks.
 pub trait Directory: fmt::Debug + Send {
-    /// Makes the address of this process known; once, before it can be asked for.
+    /// Publishes the address of this process. Called once, before others request it.
     fn publish(&mut self, address: &Address);
 
-    /// Asks for the address of `rank`; never blocks. Asked again before the answer, it may answer twice.
+    /// Requests the address of `rank`. Never blocks. A second request before the answer may be answered
+    /// twice.
     fn request(&mut self, rank: u32);
 
-    /// The next answer, if one has come; in any order. Never blocks.
+    /// Returns the next answer, if one has come. Answers come in any order. Never blocks.
     fn poll(&mut self) -> Option<Answer>;
 
-    /// Has `rank` told that it has to connect to this process, which cannot connect to it; false if nobody
-    /// can be asked for that. Never blocks.
+    /// Requests that `rank` connects to this process, which cannot connect to it. Returns false if calls are
+    /// not supported. Never blocks.
     fn call(&mut self, _rank: u32) -> bool {
         false
     }
 
-    /// Whether [`Directory::call`] works.
+    /// Returns true if [`Directory::call`] works.
     fn can_call(&self) -> bool {
         false
     }
@@ -65,7 +67,7 @@ pub trait Directory: fmt::Debug + Send {
         None
     }
 
-    /// Whether somebody collects which hosts have called [`Directory::report_arrival`].
+    /// Returns true if somebody collects which hosts have called [`Directory::report_arrival`].
     fn collects_arrivals(&self) -> bool {
         false
     }
@@ -73,8 +75,8 @@ pub trait Directory: fmt::Debug + Send {
     /// Reports that all ranks of this host have called MPI_Finalize. May be repeated. Never blocks.
     fn report_arrival(&mut self) {}
 
-    /// What becomes readable when answers or calls may have come, for a sleeper to wait on; `None` when
-    /// answers are there at once.
+    /// Returns a descriptor that becomes readable when answers or calls may have come. A sleeper waits
+    /// for it. `None` if answers are available at once.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
 

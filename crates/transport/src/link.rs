@@ -1,4 +1,4 @@
-//! The one trait of every node-local transport, and the words it uses.
+//! The one trait of every node-local transport, and the types it uses.
 
 use crate::loan::{Loan, Memory};
 
@@ -6,34 +6,33 @@ use crate::loan::{Loan, Memory};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u32);
 
-/// What travels in front of every payload. Opaque to a link.
+/// Header that travels before every payload. Opaque to a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header(pub [u64; 3]);
 
-/// Records that the link itself sends have this in the lowest byte of their first word; those of its owner do
-/// not.
+/// Lowest byte of the first word in records that the link itself sends. Records of its owner do not have it.
 pub const LINK_KIND: u64 = 0xfe;
-/// With this bit in the first word the owner must not leave the record, whatever room it takes. Records that
-/// are sent do not have it.
+/// Bit of the first word that forbids the owner to leave the record, whatever room it takes. Records that are
+/// sent do not have it.
 pub const KEEP: u64 = 1 << 15;
 
-/// The link has no room for this record now: poll, then try again.
+/// Error: the link has no room for this record now. Poll, then try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// What the owner of an arriving record did with it.
+/// Outcome of the delivery of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Consumed: its room may be used again.
+    /// Record consumed: its room may be used again.
     Taken,
-    /// Cannot be taken now. It stays first in line, and so does everything behind it, until a later
-    /// poll takes it.
+    /// Record refused for now. It stays first in line, and so does everything behind it, until a later poll
+    /// takes it.
     Left,
 }
 
-/// Who takes arriving records.
+/// Receiver of arriving records.
 pub trait Sink {
-    /// A record from `from`. `payload` lies in the link's own memory and is valid only during the call:
+    /// Takes a record from `from`. `payload` lies in the link's own memory and is valid only during the call:
     /// copy it to where it belongs.
     fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict;
 }
@@ -57,8 +56,8 @@ pub trait Link {
     /// arbitrary bytes before. Wakes the peer if it sleeps.
     ///
     /// # Errors
-    /// [`Full`] when there is no room, or it is not known yet where the peer is: what was taken leaves this process even
-    /// if it does not poll again. `fill` was not called.
+    /// [`Full`] when there is no room, or it is not known yet where the peer is: what was taken leaves this
+    /// process even if it does not poll again. `fill` was not called.
     ///
     /// # Panics
     /// If there is no such peer or `bytes` exceeds [`Link::max_payload`]: a bug of the caller.
@@ -79,11 +78,11 @@ pub trait Link {
         self.try_send_with(to, header, payload.len(), |room| room.copy_from_slice(payload))
     }
 
-    /// Whether a record of `bytes` to `to` would find room.
+    /// Returns true if there is room for a record of `bytes` to `to`.
     fn has_room(&self, to: Peer, bytes: usize) -> bool;
 
-    /// As [`Link::has_room`]; and if there is none, asks the peer to ring this process's doorbell when
-    /// it makes some. For the last look before parking.
+    /// Returns the result of [`Link::has_room`]. If there is no room, also requests that the peer rings this
+    /// process's doorbell when it makes some. For the last look before parking.
     fn want_room(&mut self, to: Peer, bytes: usize) -> bool;
 
     /// Sends a record once for all of `to` (S8), written by `fill`. Those that it does not go to are added to
@@ -112,7 +111,8 @@ pub trait Link {
         None
     }
 
-    /// Whether records to `to` go over a connection between hosts, where one of [`Link::max_payload`] is as good as many short ones.
+    /// Returns true if records to `to` go over a connection between hosts, where one of [`Link::max_payload`]
+    /// is as good as many short ones.
     fn is_connected(&self, _to: Peer) -> bool {
         false
     }
@@ -123,12 +123,13 @@ pub trait Link {
     /// Hands what has arrived from `from` to `sink`. True if anything was taken.
     fn poll_peer(&mut self, from: Peer, sink: &mut impl Sink) -> bool;
 
-    /// Whether a record has come from `from` that its owner has not left; `None` where a look at memory does not tell.
+    /// Whether a record has come from `from` that its owner has not left; `None` where a look at memory does
+    /// not tell.
     fn has_come(&self, _from: Peer) -> Option<bool> {
         None
     }
 
-    /// Whether a poll would find something other than records that were [`Verdict::Left`]: those wait
+    /// Returns true if a poll would find something other than records that were [`Verdict::Left`]: those wait
     /// for an act of their owner, not for the link.
     fn pending(&self) -> bool;
 
@@ -138,8 +139,8 @@ pub trait Link {
         false
     }
 
-    /// Lends `memory` to `to`, which may read it once: what to tell it. `None`: it could not read it. [`Link::returned`] tells when
-    /// the link has done with the memory.
+    /// Lends `memory` to `to`, which may read it once: what to tell it. `None`: it could not read it.
+    /// [`Link::returned`] tells when the link has done with the memory.
     fn lend(&mut self, _to: Peer, _memory: Memory) -> Option<Loan> {
         None
     }
@@ -152,8 +153,9 @@ pub trait Link {
         None
     }
 
-    /// Begins to read the first `bytes` of what `from` has lent into `memory`; [`Link::completed`] tells `token` when all of
-    /// it is there, which may be in any order with records. `token` is that of no other read. False: it cannot be read, now.
+    /// Begins to read the first `bytes` of what `from` has lent into `memory`; [`Link::completed`] tells
+    /// `token` when all of it is there, which may be in any order with records. `token` is that of no other
+    /// read. False: it cannot be read, now.
     fn read(&mut self, _from: Peer, _loan: Loan, _memory: Memory, _bytes: u64, _token: u64) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! All links of a process as one: shared memory to the ranks of its host, the fabric to the others.
 //!
-//! Peers are ranks of the world here. In a job of one host that is what shared memory calls them too, so nothing is
-//! translated and there is no fabric. Processes of other jobs have the numbers beyond the world and are reached over
-//! [`Bridges`]. What is above sees one link, and so needs one matcher, with wildcards.
+//! Peers are ranks of the world here. In a job of one host shared memory uses the same numbers, so nothing is
+//! translated and there is no fabric. Processes of other jobs have numbers beyond the world and are reached
+//! over [`Bridges`]. The layers above see one link, and so need only one matcher, with wildcards.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -21,10 +21,12 @@ use crate::shm::ShmLink;
 
 /// A link to other hosts: peers are ranks of the world.
 pub trait FarLink: Link {
-    /// For a sleep: the descriptors to watch, and until when to sleep at most. False if there is something to do first.
+    /// For a sleep: the descriptors to watch, and until when to sleep at most. False if there is something to
+    /// do first.
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>);
 
-    /// Whether all that was sent has reached its peers, or will without this process. Asked again and again before the process leaves.
+    /// Returns true if all that was sent has reached its peers, or will without this process. Asked again and
+    /// again before the process leaves.
     fn is_flushed(&mut self) -> bool;
 
     /// Sends and receives again after [`FarLink::is_flushed`], once all ranks of the job have flushed theirs.
@@ -75,7 +77,7 @@ impl<F: FarLink> Links<F> {
         &mut self.bridges
     }
 
-    /// As [`FarLink::before_sleep`], for all that goes over the network.
+    /// Prepares all links over the network for sleep. See [`FarLink::before_sleep`] for the result.
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
         let (rests, until) = self.far().map_or((true, None), |far| far.before_sleep(descriptors));
         let (all_rest, first) = self.bridges.before_sleep(descriptors);
@@ -83,24 +85,24 @@ impl<F: FarLink> Links<F> {
         (rests && all_rest, until.into_iter().chain(first).chain(due).min())
     }
 
-    /// See [`Casting::waits_long`].
+    /// Returns true if multicast usually waits long for room: see [`Casting::waits_long`].
     pub fn waits_long(&self) -> bool {
         self.casting.as_ref().is_some_and(|casting| casting.waits_long())
     }
 
-    /// See [`Casting::wants_room`].
+    /// Returns the descriptor to watch if multicast needs room: see [`Casting::wants_room`].
     pub fn wants_room(&self) -> Option<RawFd> {
         self.casting.as_ref()?.wants_room()
     }
 
-    /// As [`FarLink::is_flushed`], for all that goes over the network.
+    /// Returns true if all links over the network are flushed ([`FarLink::is_flushed`]).
     pub fn is_flushed(&mut self) -> bool {
         let flushed = self.far().is_none_or(FarLink::is_flushed);
         self.bridges.is_flushed() && flushed
     }
 }
 
-/// Tells the sink ranks of the world where shared memory names local ones.
+/// Sink that translates local ranks of shared memory into ranks of the world.
 struct InTheWorld<'a, S> {
     sink: &'a mut S,
     job: &'a Job,
@@ -152,7 +154,7 @@ impl<F: FarLink> Links<F> {
         }
     }
 
-    /// Whether the fabric leads to `peer`, and it is of the own job: others may have other settings.
+    /// Returns true if the fabric leads to `peer`, and it is of the own job: others may have other settings.
     fn is_elsewhere(&self, peer: Peer) -> bool {
         !self.bridges.is_beyond(peer) && self.job.local_rank(peer.0).is_none()
     }
@@ -167,7 +169,8 @@ impl<F: FarLink> Links<F> {
 enum Route<'a, F> {
     Near(&'a mut ShmLink, Peer),
     Far(&'a mut F, Peer),
-    /// Both sides have agreed to say nothing more ([`Bridges::forget`]): what is left, credit for example, means nothing.
+    /// Both sides have agreed to say nothing more ([`Bridges::forget`]): what is left, credit for example,
+    /// means nothing.
     Gone,
 }
 

@@ -1,50 +1,51 @@
 //! Memory that a link may read and write by itself: long messages that need no copy on their way.
 //!
-//! The sender of a message lends its memory and tells the receiver the [`Loan`]; the receiver reads it straight into its
-//! own memory, as far and when it likes, once; then the link returns the loan. Nothing is copied
-//! into memory of the link on either side. See [`crate::Link::lend`].
+//! The sender of a message lends its memory and sends a [`Loan`] to the receiver. The receiver reads it once,
+//! straight into its own memory, whenever it wants and as much as it wants. Then the link returns the loan.
+//! Nothing is copied into memory of the link on either side. See [`crate::Link::lend`].
 
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// Bytes in a row, wherever in memory they lie.
+/// Bytes in a logical row, wherever in memory they lie.
 pub trait Pieces: Debug + Send + Sync {
-    /// How many they are.
+    /// Returns the number of bytes.
     fn bytes(&self) -> u64;
 
-    /// Calls `use_memory` with the memory of the bytes `position..position + bytes`, as much of it as one call to the
-    /// system takes, but at least one byte if there are any.
+    /// Calls `use_memory` with the memory of the bytes `position..position + bytes`, as much of it as one
+    /// call to the system takes, but at least one byte if there are any.
     fn read(&self, position: u64, bytes: u64, use_memory: &mut dyn FnMut(&[IoSlice<'_>]));
 
-    /// The same, to be written.
+    /// Calls `use_memory` like [`Pieces::read`], with memory to be written.
     fn write(&self, position: u64, bytes: u64, use_memory: &mut dyn FnMut(&mut [IoSliceMut<'_>]));
 }
 
 /// Memory of a message. It stays valid as long as the link holds it.
 pub type Memory = Arc<dyn Pieces>;
 
-/// Memory that a process has lent, as its peer is told.
+/// Description of lent memory, as sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Loan {
-    /// Its name; never 0.
+    /// Name of the loan; never 0.
     pub name: u64,
-    /// Where a network finds it that reads by itself, and by which key.
+    /// Address of the memory for a network that reads by itself.
     pub address: u64,
-    /// As above.
+    /// Key of the memory for such a network.
     pub key: u64,
-    /// The runs that it consists of: 1: at that address; more: a list of them is there; 0: its owner is asked by the name.
+    /// Number of runs of the memory. 1: they are at that address. More: a list of them is there. 0: the owner
+    /// sends the memory on request, by its name.
     pub runs: u64,
 }
 
 impl Loan {
-    /// One that its owner is asked for by name.
+    /// Describes a loan that is requested from its owner by name.
     pub fn named(name: u64) -> Loan {
         Loan { name, address: 0, key: 0, runs: 0 }
     }
 }
 
-/// Stores `bytes` in `memory` from `position` on.
+/// Stores `bytes` in `memory`, beginning at `position`.
 pub(crate) fn store(memory: &Memory, mut position: u64, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let mut stored = 0;

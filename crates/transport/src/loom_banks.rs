@@ -1,5 +1,5 @@
-//! Model checking of the turns of banks, of flags that publish plain memory, and of the waking of those who wait for either:
-//! `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport --release loom_`
+//! Model checking of the turns of banks, of flags that publish plain memory, and of the waking of those who
+//! wait for either: `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport --release loom_`
 //!
 //! # Safety
 //! The checker hands out the pointers into its cells and reports every use that another could disturb.
@@ -18,8 +18,8 @@ use crate::turns::{Turns, is_last, is_reached, word};
 const MEMBERS: usize = 2;
 const MOST_SLOTS: usize = 2;
 
-/// What one member of a set writes. The cells are the banks: the checker reports two accesses to one of them that
-/// are not ordered.
+/// Memory that one member of a set writes. The cells are the banks: the checker reports two accesses to one
+/// of them that are not ordered.
 #[derive(Default)]
 struct Part {
     left: AtomicU64,
@@ -55,7 +55,7 @@ impl Shared {
         self.parts[me].flags[slot].store(word(number, 0, 1), Ordering::Release);
     }
 
-    /// Whether `peer` has published; then its bank must hold what it wrote in this operation.
+    /// Returns true if `peer` has published; then its bank must hold what it wrote in this operation.
     fn see(&self, turns: &Turns, peer: usize, number: u64) -> bool {
         let slot = turns.slot(number) as usize;
         let flag = self.parts[peer].flags[slot].load(Ordering::Acquire);
@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// As `Banks::leave`, with a fence before the look for sleepers.
+    /// Leaves an operation like `Banks::leave`, with a fence before the look for sleepers.
     fn leave(&self, turns: &mut Turns, me: usize, number: u64) {
         let (before, now) = turns.leave(number, &self.parts[me].left);
         fence(Ordering::SeqCst);
@@ -94,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// As `Banks::post` after the store, with a fence.
+    /// Wakes members like `Banks::post` after its store, with a fence.
     fn wake(&self, me: usize) {
         fence(Ordering::SeqCst);
         if self.parked.load(Ordering::Relaxed) == 0 {
@@ -231,8 +231,8 @@ fn loom_the_last_to_leave_wakes_who_wants_room() {
     });
 }
 
-/// Two members look for two things in a table of two entries: each is found out once, unless the table is full, and who reads it
-/// reads all of it.
+/// Two members look for two things in a table of two entries: each is found out once, unless the table is
+/// full, and who reads it reads all of it.
 #[test]
 fn loom_what_is_found_is_told_whole() {
     model(|| {

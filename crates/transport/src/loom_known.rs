@@ -1,7 +1,9 @@
-//! Model checking of what is known of watched memory: `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport --release loom_`
+//! Model checking of what is remembered about watched memory: `RUSTFLAGS="--cfg loom" cargo test -p
+//! tutti-transport --release loom_`
 //!
-//! The kernel's part is as its source has it: that something is changing is said before the change; the message comes after it; who made
-//! the change goes on when the message has been read, and only then nothing is changing any more.
+//! The kernel's part follows its source. A change is announced before it happens, and its message comes
+//! afterwards. The changing thread goes on when the message has been read; only then nothing is changing any
+//! more.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,9 +14,9 @@ use crate::loom_tests::model;
 
 struct Kernel {
     changing: AtomicU64,
-    /// What is at the address: 0 is what was remembered.
+    /// Memory at the address: 0 is what was remembered.
     mapped: AtomicU64,
-    /// A message waits.
+    /// True while a message waits to be read.
     told: AtomicBool,
     read: AtomicBool,
     count: Count,
@@ -52,7 +54,7 @@ impl Kernel {
         self.count.step();
     }
 
-    /// As a process with several threads looks.
+    /// Returns true if the remembered fact holds, as a process with several threads checks it.
     fn is_known(&self, count: u64) -> bool {
         self.changing.load(Ordering::Acquire) == 0 && self.count.is(count)
     }

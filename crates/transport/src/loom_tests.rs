@@ -48,7 +48,7 @@ impl Words {
         Bell { sleeping: &self.sleeping, futex: &self.futex, polled: &self.polled }
     }
 
-    /// As [`Words::park`], on a descriptor that ringing makes ready.
+    /// Sleeps like [`Words::park`], on a descriptor that ringing makes ready.
     fn park_polling(&self, mut pending: impl FnMut() -> bool) {
         let announced = self.bell().announce(&self.parked);
         if !pending() && self.bell().polls(&announced) {
@@ -128,7 +128,8 @@ impl Shared {
     }
 }
 
-/// Every execution with up to three preemptions, beyond which the checker rarely finds anything and takes hours.
+/// Every execution with up to three preemptions, beyond which the checker rarely finds anything and takes
+/// hours.
 pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

@@ -1,4 +1,5 @@
-//! Model checking of the locks of windows, and of what ends loans: `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport --release loom_`
+//! Model checking of the locks of windows, and of what ends loans: `RUSTFLAGS="--cfg loom" cargo test -p
+//! tutti-transport --release loom_`
 //!
 //! # Safety
 //! The checker hands out the pointers into its cells and reports every use that another could disturb.
@@ -103,7 +104,7 @@ fn loom_memory_moves_after_the_last_loan_has_ended() {
     });
 }
 
-/// What a target and its origins share, with a log of two records.
+/// Memory that a target and its origins share, with a log of two records.
 #[derive(Default)]
 struct Epoch {
     posts: [Tally; 2],

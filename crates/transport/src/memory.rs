@@ -18,7 +18,7 @@ pub struct MemoryLink {
     queues: Arc<[Queue]>,
 }
 
-/// What is on its way from one process to another.
+/// Records on their way from one process to another.
 #[derive(Debug, Default)]
 struct Queue {
     records: Mutex<VecDeque<(Header, Vec<u8>)>>,

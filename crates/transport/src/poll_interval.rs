@@ -1,10 +1,11 @@
-//! How often the network is looked at while shared memory carries traffic.
+//! Interval between polls of the network while shared memory carries traffic.
 //!
-//! A look at the memory is some instructions, one at the network often a call to the kernel. While records
-//! come from near, the looks at the network take a bounded part of the time; as soon as none has come between
-//! two of them, each poll looks. So what comes from far waits for two such intervals at most, and only beside
-//! near traffic. Who polls and polls and finds nothing at all (MPI_Iprobe in a loop) looks at the network for
-//! two thirds of the time: a poll is that much cheaper, and nothing waits for longer than half a look.
+//! A poll of the memory takes some instructions, one of the network often a system call. While records arrive
+//! through memory, polls of the network take a bounded part of the time. As soon as none has arrived between
+//! two of them, each poll includes the network. Hence a message from the network waits for two such intervals
+//! at most, and only beside memory traffic. A program that polls and finds nothing at all (MPI_Iprobe in a
+//! loop) spends two thirds of the time on the network: a poll is that much cheaper, and nothing waits for
+//! longer than half a network poll.
 
 /// While near traffic flows, looks at the network take one part in so many of the time.
 const PART: u64 = 16;
@@ -21,16 +22,16 @@ pub struct PollInterval {
     flowing: bool,
     /// Something has come since the last one.
     recent: bool,
-    /// The end of the last look, and what it cost.
+    /// End of the last poll of the network, and its cost.
     looked: u64,
     cost: u64,
-    /// How many in a row found nothing, neither near nor far.
+    /// Number of polls in a row that found nothing in memory or network.
     in_vain: u32,
 }
 
 impl PollInterval {
-    /// Whether to look, after a look at the memory that has found something or not. `now` is asked only if
-    /// need be.
+    /// Returns true if the network is to be polled, after a poll of the memory that has found something
+    /// (`near`) or not. `now` is called only if necessary.
     #[inline]
     pub fn due(&mut self, near: bool, now: impl FnOnce() -> u64) -> bool {
         self.recent |= near;

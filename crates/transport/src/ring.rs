@@ -1,5 +1,5 @@
-//! The ring between one sender and one receiver: 64-byte slots for records, a byte ring for payloads
-//! that do not fit into a slot. This is the algorithm over shared words; it touches no payload.
+//! Ring between one sender and one receiver: 64-byte slots for records, a byte ring for payloads that do not
+//! fit into a slot. This is the algorithm over shared words; it touches no payload.
 //!
 //! - A slot's first word holds the lap on which it was last written, and the payload's length. The
 //!   receiver knows which lap it expects, so one load tells whether a record is there, and memory that
@@ -68,15 +68,15 @@ struct SenderWords {
     lanes: [LaneWords; LANES],
 }
 
-/// How far the sender has got in one lane of the byte ring.
+/// Progress of the sender in one lane of the byte ring.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct LaneWords {
     /// Bytes ever allocated, including those skipped at the lane's end.
     allocated: AtomicU64,
-    /// Of these, known to be free again.
+    /// Bytes of these that are known to be free again.
     seen: AtomicU64,
-    /// Where in the lane the next payload goes.
+    /// Offset in the lane of the next payload.
     offset: AtomicU64,
 }
 
@@ -84,13 +84,13 @@ struct LaneWords {
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct ReceiverWords {
-    /// Records consumed.
+    /// Records consumed by the receiver.
     taken: AtomicU64,
-    /// Bytes of each lane free again.
+    /// Freed bytes of each lane.
     freed: [AtomicU64; LANES],
-    /// Of those of long payloads, published.
+    /// Published part of the freed bytes of long payloads.
     published: AtomicU64,
-    /// Non-zero while the first record was left by its owner.
+    /// Nonzero while the first record was left by its owner.
     held: AtomicU32,
 }
 
@@ -118,13 +118,13 @@ pub struct Ring<'a> {
     long_lane: u64,
 }
 
-/// Room for one record, not yet visible to the receiver.
+/// Memory for one record, not yet visible to the receiver.
 #[derive(Debug)]
 #[must_use = "a record is visible only once published"]
 pub struct Place {
     sequence: u64,
-    /// Offset of the payload in the byte ring, where the lane begins there, and the allocation's end; for
-    /// payloads not inline.
+    /// Offset of the payload in the byte ring, start of its lane, and end of the allocation; for payloads
+    /// that are not inline.
     offset: u64,
     lane_start: u64,
     end: u64,
@@ -133,7 +133,7 @@ pub struct Place {
 /// A record that has arrived.
 #[derive(Debug)]
 pub struct RingRecord<'a> {
-    /// What the sender put in front.
+    /// Header that the sender has passed.
     pub header: Header,
     /// Length of the payload.
     pub bytes: usize,
@@ -142,7 +142,7 @@ pub struct RingRecord<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// A view of the ring over `control` and `slots`, a power of two of them, with `payload_bytes` of
+    /// Creates a view of the ring over `control` and `slots`, a power of two of them, with `payload_bytes` of
     /// byte ring.
     #[inline]
     pub fn new(control: &'a RingControl, slots: &'a [RingSlot], payload_bytes: u64) -> Ring<'a> {
@@ -199,12 +199,13 @@ impl<'a> Ring<'a> {
         self.slot(place.sequence)
     }
 
-    /// Whether a record of `bytes` would find room, as far as the receiver has published.
+    /// Returns true if a record of `bytes` would find room, as far as the receiver has published.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.reserve(bytes).is_some()
     }
 
-    /// As [`Ring::has_room`]; if there is none, the receiver learns of the wish by [`Ring::grant`].
+    /// Returns the result of [`Ring::has_room`]. If there is no room, the receiver learns of the request by
+    /// [`Ring::grant`].
     pub fn want_room(&self, bytes: usize) -> bool {
         if self.has_room(bytes) {
             return true;
@@ -216,7 +217,7 @@ impl<'a> Ring<'a> {
         self.has_room(bytes)
     }
 
-    /// The next record, if one has arrived.
+    /// Returns the next record, if one has arrived.
     #[inline]
     pub fn peek(&self) -> Option<RingRecord<'a>> {
         let sequence = self.control.receiver.taken.load(Ordering::Relaxed);
@@ -244,7 +245,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Whether so many bytes were freed since the last [`Ring::publish_freed`] that the sender should
+    /// Returns true if so many bytes were freed since the last [`Ring::publish_freed`] that the sender should
     /// know before the end of this poll.
     #[inline]
     pub fn owes(&self) -> bool {
@@ -264,8 +265,8 @@ impl<'a> Ring<'a> {
         receiver.published.store(receiver.freed[1].load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Whether the sender wishes to be woken now that there is room; true once for each wish. Call after
-    /// [`Ring::publish_freed`].
+    /// Returns true if the sender wishes to be woken now that there is room; true once for each wish. Call
+    /// after [`Ring::publish_freed`].
     #[inline]
     pub fn grant(&self) -> bool {
         let wish = &self.control.wish.room;
@@ -278,13 +279,13 @@ impl<'a> Ring<'a> {
         self.control.receiver.held.store(1, Ordering::Relaxed);
     }
 
-    /// Whether a record has arrived that its owner has not left.
+    /// Returns true if a record has arrived that its owner has not left.
     #[inline]
     pub fn pending(&self) -> bool {
         self.has_record() && self.control.receiver.held.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether a record has arrived.
+    /// Returns true if a record has arrived.
     #[inline]
     pub fn has_record(&self) -> bool {
         let sequence = self.control.receiver.taken.load(Ordering::Relaxed);
@@ -338,7 +339,7 @@ impl<'a> Ring<'a> {
 }
 
 impl Place {
-    /// Where in the byte ring the payload goes; meaningless for one that goes inline.
+    /// Returns the offset of the payload in the byte ring; meaningless for an inline payload.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset as usize
@@ -346,20 +347,21 @@ impl Place {
 }
 
 impl<'a> RingRecord<'a> {
-    /// The slot, where an inline payload lies.
+    /// Returns the slot, which contains an inline payload.
     #[inline]
     pub fn slot(&self) -> &'a RingSlot {
         self.slot
     }
 
-    /// Where in the byte ring the payload lies; meaningless for an inline one.
+    /// Returns the offset of the payload in the byte ring; meaningless for an inline payload.
     #[inline]
     pub fn offset(&self) -> usize {
         self.slot.inline[0].load(Ordering::Relaxed) as usize
     }
 }
 
-/// The sender reads what the receiver has published since. Not of the view, which stays in registers.
+/// Reads what the receiver has published since. Not a method of the view, so that the view stays in
+/// registers.
 #[cold]
 fn look_again(control: &RingControl) {
     let (sender, freed) = (&control.sender, &control.freed);

@@ -11,8 +11,8 @@
 //!   for
 //!   which any bytes are valid.
 //! - Ring (r, s) is sent into only by the link of rank s and polled only by that of rank r, and there is one
-//!   link a rank: `ShmLink::new` claims the rank in its inbox. Between reserve and publish the payload belongs to the
-//!   sender alone, between peek and take to the receiver alone.
+//!   link a rank: `ShmLink::new` claims the rank in its inbox. Between reserve and publish the payload
+//!   belongs to the sender alone, between peek and take to the receiver alone.
 //! - Offsets read from the ring are checked against its size before they are used.
 #![allow(unsafe_code)]
 
@@ -29,12 +29,13 @@ use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::ring::{INLINE_BYTES, Ring, RingControl, RingRecord, RingSlot};
 use crate::watch::bell_is_lost;
 
-/// Payloads for whose successor the cache lines are fetched early. For shorter ones it costs more than it saves,
-/// longer ones are streams, whose lines have left the receiver's cache (measured by `examples/pingpong`).
+/// Payloads for whose successor the cache lines are fetched early. For shorter ones it costs more than it
+/// saves, longer ones are streams, whose lines have left the receiver's cache (measured by
+/// `examples/pingpong`).
 const OWNED_EARLY: std::ops::RangeInclusive<usize> = 2049..=8192;
 
-/// Asks for the cache lines that the next payload of this size will be written to, while there is time: the
-/// receiver's processor still holds them from the round before, and stores that wait for them delay the record.
+/// Prefetches the cache lines that will contain the next payload of this size. The receiver's processor
+/// still holds them from the previous round, and stores that wait for them would delay the record.
 #[inline]
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "there is no such instruction"))]
 fn own_early(start: *mut u8, bytes: usize) {
@@ -54,7 +55,7 @@ const SUMMARY_WORDS: usize = 8;
 const CLAIM_WORD: usize = SUMMARY_WORDS - 1;
 /// Most ranks that the announcements can tell apart.
 const MAX_RANKS: u32 = (CLAIM_WORD * 64 * 64) as u32;
-/// Where the slots of a ring start: after the page of its control words.
+/// Offset of the slots in a ring: after the page of its control words.
 const SLOTS_OFFSET: usize = 4096;
 
 /// A [`Link`] between the processes that share a job object.
@@ -64,10 +65,10 @@ pub struct ShmLink {
     /// First byte of the inbox of local rank 0; the others follow at `inbox_stride`.
     inboxes: NonNull<u8>,
     inbox_stride: usize,
-    /// Where in an inbox the ring from sender 0 starts; the others follow at `ring_stride`.
+    /// Offset in an inbox of the ring from sender 0; the others follow at `ring_stride`.
     rings_offset: usize,
     ring_stride: usize,
-    /// Where in a ring the payload starts.
+    /// Offset in a ring of the payload.
     payload_offset: usize,
     payload_bytes: usize,
     slots: usize,
@@ -75,16 +76,16 @@ pub struct ShmLink {
     rank: u32,
     lane: u32,
     max_payload: usize,
-    /// In a bridge: where each rank of it sleeps.
+    /// In a bridge: the location of each of its ranks.
     homes: Option<Box<[Home]>>,
 }
 
-/// Where a rank of a bridge is at home: the job object that has its doorbell, and its local rank there.
+/// Location of a rank of a bridge: the job object that has its doorbell, and its local rank in that job.
 #[derive(Clone, Debug)]
 pub struct Home {
-    /// The object of its own job.
+    /// Object of the rank's own job.
     pub job: Arc<Job>,
-    /// Its local rank there.
+    /// Local rank in that job.
     pub local: u32,
 }
 
@@ -92,7 +93,7 @@ pub struct Home {
 unsafe impl Send for ShmLink {}
 
 impl ShmLink {
-    /// The link of local rank `rank` in `job`, in the first lane.
+    /// Opens the link of local rank `rank` in `job`, in the first lane.
     ///
     /// # Errors
     /// As [`ShmLink::in_lane`].
@@ -141,8 +142,9 @@ impl ShmLink {
         Ok(link)
     }
 
-    /// The link of rank `rank` in a bridge: a job object of nothing but rings, between processes that belong to several jobs. A process
-    /// sleeps in one place only, so `homes` says where each rank of the bridge does.
+    /// The link of rank `rank` in a bridge: a job object of nothing but rings, between processes that belong
+    /// to several jobs. A process sleeps in one place only, so `homes` says where each rank of the bridge
+    /// does.
     ///
     /// # Errors
     /// As [`ShmLink::new`].
@@ -166,12 +168,12 @@ impl ShmLink {
         self.rank
     }
 
-    /// The doorbell of this process, to wait on.
+    /// Returns the doorbell of this process, for waiting.
     pub fn doorbell(&self) -> &Doorbell {
         self.job.block(self.rank).doorbell_of(self.lane)
     }
 
-    /// First byte of the ring from `sender` to `receiver`.
+    /// Returns the first byte of the ring from `sender` to `receiver`.
     #[inline]
     fn ring_base(&self, receiver: u32, sender: u32) -> NonNull<u8> {
         assert!(receiver < self.ranks && sender < self.ranks, "no such local rank");
@@ -380,7 +382,8 @@ impl Link for ShmLink {
     }
 }
 
-/// Wakes the threads of local rank `rank` of `job` that sleep in `lane`. Call after making the work visible that they wait for.
+/// Wakes the threads of local rank `rank` of `job` that sleep in `lane`. Call after making the work visible
+/// that they wait for.
 #[inline]
 pub fn ring_doorbell(job: &Job, rank: u32, lane: u32) {
     bell(job.block(rank).doorbell_of(lane)).ring(|word, polled| {

@@ -1,8 +1,9 @@
-//! Copying straight between the memory of two processes: one copy instead of two.
+//! Copies between the memory of two processes: one copy instead of two.
 //!
-//! One trait, three back ends: process_vm_readv and process_vm_writev ([`CrossMemoryAttach`], on every kernel),
-//! [`Xpmem`] and [`Knem`] (kernel modules, used where their device is there). All pass the same conformance suite, the modules
-//! against fakes of their devices. Mapped regions (see `exposure`) need none of them.
+//! One trait has three back ends: process_vm_readv and process_vm_writev ([`CrossMemoryAttach`], on every
+//! kernel), [`Xpmem`] and [`Knem`] (kernel modules, used if their device is there). All pass the same
+//! conformance suite, the modules against fakes of their devices. Mapped regions (see `exposure`) need none
+//! of them.
 //!
 //! # Safety
 //! None here outside the tests, which start a second process to copy from.
@@ -18,21 +19,21 @@ pub use xpmem::Xpmem;
 
 use tutti_sys::cma;
 
-/// Memory that a peer has lent.
+/// Memory that a peer has exposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lent {
-    /// The peer.
+    /// Process number of the peer.
     pub pid: Pid,
-    /// What [`SingleCopy::lend`] returned there.
+    /// Key that [`SingleCopy::lend`] returned at the peer.
     pub key: u64,
     /// Address of the first byte, in the peer's memory.
     pub address: u64,
-    /// Length.
+    /// Length of the memory in bytes.
     pub bytes: u64,
 }
 
 impl From<Pid> for Lent {
-    /// All memory of a process, where no key is needed.
+    /// Describes all memory of a process, where no key is needed.
     fn from(pid: Pid) -> Lent {
         Lent { pid, key: 0, address: 0, bytes: u64::MAX }
     }
@@ -40,7 +41,8 @@ impl From<Pid> for Lent {
 
 /// Copies between the memory of this process and of a peer.
 pub trait SingleCopy: Sync {
-    /// Whether the peer's memory can be reached: the word at `address` there must hold `proof`, as that of no other process does.
+    /// Checks that the peer's memory can be reached: the word at `address` there must be `proof`, as in no
+    /// other process.
     ///
     /// # Errors
     /// Why not.
@@ -54,10 +56,11 @@ pub trait SingleCopy: Sync {
         Ok(0)
     }
 
-    /// The end of a loan.
+    /// Ends the exposure of memory with this key.
     fn withdraw(&self, _key: u64) {}
 
-    /// Where the peer's memory is in this process, if the back end maps it: valid as long as this process lives.
+    /// Returns the address of the peer's memory in this process, if the back end maps it. The address is
+    /// valid as long as this process lives.
     fn near(&self, _lent: Lent) -> Option<*mut u8> {
         None
     }
@@ -82,18 +85,19 @@ pub trait SingleCopy: Sync {
     fn write(&self, to: Lent, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError>;
 }
 
-/// process_vm_readv and process_vm_writev.
+/// Back end by the system calls process_vm_readv and process_vm_writev.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossMemoryAttach(());
 
 impl CrossMemoryAttach {
-    /// Makes this process reachable for its peers too, where the system asks for that. Once a process.
+    /// Makes this process reachable for its peers too, where the system requires that. Called once by each
+    /// process.
     pub fn new() -> CrossMemoryAttach {
         cma::allow_peers();
         CrossMemoryAttach(())
     }
 
-    /// For a process that has called [`cma::allow_peers`], or does not need to be reachable.
+    /// Creates the back end for a process that has called [`cma::allow_peers`], or that peers need not reach.
     pub const fn allowed() -> CrossMemoryAttach {
         CrossMemoryAttach(())
     }
@@ -129,7 +133,8 @@ fn is_proof(word: [u8; 8], proof: u64) -> Result<(), CopyError> {
     if u64::from_ne_bytes(word) == proof { Ok(()) } else { Err(CopyError::Stranger) }
 }
 
-/// Calls `copy(address there, memory here, bytes)` for each piece that is contiguous on both sides; returns how many bytes.
+/// Calls `copy(address there, memory here, bytes)` for each piece that is contiguous on both sides; returns
+/// how many bytes.
 fn each_piece(
     remote: &[RemoteSegment],
     local: impl Iterator<Item = (*mut u8, usize)>,
@@ -161,7 +166,7 @@ fn places<'a>(local: &'a mut [IoSliceMut<'_>]) -> impl Iterator<Item = (*mut u8,
     local.iter_mut().map(|slice| (slice.as_mut_ptr(), slice.len()))
 }
 
-/// As [`places`], for memory that is only read.
+/// Returns the pieces like [`places`], for memory that is only read.
 fn sources<'a>(local: &'a [IoSlice<'_>]) -> impl Iterator<Item = (*mut u8, usize)> + 'a {
     local.iter().map(|slice| (slice.as_ptr().cast_mut(), slice.len()))
 }

@@ -1,6 +1,8 @@
-//! What a sleeper watches beside its doorbell: descriptors of the network, and the time when it has something to do.
+//! What a sleeper watches beside its doorbell: descriptors of the network, and the time when it has something
+//! to do.
 //!
-//! Which descriptors there are changes from sleep to sleep, so the last look before a sleep writes them down here.
+//! Which descriptors there are changes from sleep to sleep, so the last look before a sleep writes them down
+//! here.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -24,8 +26,8 @@ impl<'a> Watch<'a> {
         Watch { bell, descriptors: RefCell::default(), room: Cell::new(None), until: Cell::new(None) }
     }
 
-    /// Writes down what the next sleep watches: `list` adds descriptors, which stay open until the sleep is over, and says when
-    /// the sleep ends at the latest.
+    /// Writes down what the next sleep watches: `list` adds descriptors, which stay open until the sleep is
+    /// over, and says when the sleep ends at the latest.
     pub fn set(&self, list: impl FnOnce(&mut Vec<RawFd>) -> Option<Instant>) {
         let mut descriptors = self.descriptors.borrow_mut();
         descriptors.clear();
@@ -38,7 +40,7 @@ impl<'a> Watch<'a> {
         self.room.set(descriptor);
     }
 
-    /// Whether there is more to watch than the doorbell.
+    /// Returns true if there is more to watch than the doorbell.
     pub fn is_wanted(&self) -> bool {
         !self.descriptors.borrow().is_empty() || self.until.get().is_some()
     }
@@ -79,7 +81,8 @@ mod tests {
     use crate::shm::ring_doorbell;
     use crate::waiting::Waiting;
 
-    /// A rank that watches something that never comes, in several lanes, is woken by a doorbell, by a descriptor, or by the clock.
+    /// A rank that watches something that never comes, in several lanes, is woken by a doorbell, by a
+    /// descriptor, or by the clock.
     fn check(wake: impl FnOnce(&Job, BorrowedFd<'_>) + Send, until: Option<Duration>) {
         let plan = Plan { lanes: 3, ..Plan::one_host(1) };
         let job = Arc::new(Job::create(&plan).unwrap());

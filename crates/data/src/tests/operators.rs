@@ -36,8 +36,8 @@ fn unaligned<T: Copy>(values: &[T]) -> Vec<u8> {
     copy
 }
 
-/// Whether the operator or the element is one that was not checked before. Miri, which is slow, is given each
-/// of them once: what a loop does to memory depends on the size of its elements only.
+/// Returns true if the operator or the element is one that was not checked before. Miri, which is slow, is
+/// given each of them once: what a loop does to memory depends on the size of its elements only.
 fn is_new(op: &str, element: &str) -> bool {
     static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut checked = CHECKED.lock().expect("no test panics while it holds this");
@@ -425,8 +425,8 @@ fn derived_types_replace_and_users() {
     assert_eq!(inout, [Pair(2.0, 7), Pair(2.5, 1)]);
 }
 
-/// MINLOC on two items of `datatype`, a derived type of the pair `row`, with pairs of three in the first at
-/// `places` (of so many pairs its extent is): all at once, and packed in two steps.
+/// Checks MINLOC on two items of `datatype`, which is derived from the pair `row`, at once and packed in two
+/// steps. The first item has pairs of three at `places`. The extent is `extent` pairs.
 fn check_pairs<V: Copy + PartialEq + std::fmt::Debug + From<i8>>(
     row: u32,
     make: fn(&Datatype) -> Datatype,

@@ -1,4 +1,4 @@
-//! What the driver of the machines has to do.
+//! Requests of the connection machines to their driver, and their decisions on incoming connections.
 
 use crate::link::Peer;
 
@@ -7,71 +7,73 @@ use crate::link::Peer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
-/// What the driver has to do, but for sending datagrams (`Adaptive::transmit`).
+/// Request to the driver. Sending datagrams is not among them: see `Adaptive::transmit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Find the address of this peer in the directory, then call `Adaptive::reachable` or
+    /// Look up the address of this peer in the directory. Then call `Adaptive::reachable` or
     /// `Adaptive::gone`.
     LookUp(Peer),
-    /// The peer itself told its address: use it, then call `Adaptive::reachable`.
+    /// Use this address, which the peer itself has sent. Then call `Adaptive::reachable`.
     Address(Peer, Vec<u8>),
-    /// Connect to the peer's listening `address`; then `Adaptive::established` or `Adaptive::closed`.
+    /// Connect to the listening `address` of the peer. Then call `Adaptive::established` or
+    /// `Adaptive::closed`.
     Connect {
-        /// With whom.
+        /// Process that listens.
         peer: Peer,
-        /// Its name from now on.
+        /// Name of the new connection.
         connection: ConnectionId,
-        /// Where the peer listens.
+        /// Address at which the peer listens for connections.
         address: Vec<u8>,
-        /// For the connection manager.
+        /// Private data of the connection request.
         private_data: Vec<u8>,
     },
-    /// Records that are found on this connection may be delivered from now on, not before.
+    /// Deliver the records that arrive on this connection; until now they were held back.
     Open(ConnectionId),
-    /// Put the end mark behind the last record sent on this connection; nothing is sent on it any more.
+    /// Send the end mark after the last record on this connection. Nothing else is sent on it afterwards.
     Finish(ConnectionId),
-    /// Close this connection when all sends on it, its end mark included, are complete; there may be none any
-    /// more. No event of it may be reported after this action was done.
+    /// Close this connection once all sends on it are complete, the end mark included. There may be none
+    /// left. Afterwards the driver reports no event of this connection.
     Disconnect(ConnectionId),
-    /// Connect to where the peer listens, by segments that pass every path, for its datagrams; then
-    /// `Adaptive::reached` if that can be told, and `Adaptive::established` or `Adaptive::closed`. What
-    /// comes on it goes to `Adaptive::contacted`, at any time.
+    /// Connect to the peer's listening address for its datagrams, with segments small enough for every path.
+    /// Call `Adaptive::reached` if the driver can observe it, then `Adaptive::established` or
+    /// `Adaptive::closed`. Frames that arrive on the connection go to `Adaptive::contacted`, at any time.
     Contact {
-        /// With whom.
+        /// Process that listens.
         peer: Peer,
-        /// Its name from now on.
+        /// Name of the new connection.
         connection: ConnectionId,
-        /// For the connection manager.
+        /// Private data of the connection request.
         private_data: Vec<u8>,
     },
-    /// Send this as the first frame on a connection that carries datagrams.
+    /// Send these bytes as the first frame on a connection that carries datagrams.
     Prove(ConnectionId, Vec<u8>),
-    /// Have this peer told that it has to connect to this process (`Adaptive::called`), which cannot
-    /// connect to it.
+    /// Request through the directory that this peer connects to this process (`Adaptive::called`), as this
+    /// process cannot connect to the peer.
     Call(Peer),
-    /// This peer was called and has not come for long: it may compute. A remark.
+    /// Remark: this peer was called long ago and has not connected. It may be computing.
     Blocked(Peer),
-    /// Long datagrams to this peer get lost, short ones do not. A remark.
+    /// Remark: long datagrams to this peer get lost, short ones arrive.
     Swallowed(Peer),
-    /// Neither of the two reaches the other: this peer cannot be spoken to any more.
+    /// Report that neither process reaches the other. No message can be sent to this peer any more.
     Unreachable(Peer),
-    /// A connection in use broke: records may be lost, so this peer cannot be spoken to any more.
+    /// Report that a connection in use broke. Records may be lost, so no message can be sent to this peer any
+    /// more.
     Lost(Peer),
 }
 
-/// The answer to somebody who wants to connect.
+/// Decision on an incoming connection request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Accept, with this private data; then `Adaptive::established` or `Adaptive::closed`. Records that
-    /// arrive on it are kept until [`Action::Open`].
+    /// Accept the connection with this private data. Then call `Adaptive::established` or `Adaptive::closed`.
+    /// Records that arrive on it are held back until [`Action::Open`].
     Accept {
-        /// Who it is: proved.
+        /// Authenticated identity of the requesting process.
         peer: Peer,
-        /// Its name from now on.
+        /// Name of the new connection.
         connection: ConnectionId,
-        /// For the connection manager.
+        /// Private data of the acceptance.
         private_data: Vec<u8>,
     },
-    /// Reject: unknown, forged, or not wanted any more.
+    /// Reject the request: the process is unknown, the proof is wrong, or the connection is no longer needed.
     Reject,
 }

@@ -1,4 +1,5 @@
-//! The connection of one pair, as a machine: words and events in, effects out. See the table in the module above.
+//! State machine of the connection of one pair: messages and events in, effects out. The table in [`super`]
+//! lists the messages.
 //!
 //! | state | who | leaves by |
 //! |---|---|---|
@@ -18,10 +19,11 @@ use crate::link::Peer;
 
 /// A connection that takes longer does not come about.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a failure, doubled with each.
+/// Delay before the next attempt after a failure; it doubles with each failure.
 const LEAST_BACKOFF: Duration = Duration::from_millis(20);
 const MOST_BACKOFF: Duration = Duration::from_secs(10);
-/// Who could not connect leaves the other one so much time to ask: perhaps only one of the two can.
+/// Time that a process leaves to the peer after its own attempt has failed. Perhaps only the peer can
+/// connect.
 const OTHERS_TURN: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,26 +60,26 @@ enum State {
     },
 }
 
-/// What follows from an event.
+/// Consequence of an event, for the caller to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Put this into the stream.
+    /// Append this message to the stream of datagrams.
     Say(Word),
-    /// For the driver.
+    /// Pass this request to the driver.
     Do(Action),
-    /// The name is free.
+    /// Return the name of the connection to the free ones.
     Release(ConnectionId),
-    /// In use from now on.
+    /// The connection is established and carries records.
     Up,
-    /// It did not come about.
+    /// The attempt to connect has failed.
     Failed,
     /// The peer refused.
     Refused,
-    /// Records may be lost.
+    /// The connection broke; records may be lost.
     Lost,
 }
 
-/// Who a machine belongs to.
+/// Both ends of a connection: the rank of this process and its peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub rank: u32,
@@ -86,26 +88,26 @@ pub(super) struct Ends {
 
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    /// Records go here.
+    /// Connection that carries the records of this pair. None while datagrams carry them.
     pub on: Option<ConnectionId>,
     state: State,
     failures: u32,
-    /// None is asked for before.
+    /// Earliest time of the next attempt.
     not_before: Duration,
 }
 
 impl Connection {
-    /// Whether there is none, nor one under way.
+    /// Returns true if there is no connection and no attempt is under way.
     pub(super) fn is_none(&self) -> bool {
         matches!(self.state, State::None | State::Failed { .. })
     }
 
-    /// Whether one may be asked for now.
+    /// Returns true if a connection may be requested now.
     pub(super) fn may_request(&self, now: Duration) -> bool {
         self.state == State::None && now >= self.not_before
     }
 
-    /// Whether a request would need a name.
+    /// Returns true if a request would need a name.
     pub(super) fn needs_name(&self) -> bool {
         self.is_none() || matches!(self.state, State::Up { mark_sent: true, mark_received: true, .. })
     }
@@ -140,7 +142,8 @@ impl Connection {
         out.push(Effect::Say(Word::Request { nonce }));
     }
 
-    /// The peer asks for one. `name` is there if [`Connection::needs_name`] and it is welcome; `own` is a fresh nonce.
+    /// The peer asks for one. `name` is there if [`Connection::needs_name`] and it is welcome; `own` is a
+    /// fresh nonce.
     pub(super) fn requested(
         &mut self,
         ends: Ends,
@@ -212,19 +215,19 @@ impl Connection {
         self.rest(now);
     }
 
-    /// There is no name for one now: later.
+    /// Delays the attempt because all names of connections are taken.
     pub(super) fn postpone(&mut self, now: Duration) {
         self.rest(now);
     }
 
-    /// The peer proved itself to the connection manager.
+    /// Notes that the peer has authenticated itself to the connection manager.
     pub(super) fn accept(&mut self) {
         if let State::Answered { id, nonces } = self.state {
             self.state = State::Accepted { id, nonces, established: false, confirmed: false };
         }
     }
 
-    /// All records before the peer's first one on the connection have been delivered.
+    /// Notes that all records before the peer's first one on the connection have been delivered.
     pub(super) fn confirmed(&mut self, nonce: u64, out: &mut Vec<Effect>) {
         match &mut self.state {
             State::Accepted { id, nonces, confirmed, established } if nonces.connecting == nonce => {

@@ -1,27 +1,27 @@
-//! The contact of one pair: a connection that carries its datagrams where the network does not.
+//! The contact of one pair: a connection that carries the pair's datagrams where the network does not.
 //!
-//! Contact between hosts begins with datagrams. A firewall may let none of them through, or none that nobody
-//! has asked for, or only short ones; or they are lost in one direction. Then a connection to where the peer
-//! listens for such carries the datagrams of the pair, as they are: numbered, repeated, authenticated. What
-//! they say, connections of the other kind among it, stays the same.
+//! Contact between hosts begins with datagrams. A firewall may drop all of them, the unsolicited ones, or the
+//! long ones; or they are lost in one direction. Then a connection to the peer carries the datagrams of
+//! the pair unchanged: numbered, repeated, authenticated. The messages in them stay the same, including
+//! requests for connections of the other kind.
 //!
-//! | who | what | how |
+//! | side | step | by |
 //! |---|---|---|
-//! | A | finds that the peer is silent, or does not get what it is sent | no answer, or none that names it |
+//! | A | finds that the peer is silent, or does not receive what A sends | no answer, or no acknowledgement |
 //! | A | connects ([`Action::Contact`]) with a nonce of A and a proof | connection manager's private data |
 //! | B | accepts, with a nonce of B and a proof | connection manager's private data |
 //! | A | proves that it knows both nonces ([`Action::Prove`]), if no datagram has come | the first frame on it |
 //! | both | send datagrams over it | frames |
 //!
-//! A silent peer may compute outside of this library, and then its system accepts the connection
-//! ([`Adaptive::reached`]( super::Adaptive::reached)) and it answers by datagrams when it comes back. Where
-//! the system does not either, whoever knows all ranks is asked to have the peer connect to this one
-//! ([`Action::Call`]). A peer that was called and cannot connect either ends it ([`Action::Unreachable`]):
-//! nothing goes between the two. Where nobody can be asked, that is so after the silence of [`GIVEN_UP`].
-//! Both take longer than a cable is out that is soon plugged in again.
+//! A silent peer may be computing outside of this library. Then its system accepts the connection
+//! ([`Adaptive::reached`]( super::Adaptive::reached)), and the peer answers by datagrams when it returns. If
+//! its system does not accept either, the directory requests the peer to connect to this process
+//! ([`Action::Call`]). A peer that was called and cannot connect gives up ([`Action::Unreachable`]): the two
+//! cannot communicate. Without a directory that can call, a process gives up after a silence of [`GIVEN_UP`].
+//! Both times are longer than a cable is unplugged that is soon plugged in again.
 //!
 //! Each end makes one such connection and accepts one. Datagrams need no order, so both may be used when they
-//! cross; that of the lower rank remains.
+//! cross; afterwards the one of the lower rank remains.
 
 use std::time::Duration;
 
@@ -46,17 +46,17 @@ const SETTLING: Duration = Duration::from_millis(20);
 const RETRY: Duration = Duration::from_secs(1);
 const LATER_RETRY: Duration = Duration::from_secs(10);
 const FIRST_ATTEMPTS: u32 = 8;
-/// Who was called tries for so long: with the silence before the call, that is longer than a cable is out
-/// which somebody plugs in again.
+/// Time for which a process that was called tries to connect. With the silence before the call, this is
+/// longer than a cable is unplugged that somebody plugs in again.
 const ANSWERING: Duration = Duration::from_millis(8500);
-/// The higher rank says it so much later, so that it is said once.
+/// Additional time after which the higher rank reports the failure, so that only one of the two does.
 const OTHERS_WORD: Duration = Duration::from_secs(1);
-/// Where nobody can be asked to call the peer, it cannot be reached after so long.
+/// Silence after which a peer is unreachable if the directory cannot call it.
 const GIVEN_UP: Duration = Duration::from_secs(12);
-/// Where the peer was called and does not come, it may compute: that is remarked after so long.
+/// Silence after which the driver is told that a called peer may be computing.
 const REMARK: Duration = Duration::from_secs(15);
 
-/// The connection that this side makes.
+/// Connection that this side makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Made {
     #[default]
@@ -65,7 +65,7 @@ enum Made {
         id: ConnectionId,
         nonce: u64,
         begun: Duration,
-        /// The peer's system has accepted.
+        /// The peer's system has accepted the connection.
         reached: bool,
         has_called: bool,
     },
@@ -79,7 +79,7 @@ enum Made {
     },
 }
 
-/// That of the peer.
+/// Connection that the peer makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Got {
     #[default]
@@ -93,35 +93,35 @@ enum Got {
     },
 }
 
-/// What holds for all contacts of a process.
+/// Abilities of the driver and the directory. They are the same for all contacts of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Means {
-    /// Somebody can be asked to call a peer.
+    /// The directory can request a peer to connect to this process.
     pub can_call: bool,
-    /// It is told when a peer's system has accepted: without that a silent one may be busy.
+    /// The driver reports when a peer's system has accepted. Otherwise a silent peer may just be busy.
     pub sees_reach: bool,
 }
 
-/// In what an event finds a pair.
+/// Circumstances in which an event finds a pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     pub now: Duration,
-    /// For how long the peer has not answered.
+    /// Time since the peer last answered.
     pub silent: Duration,
     pub ends: Ends,
     pub means: Means,
 }
 
-/// What follows from an event.
+/// Consequence of an event, for the caller to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// For the driver.
+    /// Pass this request to the driver.
     Do(Action),
-    /// The name is free.
+    /// Return the name of the connection to the free ones.
     Release(ConnectionId),
-    /// Datagrams go over it from now on.
+    /// The contact is established and carries the datagrams.
     Up,
-    /// Nothing goes between the two.
+    /// The two processes cannot communicate.
     Unreachable,
 }
 
@@ -129,9 +129,9 @@ pub(super) enum Effect {
 pub(super) struct Contact {
     made: Made,
     got: Got,
-    /// Datagrams of this pair do not arrive otherwise.
+    /// Datagrams of this pair arrive only over a contact.
     pub needed: bool,
-    /// The peer cannot reach this process, and had it called.
+    /// Time at which the peer, which cannot reach this process, had it called.
     pub called: Option<Duration>,
     failures: u32,
     not_before: Duration,
@@ -139,7 +139,7 @@ pub(super) struct Contact {
 }
 
 impl Contact {
-    /// Datagrams go here.
+    /// Returns the connection that carries the datagrams, if one is established.
     pub(super) fn on(&self) -> Option<ConnectionId> {
         match (self.made, self.got) {
             (Made::Up { id }, _) | (_, Got::Up { id }) => Some(id),
@@ -147,17 +147,17 @@ impl Contact {
         }
     }
 
-    /// Whether it was the peer that connected, as this side could not.
+    /// Returns true if the peer made the connection because this side could not.
     pub(super) fn is_only_theirs(&self) -> bool {
         matches!(self.got, Got::Up { .. }) && self.failures > 0
     }
 
-    /// Whether one may be begun.
+    /// Returns true if an attempt may begin now.
     pub(super) fn may_begin(&self, now: Duration) -> bool {
         self.made == Made::None && !matches!(self.got, Got::Up { .. }) && now >= self.not_before
     }
 
-    /// Whether one is under way or there.
+    /// Returns true if one is under way or there.
     pub(super) fn is_begun(&self) -> bool {
         self.made != Made::None || self.got != Got::None || self.failures > 0
     }
@@ -174,12 +174,12 @@ impl Contact {
         out.push(Effect::Do(Action::Contact { peer, connection, private_data }));
     }
 
-    /// There is no name for one now: later.
+    /// Delays the attempt because all names of connections are taken.
     pub(super) fn postpone(&mut self, now: Duration) {
         self.not_before = now + RETRY;
     }
 
-    /// The peer's system has accepted.
+    /// Notes that the peer's system has accepted the connection.
     pub(super) fn reached(&mut self, connection: ConnectionId) {
         if let Made::Connecting { id, reached, .. } = &mut self.made
             && *id == connection
@@ -188,7 +188,7 @@ impl Contact {
         }
     }
 
-    /// The nonce of the connection that this side is making.
+    /// Returns the nonce of the connection that this side is making.
     pub(super) fn making(&self, connection: ConnectionId) -> Option<u64> {
         match self.made {
             Made::Connecting { id, nonce, .. } if id == connection => Some(nonce),
@@ -225,7 +225,7 @@ impl Contact {
         self.got = Got::Accepted { id: connection, nonces };
     }
 
-    /// What the first frame has to prove, on a connection of the peer.
+    /// Returns the nonces for the proof in the first frame on an accepted connection.
     pub(super) fn awaited(&self, connection: ConnectionId) -> Option<Nonces> {
         match self.got {
             Got::Accepted { id, nonces } if id == connection => Some(nonces),
@@ -233,12 +233,12 @@ impl Contact {
         }
     }
 
-    /// Whether datagrams on this connection are taken.
+    /// Returns true if datagrams that arrive on this connection are accepted.
     pub(super) fn is_open(&self, connection: ConnectionId) -> bool {
         self.made == Made::Up { id: connection } || self.got == Got::Up { id: connection }
     }
 
-    /// The peer has proved itself.
+    /// Notes that the peer has authenticated itself.
     pub(super) fn proved(&mut self, ends: Ends, out: &mut Vec<Effect>) {
         if let Got::Accepted { id, .. } = self.got {
             self.got = Got::Up { id };
@@ -288,7 +288,7 @@ impl Contact {
         was_on
     }
 
-    /// What the proof is over that is due next.
+    /// Returns the nonces for the next proof, which [`Contact::tick`] needs.
     pub(super) fn settling(&self) -> Option<Nonces> {
         match self.made {
             Made::Settling { nonces, .. } => Some(nonces),
@@ -296,7 +296,7 @@ impl Contact {
         }
     }
 
-    /// What is due. `proof`: that over [`Contact::settling`].
+    /// Performs what is due at this time. `proof` is the proof for the nonces of [`Contact::settling`].
     pub(super) fn tick(&mut self, at: Situation, proof: Option<Vec<u8>>, out: &mut Vec<Effect>) {
         if self.has_given_up(at) {
             return out.push(Effect::Unreachable);
@@ -322,7 +322,7 @@ impl Contact {
         }
     }
 
-    /// Its own attempt has failed.
+    /// Handles the failure of this side's attempt.
     fn fail(&mut self, at: Situation, out: &mut Vec<Effect>) {
         let has_called = matches!(self.made, Made::Connecting { has_called: true, .. });
         self.made = Made::None;
@@ -338,8 +338,8 @@ impl Contact {
         }
     }
 
-    /// Whether nothing goes between the two, for all that is known. Of a peer whose system accepts it is not
-    /// known.
+    /// Returns true if nothing goes between the two, for all that is known. Of a peer whose system accepts it
+    /// is not known.
     fn has_given_up(&self, at: Situation) -> bool {
         if !self.may_give_up(at.means) {
             return false;

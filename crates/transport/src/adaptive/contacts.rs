@@ -1,4 +1,4 @@
-//! Contacts of all pairs: when one is begun, and what comes over it.
+//! Contacts of all pairs: when a contact begins, and which datagrams arrive over it.
 
 use std::time::Duration;
 
@@ -63,12 +63,12 @@ impl Adaptive {
         }
     }
 
-    /// What a connection that carries datagrams claims.
+    /// Returns the identity claim of a connection that carries datagrams.
     fn claim(&self, from: u32, to: u32, nonces: Nonces) -> Claim {
         Claim { job: self.settings.job, from, to, is_contact: true, nonces }
     }
 
-    /// The answer to who wants to bring its datagrams by a connection.
+    /// Decides on the request of a peer for a connection that carries its datagrams. None rejects it.
     pub(super) fn decide_contact(&mut self, claim: Claim) -> Option<Decision> {
         let expected = self.claim(claim.from, self.settings.rank, Nonces { accepting: 0, ..claim.nonces });
         let is_peer = claim.from < self.settings.ranks && claim.from != self.settings.rank;
@@ -178,8 +178,8 @@ impl Adaptive {
         self.list(index);
     }
 
-    /// Whether the network seems to let no datagrams through: none has come from anybody since a connection
-    /// was there for them.
+    /// Returns true if the network seems to let no datagrams through: none has come from anybody since a
+    /// connection was there for them.
     fn is_without_datagrams(&self) -> bool {
         self.last_contact.is_some() && self.last_datagram <= self.last_contact
     }

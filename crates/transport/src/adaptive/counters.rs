@@ -1,58 +1,58 @@
-//! What `tutti info` and MPI_T show of a process's network traffic.
+//! Counters of a process's network traffic, shown by `tutti info` and MPI_T.
 
-/// Since the start of the process, but for those that say *now*.
+/// Counts since the start of the process, except for fields documented as "at present".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounters {
-    /// Peers that were spoken to.
+    /// Peers with which datagrams were exchanged.
     pub peers: u64,
-    /// Records sent and received by datagrams.
+    /// Records sent by datagrams.
     pub sent_records: u64,
-    /// See [`ConnectionCounters::sent_records`].
+    /// Records received by datagrams.
     pub received_records: u64,
-    /// Their payload in bytes.
+    /// Payload bytes of the records sent by datagrams.
     pub sent_bytes: u64,
-    /// See [`ConnectionCounters::sent_bytes`].
+    /// Payload bytes of the records received by datagrams.
     pub received_bytes: u64,
-    /// Datagrams sent, acknowledgements and repetitions included.
+    /// Datagrams sent, including acknowledgements and repetitions.
     pub sent_datagrams: u64,
-    /// Datagrams received and taken.
+    /// Datagrams received and accepted.
     pub received_datagrams: u64,
-    /// Datagrams sent again.
+    /// Datagrams sent more than once.
     pub repeated_datagrams: u64,
-    /// Datagrams of acknowledgement only, sent.
+    /// Sent datagrams that contain only an acknowledgement.
     pub acknowledgements: u64,
-    /// Dropped: not in the format.
+    /// Dropped datagrams that were not in the format.
     pub malformed: u64,
-    /// Dropped: of another job or for another rank.
+    /// Dropped datagrams of another job or for another rank.
     pub foreign: u64,
-    /// Dropped: with a wrong tag.
+    /// Dropped datagrams with a wrong tag.
     pub forged: u64,
-    /// Dropped: there before (a repetition or a replay).
+    /// Dropped datagrams that had arrived before (a repetition or a replay).
     pub duplicates: u64,
-    /// Dropped: no room.
+    /// Dropped datagrams for which the receiver had no room.
     pub beyond: u64,
-    /// Dropped: well formed, but no sense in it.
+    /// Dropped datagrams that were well formed but made no sense.
     pub absurd: u64,
-    /// Connections now.
+    /// Connections in use at present.
     pub connections: u64,
-    /// Most connections at a time.
+    /// Highest number of connections at the same time.
     pub most_connections: u64,
-    /// Connections that came into use.
+    /// Connections that were established.
     pub established: u64,
-    /// Connections that were asked for, here.
+    /// Connections requested by this process.
     pub requests: u64,
-    /// Refused by the peer.
+    /// Requests that the peer refused.
     pub refused: u64,
-    /// Connections that did not come about.
+    /// Attempts to connect that failed.
     pub failed: u64,
-    /// Connections given up because they were idle.
+    /// Connections closed because they were idle.
     pub given_up: u64,
-    /// Connections that carry datagrams, now: the network does not let these through.
+    /// Connections at present that carry datagrams, because the network does not let these through.
     pub contacts: u64,
-    /// Such connections that came into use.
+    /// Connections for datagrams that were established.
     pub contacted: u64,
-    /// Connection requests with a wrong proof, or that nobody waited for.
+    /// Rejected requests: the proof was wrong or no connection was expected.
     pub rejected: u64,
-    /// Bytes of memory of these machines, now.
+    /// Memory of the connection machines at present, in bytes.
     pub memory_bytes: u64,
 }

@@ -34,8 +34,8 @@ fn machine() -> Adaptive {
     })
 }
 
-/// `input` as datagrams of strangers, and as those of peers that know the secret and say anything: the first two bytes of each
-/// piece are its length and what to do before. Nothing may panic, and memory stays bounded.
+/// `input` as datagrams of strangers, and as those of peers that know the secret and say anything: the first
+/// two bytes of each piece are its length and what to do before. Nothing may panic, and memory stays bounded.
 pub fn datagrams(input: &[u8]) {
     let mut machine = machine();
     let key = Key::new(&SECRET, Use::Datagram);

@@ -1,4 +1,4 @@
-//! Connections of all pairs: who gets one, who loses one, and what is said about them.
+//! Connections of all pairs: which pairs get one or lose one, and the messages about them.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Connections that are wanted from the start are made so many at a time.
 const AT_A_TIME: usize = 16;
 
-/// The ranks at +-2^j of `rank`, each once: the partners of binary trees and of recursive doubling (section 3.3).
+/// The ranks at +-2^j of `rank`, each once: the partners of binary trees and of recursive doubling (section
+/// 3.3).
 pub fn neighbours(rank: u32, ranks: u32) -> impl Iterator<Item = Peer> {
     let mut all = Vec::new();
     let mut distance = 1;
@@ -29,7 +30,7 @@ pub fn neighbours(rank: u32, ranks: u32) -> impl Iterator<Item = Peer> {
 }
 
 impl Adaptive {
-    /// Somebody wants to connect, with this private data.
+    /// Decides on a connection request with this private data.
     pub fn requested(&mut self, now: Duration, private_data: &[u8]) -> Decision {
         self.advance(now);
         let decision = self.decide(private_data);
@@ -57,7 +58,8 @@ impl Adaptive {
         Some(Decision::Accept { peer: Peer(claim.from), connection: id, private_data })
     }
 
-    /// The connection can be sent on and received from. `private_data` is that of who accepted (empty for who did).
+    /// Notes that the connection is established in both directions. `private_data` is that of the accepting
+    /// side; it is empty at the accepting side itself.
     pub fn established(&mut self, now: Duration, connection: ConnectionId, private_data: &[u8]) {
         if let Some(index) = self.contact_event(now, connection) {
             return self.contact_established(index, connection, private_data);
@@ -79,8 +81,8 @@ impl Adaptive {
         });
     }
 
-    /// The connection was refused, or closed by the peer, or broke; the driver has dropped it, and its name may be used
-    /// again. To be called when all that had arrived on it was taken.
+    /// The connection was refused, or closed by the peer, or broke; the driver has dropped it, and its name
+    /// may be used again. To be called when all that had arrived on it was taken.
     pub fn closed(&mut self, now: Duration, connection: ConnectionId) {
         if let Some(index) = self.contact_event(now, connection) {
             return self.contact_closed(index, connection);
@@ -88,8 +90,8 @@ impl Adaptive {
         self.event(now, connection, |machine, _, out| machine.closed(now, connection, out));
     }
 
-    /// The peer's end mark was found on the connection, which was open ([`Action::Open`]), and every record before it was
-    /// taken. Records that were held may be delivered now: [`Adaptive::pending`].
+    /// The peer's end mark was found on the connection, which was open ([`Action::Open`]), and every record
+    /// before it was taken. Records that were held may be delivered now: [`Adaptive::pending`].
     pub fn finished(&mut self, now: Duration, connection: ConnectionId) {
         let Some(index) = self.names.pair_of(connection) else { return };
         let mut goes_on = false;
@@ -99,8 +101,8 @@ impl Adaptive {
         }
     }
 
-    /// Wants connections with these peers without waiting for traffic (see [`neighbours`]). Of two that want each other the
-    /// lower rank asks.
+    /// Wants connections with these peers without waiting for traffic (see [`neighbours`]). Of two that want
+    /// each other the lower rank asks.
     pub fn preconnect(&mut self, now: Duration, peers: impl Iterator<Item = Peer>) {
         self.advance(now);
         let rank = self.settings.rank;
@@ -211,7 +213,7 @@ impl Adaptive {
         });
     }
 
-    /// What closing and a peer's goodbye mean for a connection.
+    /// Applies closing, of this process or announced by the peer, to the connection of a pair.
     pub(super) fn settle(&mut self, index: usize) {
         let leaving = self.pairs[index].bye_heard.is_some();
         if self.closing || leaving {
@@ -232,7 +234,8 @@ impl Adaptive {
         self.pairs[index].waiting.clear();
     }
 
-    /// The pair whose datagrams a connection carries that something has happened to.
+    /// Returns the pair whose datagrams the connection carries, and marks it as having work to do. None for
+    /// other connections.
     fn contact_event(&mut self, now: Duration, connection: ConnectionId) -> Option<usize> {
         self.advance(now);
         let index = self.names.pair_of(connection).filter(|_| self.names.is_contact(connection))?;

@@ -1,24 +1,26 @@
 //! Adaptive connection management (S6; yu-2006 chapter 3), as state machines without sockets and clocks.
 //!
-//! Every process has one datagram endpoint. Records to a peer go over it, made reliable here, until the pair has
-//! exchanged so much that a connection pays; then they go over the connection, in the same order. So a process keeps
-//! nothing for a peer it never spoke to, and connections only to those it speaks to often.
+//! Every process has one datagram endpoint. Records to a peer go over it, made reliable here, until the pair
+//! has exchanged so much that a connection pays; then they go over the connection, in the same order. So a
+//! process keeps nothing for a peer it never spoke to, and connections only to those it speaks to often.
 //!
-//! Who drives this ([`Adaptive`]) owns the endpoints. It brings what happens (a datagram, an event of the connection
-//! manager, the time), and does what it is told ([`Adaptive::next_action`], [`Adaptive::transmit`]). Times are those since
-//! any fixed moment.
+//! Who drives this ([`Adaptive`]) owns the endpoints. It brings what happens (a datagram, an event of the
+//! connection manager, the time), and does what it is told ([`Adaptive::next_action`],
+//! [`Adaptive::transmit`]). Times are those since any fixed moment.
 //!
 //! # Sending
-//! [`Adaptive::connection_of`] says whether records to a peer go over a connection now; that costs two loads. If it does,
-//! the driver sends there and never tells this module. If not, [`Adaptive::send`] takes the record, and
-//! [`Adaptive::transmit`] hands out the datagrams. What goes where is decided for each direction by its sender alone.
+//! [`Adaptive::connection_of`] says whether records to a peer go over a connection now; that costs two loads.
+//! If it does, the driver sends there and never tells this module. If not, [`Adaptive::send`] takes the
+//! record, and [`Adaptive::transmit`] hands out the datagrams. What goes where is decided for each direction
+//! by its sender alone.
 //!
 //! # The order of records, across the switch and back
-//! The datagrams of a direction are one numbered stream. A process that moves to a connection says so as a record of that
-//! stream (*confirm*), so the other side opens the connection ([`Action::Open`]: records found on it may be delivered) only
-//! when all records before it have been delivered. A process that leaves a connection puts an end mark behind its last
-//! record there ([`Action::Finish`]; what the mark looks like is the driver's business) and goes on by datagrams at once;
-//! the other side holds these until the driver says that everything up to the end mark was taken ([`Adaptive::finished`]).
+//! The datagrams of a direction are one numbered stream. A process that moves to a connection says so as a
+//! record of that stream (*confirm*), so the other side opens the connection ([`Action::Open`]: records found
+//! on it may be delivered) only when all records before it have been delivered. A process that leaves a
+//! connection puts an end mark behind its last record there ([`Action::Finish`]; what the mark looks like is
+//! the driver's business) and goes on by datagrams at once; the other side holds these until the driver says
+//! that everything up to the end mark was taken ([`Adaptive::finished`]).
 //!
 //! # How a connection comes about
 //! | who | what | how |
@@ -32,13 +34,13 @@
 //!
 //! Where the network lets no datagrams through, a connection carries them instead: see [`contact`].
 //!
-//! Of crossing requests that of the lower rank counts (section 3.4). As the stream is reliable and ordered, every state
-//! has one way out: only A needs a timer, for its connecting. The end mark of one side is answered by that of the other;
-//! who sent one first disconnects when it has the other's.
+//! Of crossing requests that of the lower rank counts (section 3.4). As the stream is reliable and ordered,
+//! every state has one way out: only A needs a timer, for its connecting. The end mark of one side is
+//! answered by that of the other; who sent one first disconnects when it has the other's.
 //!
 //! # Security
-//! Every datagram ends with a keyed tag over all of it, in which sender, receiver and number are; proofs are tags too. What
-//! is malformed, foreign, forged, or was there before is counted and dropped.
+//! Every datagram ends with a keyed tag over all of it, in which sender, receiver and number are; proofs are
+//! tags too. What is malformed, foreign, forged, or was there before is counted and dropped.
 
 mod action;
 mod connection;
@@ -137,7 +139,8 @@ pub struct Settings {
     pub listen_address: Vec<u8>,
 }
 
-/// The state machines of one process: a stream in each direction for every peer spoken to, and its connections.
+/// The state machines of one process: a stream in each direction for every peer spoken to, and its
+/// connections.
 #[derive(Debug)]
 pub struct Adaptive {
     settings: Settings,
@@ -259,7 +262,7 @@ impl Adaptive {
         self.pairs[self.peers.find(peer.0)?].connection.on
     }
 
-    /// Whether a connection carries datagrams.
+    /// Returns true if a connection carries datagrams.
     pub fn is_contact(&self, connection: ConnectionId) -> bool {
         self.names.is_contact(connection)
     }
@@ -270,7 +273,7 @@ impl Adaptive {
         self.names.used(connection, self.now);
     }
 
-    /// Whether a record of `bytes` would find room, were it sent by datagrams.
+    /// Returns true if a record of `bytes` would find room, were it sent by datagrams.
     pub fn has_room(&self, to: Peer, bytes: usize) -> bool {
         self.peers.find(to.0).is_some_and(|index| self.pairs[index].has_room(bytes, &self.common))
     }
@@ -278,8 +281,9 @@ impl Adaptive {
     /// Takes a record that goes by datagrams, written by `fill`. Call [`Adaptive::transmit`] soon.
     ///
     /// # Errors
-    /// [`Full`] when too much is waiting for this peer, or its address is not known yet: whoever waits until a record is sent
-    /// may do something else for long then, and the record would not leave. `fill` was not called.
+    /// [`Full`] when too much is waiting for this peer, or its address is not known yet: whoever waits until
+    /// a record is sent may do something else for long then, and the record would not leave. `fill` was not
+    /// called.
     ///
     /// # Panics
     /// If there is no such peer, the record is too long, or there is a connection: a bug of the caller.
@@ -397,7 +401,8 @@ impl Adaptive {
         self.consider(index);
     }
 
-    /// Offers the records that were left, or held until a connection was finished. True if anything was taken.
+    /// Offers the records that were left, or held until a connection was finished. True if anything was
+    /// taken.
     pub fn poll(&mut self, now: Duration, sink: &mut impl Sink) -> bool {
         self.advance(now);
         let mut any = false;
@@ -417,7 +422,7 @@ impl Adaptive {
         any
     }
 
-    /// Whether [`Adaptive::poll`] would offer something that was not left before.
+    /// Returns true if [`Adaptive::poll`] would offer something that was not left before.
     pub fn pending(&self) -> bool {
         self.waiting.iter().any(|&index| self.pairs[index as usize].waiting.pending())
     }
@@ -503,13 +508,14 @@ impl Adaptive {
         }
     }
 
-    /// Whether all that was sent has arrived (or its receiver needs nothing any more), and no connection is left. Only a time
-    /// that was told counts.
+    /// Returns true if all that was sent has arrived (or its receiver needs nothing any more), and no
+    /// connection is left. Only a time that was told counts.
     pub fn is_closed(&self) -> bool {
         self.closing && self.pairs.iter().all(|pair| pair.connection.is_none() && pair.is_closed(self.now))
     }
 
-    /// Whether the datagram endpoint has to be looked at in this round of polling, or can wait (section 3.4, progress rules).
+    /// Returns true if the datagram endpoint has to be looked at in this round of polling, or can wait
+    /// (section 3.4, progress rules).
     #[inline]
     pub fn poll_datagrams(&mut self) -> bool {
         self.polling.due(self.busy.is_empty() && self.names.any())

@@ -1,4 +1,4 @@
-//! The names of connections: small numbers, as many as there may be connections; and which was used last.
+//! Names of connections: small numbers below the limit of connections, each with the time of its last use.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use super::action::ConnectionId;
 struct Slot {
     pair: u32,
     used: Duration,
-    /// It carries datagrams.
+    /// True if the connection carries datagrams.
     is_contact: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Names {
     limit: usize,
-    /// Those that carry datagrams, and how many of them there may be.
+    /// Number of connections that carry datagrams, followed by its limit.
     contacts: usize,
     most_contacts: usize,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// Given back, but the driver may not know.
+    /// Names that were returned, while the driver may not know it yet.
     resting: Vec<u32>,
     most: usize,
 }
@@ -43,7 +43,7 @@ impl Names {
         self.slots.len() - self.free.len() - self.resting.len() - self.contacts
     }
 
-    /// Those that carry datagrams.
+    /// Returns the number of connections that carry datagrams.
     pub(super) fn contacts(&self) -> usize {
         self.contacts
     }
@@ -56,7 +56,7 @@ impl Names {
         self.most
     }
 
-    /// Whether no further one may be made.
+    /// Returns true if the limit of connections is reached.
     pub(super) fn is_full(&self) -> bool {
         self.count() + self.resting.len() >= self.limit
     }
@@ -80,7 +80,7 @@ impl Names {
         Some(self.give_out(pair, now, true))
     }
 
-    /// Whether a connection carries datagrams.
+    /// Returns true if a connection carries datagrams.
     pub(super) fn is_contact(&self, connection: ConnectionId) -> bool {
         self.slot(connection).is_some_and(|slot| slot.is_contact)
     }

@@ -1,20 +1,20 @@
-//! How fast a stream goes: the round trip, from it the time after which a datagram counts as lost (RFC 6298), and how
-//! many may be under way (additive increase, multiplicative decrease; RFC 5681).
+//! Pace of a stream. The round trip gives the time after which a datagram counts as lost (RFC 6298). A window
+//! limits the datagrams under way (additive increase, multiplicative decrease; RFC 5681).
 //!
-//! A peer answers only when it is inside the library. So what looks like a lost datagram often is a peer that computes: the
-//! time-out grows with every repetition, and only one datagram is repeated at a time.
+//! A peer answers only while it is inside the library. Hence an apparently lost datagram is often a peer that
+//! computes: the time-out grows with every repetition, and only one datagram is repeated at a time.
 
 use std::time::Duration;
 
 /// Most datagrams of a stream under way: as many as an acknowledgement can name.
 pub(super) const WINDOW: u16 = 64;
 
-/// Before anything was measured.
+/// Time-out before the first measurement.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(20);
 const LEAST_TIMEOUT: Duration = Duration::from_millis(4);
-/// Also the longest that a line which was cut and joined waits for.
+/// Longest time-out, and so the longest delay after a cut line works again.
 const MOST_TIMEOUT: Duration = Duration::from_millis(400);
-/// What is longer was no round trip but a peer that computed.
+/// Longest sample of a round trip. Longer ones come from a peer that computed.
 const LONGEST_SAMPLE: Duration = Duration::from_millis(50);
 const FIRST_WINDOW: u32 = 8;
 const LEAST_WINDOW: u32 = 2;
@@ -25,11 +25,11 @@ pub(super) struct Pace {
     variation: Duration,
     timeouts: u32,
     window: u32,
-    /// Slow start up to here.
+    /// Window size at which slow start ends.
     threshold: u32,
-    /// Acknowledged since the window last grew.
+    /// Datagrams acknowledged since the window last grew.
     credit: u32,
-    /// Losses of datagrams below this number have been paid for.
+    /// Sequence number below which losses no longer shrink the window, as they have already done so.
     recovery: u64,
 }
 
@@ -46,12 +46,12 @@ impl Pace {
         }
     }
 
-    /// How many may be under way.
+    /// Returns the number of datagrams that may be under way.
     pub(super) fn window(&self) -> u32 {
         self.window
     }
 
-    /// After so long without an answer a datagram counts as lost.
+    /// Returns the time after which a datagram without an answer counts as lost.
     pub(super) fn timeout(&self) -> Duration {
         let once = match self.round_trip {
             None => FIRST_TIMEOUT,
@@ -60,12 +60,13 @@ impl Pace {
         (once * (1 << self.timeouts.min(8))).min(MOST_TIMEOUT)
     }
 
-    /// What is sent that much earlier than something that has arrived is probably lost.
+    /// Returns the reordering time: a datagram sent this much earlier than one that has arrived is probably
+    /// lost.
     pub(super) fn reordering(&self) -> Duration {
         self.round_trip.unwrap_or(FIRST_TIMEOUT)
     }
 
-    /// A datagram that was sent once was answered after `time`.
+    /// Takes a sample: a datagram that was sent once was acknowledged after `time`.
     pub(super) fn measured(&mut self, time: Duration) {
         let time = time.min(LONGEST_SAMPLE);
         let Some(round_trip) = self.round_trip else {

@@ -1,5 +1,5 @@
-//! What a process has with one peer it has spoken to: a stream each way, the records that are held, and what is known of
-//! the peer.
+//! What a process has with one peer it has spoken to: a stream each way, the records that are held, and what
+//! is known of the peer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,15 +15,16 @@ use super::receiver::{Arrival, Receiver, Whole};
 use super::sender::Sender;
 use crate::link::{Full, Header, Peer, Sink, Verdict};
 
-/// A peer that said goodbye has nothing more to send, and leaves: so often it is asked whether it has our last words.
+/// A peer that said goodbye has nothing more to send, and leaves: so often it is asked whether it has our
+/// last words.
 const LAST_ATTEMPTS: u32 = 6;
 /// Our goodbye is repeated at least so often, and for so long, for a peer that does not say its own.
 const BYE_ATTEMPTS: u32 = 16;
 const BYE_PATIENCE: Duration = Duration::from_secs(5);
 /// Who heard a goodbye stays that long, for the case that the acknowledgement was lost.
 const LINGER: Duration = Duration::from_millis(10);
-/// A peer that has not answered for so long while this process leaves has left itself: all have entered MPI_Finalize, where
-/// whoever lives answers.
+/// A peer that has not answered for so long while this process leaves has left itself: all have entered
+/// MPI_Finalize, where whoever lives answers.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What datagrams leave by: to whom, over which connection if not as they are, and their bytes. False without
@@ -100,7 +101,7 @@ impl Waiting {
         WINDOW - WINDOW.min(self.datagrams)
     }
 
-    /// Whether [`Waiting::offer`] would offer something that was not left before.
+    /// Returns true if [`Waiting::offer`] would offer something that was not left before.
     pub(super) fn pending(&self) -> bool {
         !self.records.is_empty() && !self.left && !self.stopped
     }
@@ -196,7 +197,7 @@ impl Pair {
         }
     }
 
-    /// Whether a record of `bytes` finds room: none does before it can leave.
+    /// Returns true if a record of `bytes` finds room: none does before it can leave.
     pub(super) fn has_room(&self, bytes: usize, common: &Common) -> bool {
         match self.reach {
             Reach::Unknown => false,
@@ -409,7 +410,7 @@ impl Pair {
         }
     }
 
-    /// Whether nobody needs this process for this pair any more.
+    /// Returns true if nobody needs this process for this pair any more.
     pub(super) fn is_closed(&self, now: Duration) -> bool {
         if self.reach == Reach::Gone {
             return true;

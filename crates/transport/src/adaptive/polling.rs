@@ -1,5 +1,5 @@
-//! How often the datagram endpoint is looked at (yu-2006 section 3.4, progress rules): at every poll as long as something is
-//! under way there, and less and less often where only connections carry traffic.
+//! How often the datagram endpoint is looked at (yu-2006 section 3.4, progress rules): at every poll as long
+//! as something is under way there, and less and less often where only connections carry traffic.
 
 /// One of so many polls, at most and at least.
 const MOST: u32 = 32;
@@ -18,7 +18,7 @@ impl Default for Polling {
 }
 
 impl Polling {
-    /// Whether it is time. `idle`: nothing is under way by datagrams, and there are connections.
+    /// Returns true if it is time. `idle`: nothing is under way by datagrams, and there are connections.
     #[inline]
     pub(super) fn due(&mut self, idle: bool) -> bool {
         if !idle {

@@ -1,5 +1,5 @@
-//! The stream of one direction at its receiver: datagrams in any order in, whole records in order out, and what to
-//! acknowledge when.
+//! Receiving side of the stream in one direction: accepts datagrams in any order, delivers whole records in
+//! order, and decides when to acknowledge.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,28 +42,28 @@ pub(super) struct Whole<'a> {
     pub datagrams: u16,
 }
 
-/// What became of a datagram.
+/// Outcome of the arrival of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It was new.
+    /// The datagram was new.
     New,
-    /// It was there before.
+    /// The datagram had arrived before.
     Duplicate,
-    /// There is no room for it now.
+    /// The receiver has no room for the datagram now.
     Beyond,
-    /// It does not fit to those before it, or is part of a record that is too long.
+    /// The datagram does not fit to earlier ones, or is part of a record that is too long.
     Absurd,
 }
 
 #[derive(Debug)]
 pub(super) struct Receiver {
-    /// All below have arrived.
+    /// Sequence number below which all datagrams have arrived.
     next: u64,
     early: BTreeMap<u64, Early>,
     partial: Option<Partial>,
-    /// What the last acknowledgement said.
+    /// Window of the last acknowledgement.
     told: u16,
-    /// New datagrams since then, and when there has to be one.
+    /// New datagrams since the last acknowledgement, followed by the time at which the next one is due.
     unacknowledged: u32,
     acknowledge_at: Option<Duration>,
 }
@@ -80,8 +80,8 @@ impl Receiver {
         }
     }
 
-    /// Takes a datagram of the stream, and hands over the records that are whole by it. `window`: how many datagrams find
-    /// room; `record_bytes`: the longest record.
+    /// Takes a datagram of the stream, and hands over the records that are whole by it. `window`: how many
+    /// datagrams find room; `record_bytes`: the longest record.
     pub(super) fn take(
         &mut self,
         now: Duration,
@@ -161,7 +161,7 @@ impl Receiver {
         }
     }
 
-    /// What to tell the sender; `window` datagrams find room.
+    /// Returns the acknowledgement to send. `window` is the number of datagrams for which there is room.
     pub(super) fn acknowledgement(&self, window: u16) -> Acknowledgement {
         let selective = self
             .early
@@ -172,7 +172,7 @@ impl Receiver {
         Acknowledgement { below: self.next, selective, window }
     }
 
-    /// The acknowledgement with this window went out.
+    /// Notes that the acknowledgement with this window was sent.
     pub(super) fn acknowledged(&mut self, window: u16) {
         self.told = window;
         self.unacknowledged = 0;
@@ -189,7 +189,8 @@ impl Receiver {
         self.acknowledge_at = Some(now);
     }
 
-    /// There is room again for `window` datagrams: says so if the sender may wait for it.
+    /// Notes that there is room for `window` datagrams again. Returns true if an acknowledgement is due
+    /// because the sender may be waiting for room.
     pub(super) fn widened(&mut self, now: Duration, window: u16) -> bool {
         let worth = self.told < WINDOW / 2 && window >= WINDOW / 2;
         if worth {
@@ -198,7 +199,7 @@ impl Receiver {
         worth
     }
 
-    /// Bytes of memory in use.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         let early: usize = self.early.values().map(|early| early.payload.len() + size_of::<Early>()).sum();
         early + self.partial.as_ref().map_or(0, |partial| partial.payload.capacity())

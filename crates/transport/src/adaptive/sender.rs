@@ -1,4 +1,5 @@
-//! The stream of one direction at its sender: what is queued, under way, lost, and when to repeat.
+//! Sending side of the stream in one direction: queued datagrams, datagrams under way, losses and
+//! repetitions.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -36,28 +37,28 @@ pub(super) struct Sender {
     first: u64,
     /// First that was never sent.
     next: u64,
-    /// The receiver has room for those below.
+    /// Sequence number below which the receiver has room.
     limit: u64,
-    /// Those below leave when they are queued.
+    /// Sequence number below which datagrams are sent as soon as they are queued.
     promised: u64,
     packets: VecDeque<Outgoing>,
     under_way: u32,
     lost: u32,
     pace: Pace,
-    /// When the oldest under way counts as lost.
+    /// Time at which the oldest datagram under way counts as lost.
     timer: Option<Duration>,
-    /// Since when nothing was heard though something was sent.
+    /// Time since which no answer has come although a datagram was sent.
     unanswered: Option<Duration>,
-    /// Acknowledgements since the first datagram was sent again, which do not name it.
+    /// Number of acknowledgements since the repetition of the first datagram that do not cover it.
     unmoved: u32,
 }
 
-/// What an acknowledgement brought.
+/// Result of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Newly arrived datagrams.
+    /// Number of newly acknowledged datagrams.
     pub arrived: u32,
-    /// The numbers make no sense: the peer acknowledges what was never sent.
+    /// True if the peer acknowledges datagrams that were never sent.
     pub absurd: bool,
 }
 
@@ -78,14 +79,14 @@ impl Sender {
         }
     }
 
-    /// Whether all that was queued has arrived.
+    /// Returns true if all that was queued has arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Whether a record of so many datagrams is taken: a short one only if it leaves at once, as far as pace
-    /// and receiver go; a long one while no more than another one is on its way. When nothing is, the first
-    /// datagrams of any ask the receiver for room.
+    /// Returns true if a record of this many datagrams is accepted now. A short record is accepted if pace
+    /// and receiver let it leave at once. A long one is accepted while at most one other is under way. With
+    /// nothing under way any record is accepted: its first datagrams request room from the receiver.
     pub(super) fn takes(&self, datagrams: usize) -> bool {
         if datagrams > SHORT {
             return self.packets.len() <= datagrams;
@@ -96,34 +97,34 @@ impl Sender {
         self.packets.is_empty() || self.all_left() && has_room && !is_slow
     }
 
-    /// Whether all that was queued has left, once at least.
+    /// Returns true if every queued datagram was sent at least once.
     pub(super) fn all_left(&self) -> bool {
         self.next == self.sequence()
     }
 
-    /// What is queued leaves now, if it is short and the receiver has room.
+    /// Lets the queued datagrams leave at once if they are few and the receiver has room.
     pub(super) fn promise(&mut self) {
         if self.sequence() - self.next <= SHORT as u64 {
             self.promised = self.sequence().min(self.limit);
         }
     }
 
-    /// The number that the next queued datagram gets.
+    /// Returns the sequence number of the next datagram to be queued.
     pub(super) fn sequence(&self) -> u64 {
         self.first + self.packets.len() as u64
     }
 
-    /// The number of the first that was never sent.
+    /// Returns the sequence number of the first datagram that was never sent.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Whether all below `sequence` have arrived.
+    /// Returns true if all below `sequence` have arrived.
     pub(super) fn has_arrived(&self, sequence: u64) -> bool {
         sequence < self.first
     }
 
-    /// How often the first datagram was sent.
+    /// Returns the number of times that the first datagram was sent.
     pub(super) fn attempts(&self) -> u32 {
         self.packets.front().map_or(0, |packet| packet.times)
     }
@@ -133,7 +134,7 @@ impl Sender {
         self.packets.push_back(Outgoing { content, sent_at, times: 0, arrived: false, lost: false });
     }
 
-    /// Something came from the peer.
+    /// Notes that a datagram of the peer has arrived.
     pub(super) fn heard(&mut self) {
         self.unanswered = None;
     }
@@ -201,7 +202,7 @@ impl Sender {
         }
     }
 
-    /// What was sent well before something that has arrived.
+    /// Marks datagrams as lost that were sent well before one that has arrived.
     fn find_lost(&mut self, highest: u64, latest: Duration) {
         let reordering = self.pace.reordering();
         for (sequence, packet) in (self.first..self.next).zip(&mut self.packets) {
@@ -290,7 +291,7 @@ impl Sender {
         is_taken_out.then_some(first.content.len())
     }
 
-    /// Whether a datagram of more than so many bytes was sent again, and has not arrived.
+    /// Returns true if a datagram of more than so many bytes was sent again, and has not arrived.
     pub(super) fn repeats_long(&self, bytes: usize) -> bool {
         self.packets.front().is_some_and(|first| first.times > 1 && first.content.len() > bytes)
     }
@@ -302,7 +303,8 @@ impl Sender {
         }
     }
 
-    /// Forgets all that is queued. What was never sent leaves no gap; what was keeps its number, empty of meaning.
+    /// Forgets all that is queued. What was never sent leaves no gap; what was keeps its number, empty of
+    /// meaning.
     pub(super) fn clear(&mut self, pool: &mut Pool) {
         self.packets.drain(..).for_each(|packet| pool.give(packet.content));
         self.first = self.next;

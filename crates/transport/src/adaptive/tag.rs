@@ -73,7 +73,7 @@ impl Key {
         hasher.finish128().as_bytes()
     }
 
-    /// Whether `tag` is that of `bytes`. Takes the same time wherever they differ.
+    /// Returns true if `tag` is that of `bytes`. Takes the same time wherever they differ.
     pub fn verifies(&self, bytes: &[u8], tag: &[u8]) -> bool {
         let expected = self.tag(&[bytes]);
         tag.len() == TAG_BYTES && expected.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b)) == 0

@@ -1,5 +1,5 @@
-//! What two processes say about a connection: records of their streams, and proofs in the connection manager's private
-//! data. Parsed once, here.
+//! Messages of two processes about their connection: records of the streams, and proofs in the connection
+//! manager's private data. All are parsed here, once.
 
 use super::packet::{ADDRESS_BYTES, Kind};
 use super::tag::{Key, TAG_BYTES, Use};
@@ -79,7 +79,7 @@ pub(super) struct Nonces {
     pub accepting: u64,
 }
 
-/// What private data state: who connects to whom, for which request.
+/// Identity claim in private data: the two ranks of the connection and the nonces of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub job: u32,
@@ -90,7 +90,7 @@ pub(super) struct Claim {
     pub nonces: Nonces,
 }
 
-/// Makes and checks proofs.
+/// Maker and verifier of proofs.
 #[derive(Debug)]
 pub(super) struct Prover {
     connect: Key,
@@ -117,7 +117,8 @@ impl Prover {
         data
     }
 
-    /// What private data claim, if the tag is right. What follows them is ignored: providers pad.
+    /// Returns the claim in private data if its tag is right. Bytes after the claim are ignored, as providers
+    /// pad.
     pub(super) fn read(&self, data: &[u8], connects: bool) -> Option<Claim> {
         let (content, rest) = data.split_at_checked(PRIVATE_BYTES - TAG_BYTES)?;
         if !self.key(connects).verifies(content, rest.get(..TAG_BYTES)?) {

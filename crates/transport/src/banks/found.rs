@@ -1,9 +1,11 @@
-//! What one member has found out and all others would find out alike, such as which algorithm is best: a small table in the part of
-//! the first member, so that on crowded processors one searches and the others read.
+//! Results that one member has found and every other member would find alike, such as which algorithm is
+//! best. They are in a small table in the part of the first member, so that on crowded processors one member
+//! searches and the others read.
 //!
-//! An entry is claimed by one compare and exchange, by whoever looks for its key first; the others look again until it has told, for
-//! as long as they like. They need not wait: as all find out the same, who does not want to, or finds the table full, searches himself.
-//! Nothing is ever removed. An entry holds its whole key, so that a collision of hashes is a miss.
+//! The first member that looks for a key claims an entry by one compare and exchange. The others look again
+//! until the result is stored. They need not wait: a member may search by itself at any time, or if the table
+//! is full, as all find the same result. Nothing is ever removed. An entry holds its whole key, so that a
+//! collision of hashes is a miss.
 
 use tutti_base::sync::{AtomicU64, Ordering};
 
@@ -14,14 +16,14 @@ pub const VALUE_WORDS: usize = 4;
 /// Entries of a table.
 #[cfg_attr(loom, allow(dead_code, reason = "the model has smaller tables"))]
 pub(super) const ENTRIES: usize = 64;
-/// Entries that a key may be at.
+/// Number of entries that are searched for a key.
 const PROBES: usize = 8;
 
 /// States beside 0, which is free; the rest of the word is of the key's hash.
 const BUSY: u64 = 1;
 const DONE: u64 = 2;
 
-/// What a table has of one key. All zero: nothing.
+/// Entry for one key. All bytes zero: a free entry.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct FoundEntry {
@@ -33,26 +35,26 @@ pub struct FoundEntry {
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a>(&'a [FoundEntry]);
 
-/// What a table says.
+/// Result of looking up a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// This.
+    /// Stored result for the key.
     Known([u64; VALUE_WORDS]),
-    /// Nobody has looked for it so far: the caller is to find it out and to tell it, at this place.
+    /// The entry at this index is claimed for the caller, which has to find the result and store it.
     Mine(usize),
-    /// Another member is at it.
+    /// Another member is finding the result.
     Busy,
-    /// Nothing, and there is no room.
+    /// No result is stored and no entry is free.
     Full,
 }
 
 impl<'a> Found<'a> {
-    /// A table of these entries, at least one.
+    /// Wraps these entries, at least one.
     pub fn new(entries: &'a [FoundEntry]) -> Found<'a> {
         Found(entries)
     }
 
-    /// What is known of `key`.
+    /// Looks up `key` and claims a free entry if there is none.
     pub fn look(&self, key: [u64; KEY_WORDS]) -> Look {
         let tag = tag(key);
         let places = (0..PROBES.min(self.0.len())).map(|probe| self.place(tag, probe));

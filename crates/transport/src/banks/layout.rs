@@ -1,7 +1,7 @@
-//! Where everything lies in the banks of a set.
+//! Offsets of all memory in the banks of a set.
 //!
-//! Each member has a part, which only it writes and which it touches first, so that its pages are on its own node of
-//! memory. A part:
+//! Each member has a part, which only it writes and which it touches first, so that its pages are on its own
+//! node of memory. A part:
 //!
 //! | what | bytes |
 //! |---|---|
@@ -15,10 +15,10 @@
 //! | payload of each slot, class by class | as configured |
 //! | what is known ([`super::found`]), in the part of the first member | 4096 |
 //!
-//! What small operations use comes first and close together: a communicator that has only had those takes six pages a member.
-//! Parts begin 128 bytes further into a page from member to member, and payloads do not follow each other at
-//! multiples of a page, so that equal places of different members do not compete for one set of a cache; a KiB lies between them. The last page of
-//! a part is not the first of the next.
+//! What small operations use comes first and close together: a communicator that has only had those takes six
+//! pages a member. Parts begin 128 bytes further into a page from member to member, and payloads do not
+//! follow each other at multiples of a page, so that equal places of different members do not compete for one
+//! set of a cache; a KiB lies between them. The last page of a part is not the first of the next.
 
 use tutti_base::BankSizes;
 
@@ -34,16 +34,17 @@ pub const RECORD_BYTES: usize = 128;
 pub const EDGE_BYTES: usize = 2 * PAGE;
 /// Bytes of a row of the table of an exposure.
 pub const ROW_BYTES: usize = 16;
-/// What travels by value of one member in one operation, at the most.
+/// Highest number of bytes that one member passes by value in one operation.
 pub const CARRIED_BYTES: usize = 32 << 10;
-/// Banks of a persistent operation that have more slots than two take no more than this together.
+/// Limit of all banks of a persistent operation together, unless it has only two slots.
 const PERSISTENT_BYTES: usize = 256 << 10;
-/// From the end of a payload to the next: who reads one in a row has its processor fetch what lies behind it, which would be the
-/// lines that the owner is just writing for the next operation (1 KiB from slots side by side took 138 ns, with this gap 98).
+/// Gap from the end of a payload to the next. A processor that reads a payload in sequence prefetches what
+/// follows. Without the gap, that would be the lines that the owner is writing for the next operation. 1 KiB
+/// from adjacent slots took 138 ns; with this gap 98 ns.
 const GAP_BYTES: usize = 1024;
-/// Slots of the class that lends memory, at the most.
+/// Highest number of slots of the class that exposes memory.
 const MOST_LENDING: u32 = 64;
-/// A table has at least so many rows.
+/// Lowest number of rows of a table.
 const FEWEST_ROWS: usize = 64;
 
 pub(super) const WAITS_OFFSET: usize = CLASSES * 64;
@@ -53,75 +54,75 @@ pub(super) const CONTROL_BYTES: usize = SAID_OFFSET + SAID_BYTES;
 pub(super) const HEAD_BYTES: usize = 128;
 const FOUND_BYTES: usize = ENTRIES * size_of::<FoundEntry>();
 const PAGE: usize = 4096;
-/// What a part begins further into a page than the one before it.
+/// Distance within a page from the beginning of one part to that of the next.
 const COLOUR_BYTES: usize = 128;
 
-/// Classes of slots.
+/// Number of slot classes.
 pub const CLASSES: usize = 3;
 
-/// What slots are for. Operations of each class are numbered by themselves.
+/// Purpose of a slot. Operations of each class are numbered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Many slots of some kilobytes.
     Small = 0,
-    /// Fewer that lend memory as well: with room for tables, page edges, and what travels by value.
+    /// Fewer slots that expose memory as well, with room for tables, page edges, and data passed by value.
     Lending = 1,
-    /// Few slots of large banks, which also lend.
+    /// Few slots of large banks, which also expose memory.
     Large = 2,
 }
 
 impl Class {
-    /// In the order of their numbers.
+    /// All classes in the order of their numbers.
     pub const ALL: [Class; CLASSES] = [Class::Small, Class::Lending, Class::Large];
 
-    /// Whether its slots have tables and room for page edges.
+    /// Returns true if slots of this class have tables and room for page edges.
     #[inline]
     pub fn lends(self) -> bool {
         self != Class::Small
     }
 }
 
-/// The slots of a class.
+/// Number and size of the slots of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// How many: a power of two up to 128, or 0.
+    /// Number of slots: a power of two up to 128, or 0.
     pub count: u32,
-    /// Payload bytes of each.
+    /// Payload bytes of each slot.
     pub payload: usize,
 }
 
-/// What the members of a set agree on.
+/// Sizes on which the members of a set agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// How many members.
+    /// Number of members of the set.
     pub members: u32,
-    /// By [`Class`].
+    /// Slots of each class, indexed by [`Class`].
     pub slots: [Slots; CLASSES],
 }
 
-/// Offsets in a part, in bytes; by class where there are several.
+/// Offsets in a part, in bytes. Arrays are indexed by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     pub heads: [usize; CLASSES],
-    /// Where the last head ends.
+    /// Offset at which the last head ends.
     pub heads_end: usize,
     pub records: [usize; CLASSES],
-    /// By class; slots that do not lend have none.
+    /// Offsets of page edges, by class. Slots that do not expose memory have none.
     pub edges: [usize; CLASSES],
     pub tables: [usize; CLASSES],
-    /// Of one exposure.
+    /// Bytes of the table of one exposure.
     pub table_bytes: usize,
     pub payloads: [usize; CLASSES],
     pub payload_stride: [usize; CLASSES],
     pub found: usize,
-    /// From part to part.
+    /// Distance from one part to the next.
     pub stride: usize,
-    /// Of all parts.
+    /// Bytes of all parts together.
     pub bytes: usize,
 }
 
 impl Layout {
-    /// The set of a communicator with `members` members on this node.
+    /// Returns the layout of a communicator with `members` members on this node.
     pub fn of_communicator(sizes: &BankSizes, members: u32) -> Layout {
         let small = Slots { count: sizes.small_slots, payload: sizes.small_bytes as usize };
         let lending = Slots { count: lending_slots(sizes), payload: small.payload + CARRIED_BYTES };
@@ -129,10 +130,11 @@ impl Layout {
         Layout { members, slots: [small, lending, large] }
     }
 
-    /// The set of one persistent operation whose bank has `bytes` bytes, and which may lend memory: slots of the class that it
-    /// takes of a communicator. With few slots every start looks how far the others are, which costs a small operation as much
-    /// as itself, and where ranks share processors those that wait for nobody cannot run ahead: each slot less is more switches
-    /// between processes.
+    /// Returns the layout for one persistent operation whose bank has `bytes` bytes. `lends` is true if the
+    /// operation may expose memory. The number of slots is that of its class in a communicator. With few
+    /// slots every start checks the progress of the others, which costs as much as a small operation itself.
+    /// Where ranks share processors, few slots also keep ranks that wait for nobody from running ahead: each
+    /// slot less means more switches between processes.
     pub fn of_persistent(sizes: &BankSizes, members: u32, bytes: usize, lends: bool) -> Layout {
         let mut layout = Layout { members, slots: [Slots { count: 0, payload: 0 }; CLASSES] };
         let is_small = bytes as u64 <= sizes.small_bytes;
@@ -149,7 +151,8 @@ impl Layout {
         layout
     }
 
-    /// The class whose slots have room for a bank of `bytes` bytes and, if wanted, for what lending takes; the smallest of several.
+    /// The class whose slots have room for a bank of `bytes` bytes and, if wanted, for what lending takes;
+    /// the smallest of several.
     #[inline]
     pub fn class_of(&self, bytes: usize, lends: bool) -> Option<Class> {
         let fits = |class: Class| {
@@ -217,7 +220,8 @@ fn lending_slots(sizes: &BankSizes) -> u32 {
     sizes.small_slots.min(MOST_LENDING)
 }
 
-/// Where the slots of each class begin if they follow each other from `start` on, so many of so many bytes; and where they end.
+/// Returns the offsets of the slots of each class if they follow each other from `start`, and the end. A
+/// class has `counts` slots of `bytes` bytes.
 fn follow(start: usize, counts: [usize; CLASSES], bytes: [usize; CLASSES]) -> ([usize; CLASSES], usize) {
     let mut end = start;
     let starts = std::array::from_fn(|class| {
@@ -228,7 +232,8 @@ fn follow(start: usize, counts: [usize; CLASSES], bytes: [usize; CLASSES]) -> ([
     (starts, end)
 }
 
-/// A distance that leaves [`GAP_BYTES`] behind `bytes`, in whole pairs of lines, and is not a multiple of a page.
+/// Returns a distance that leaves [`GAP_BYTES`] behind `bytes`, in whole pairs of lines, and is not a
+/// multiple of a page.
 fn apart(bytes: usize) -> usize {
     let distance = (bytes + GAP_BYTES).next_multiple_of(128);
     if distance.is_multiple_of(PAGE) { distance + 128 } else { distance }

@@ -1,12 +1,13 @@
-//! What each member has said about its latest operations, so that members who disagree about one find out.
+//! Notes of each member about its latest operations, by which members that disagree about one find out.
 //!
-//! Flags carry an agreement ([`super::turns::word`]): who reads what a member has written sees whether the two mean the same operation. That
-//! does not help who waits for a flag that never comes, since the other, which took the operation for something else, uses another
-//! slot or sends messages. So every member notes what each operation is to it, in its own part, and who has waited
-//! for long compares. Notes are two stores to a line that nobody else has; what they say is only looked at in trouble.
+//! Flags carry an agreement ([`super::turns::word`]): the reader of a flag sees whether its owner means the
+//! same operation. That does not help a member that waits for a flag which is never set: the other one took
+//! the operation for something else, and uses another slot or sends messages. Hence every member notes the
+//! kind of each operation in its own part, and a member that has waited for long compares. A note is two
+//! stores to a line that no other member writes; notes are read only in trouble.
 //!
 //! # Safety
-//! As for [`super`]: notes are atomics, at places that the layout keeps for them.
+//! As for [`super`]: notes are atomics, at offsets that the layout reserves for them.
 
 use tutti_base::sync::{AtomicU64, Ordering};
 
@@ -27,28 +28,28 @@ fn is_before(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
-/// What an operation is to a member. What it means is the caller's affair.
+/// Signature of an operation as one member understands it. The caller defines the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Equal where members agree.
+    /// Fingerprint that is equal where members agree.
     pub agreed: u16,
-    /// A kind, from 1 to 127, for a message.
+    /// Kind of the operation, from 1 to 127, for an error message.
     pub kind: u8,
-    /// A size, for a message.
+    /// Bytes of the operation, for an error message.
     pub bytes: u64,
-    /// Which turn it takes at which slots, in short; members that differ in this have lost step.
+    /// Short code of the slot class and its operation number. Members that differ in it have lost step.
     pub turn: u8,
 }
 
 #[repr(C)]
 pub(super) struct Note {
-    /// Lowest bits of the number, what is agreed, kind, turn.
+    /// Lowest bits of the number, fingerprint, kind, turn.
     word: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Banks {
-    /// Notes what operation `number` is to this member. Members count operations alike.
+    /// Notes the signature of operation `number` for this member. Members number operations alike.
     #[inline]
     pub fn say(&self, number: u32, said: &Said) {
         let note = self.parts.note(self.me, number);
@@ -59,7 +60,8 @@ impl Banks {
         note.word.store(word, Ordering::Release);
     }
 
-    /// What operation `number` is to `member`, unless it has not come to it or the note was overwritten.
+    /// Returns the signature of operation `number` at `member`. None if the member has not started it or the
+    /// note was overwritten.
     pub fn said(&self, member: u32, number: u32) -> Option<Said> {
         let note = self.parts.note(member, number);
         let word = note.word.load(Ordering::Acquire);
@@ -70,7 +72,7 @@ impl Banks {
         (same && kind != 0).then_some(Said { agreed, kind, bytes, turn })
     }
 
-    /// This member was told that others take operation `number` for something else.
+    /// Notes that this member has learnt that others take operation `number` for something else.
     pub fn was_told(&self, number: u32) {
         let note = self.parts.note(self.me, number);
         let word = note.word.load(Ordering::Relaxed);
@@ -79,9 +81,9 @@ impl Banks {
         }
     }
 
-    /// A member beside this one that takes operation `number` for something else, if nobody was told of that
-    /// or has given up, after which turns differ. Where members disagree two beside each other do, and who of
-    /// them asks last finds out.
+    /// Returns a neighbouring member whose signature of operation `number` differs, unless some member has
+    /// learnt of the mismatch or has given up. After giving up, turns differ anyway. Where members
+    /// disagree, two neighbours do; the last of them to check finds out.
     pub fn untold(&self, number: u32) -> Option<u32> {
         let mine = self.said(self.me, number)?;
         let members = self.parts.members;
@@ -98,21 +100,23 @@ impl Banks {
         (!(0..members).any(knows)).then_some(odd)
     }
 
-    /// This member has lost step with the others at operation `number`, and uses the set no more for that and later ones.
+    /// Notes that this member has lost step with the others at operation `number`. It does not use the set
+    /// for that operation and later ones.
     pub fn give_up(&self, number: u32) {
         let earlier = self.given_up(self.me).filter(|earlier| !is_before(number, *earlier));
         let word = u64::from(earlier.unwrap_or(number)) | GIVEN_UP;
         self.parts.waits(self.me).gave_up.store(word, Ordering::Release);
     }
 
-    /// At which operation `member` has given up.
+    /// Returns the operation at which `member` has given up.
     #[inline]
     pub fn given_up(&self, member: u32) -> Option<u32> {
         let word = self.parts.waits(member).gave_up.load(Ordering::Acquire);
         (word != 0).then_some(word as u32)
     }
 
-    /// Whether `member` will never do its part of operation `number`; of earlier ones it does.
+    /// Returns true if `member` will never do its part of operation `number`. It still does its part of
+    /// earlier ones.
     pub fn has_given_up(&self, member: u32, number: u32) -> bool {
         self.given_up(member).is_some_and(|at| !is_before(number, at))
     }

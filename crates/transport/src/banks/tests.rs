@@ -48,8 +48,8 @@ fn byte(number: u64, member: u32, class: Class) -> u8 {
     (number * 7 + u64::from(member) * 31 + class as u64 * 3) as u8
 }
 
-/// Everyone writes its bank and reads everyone's. `delay` operations stay under way at odd members, and end in
-/// pairs, the later one first.
+/// Everyone writes its bank and reads everyone's. `delay` operations stay under way at odd members, and end
+/// in pairs, the later one first.
 fn exchange(banks: &mut Banks, waiter: &mut Waiter<'_>, number: u64, class: Class, bytes: usize) {
     wait(banks, waiter, |banks, _| banks.grant(class, number, bytes, 0).is_some());
     let slot = banks.grant(class, number, bytes, 0).expect("granted for good");

@@ -1,24 +1,26 @@
-//! Who may use a slot when: the split-phase barrier of S1 as counters, one a member.
+//! Reuse of slots: the split-phase barrier of S1 as counters, one for each member.
 //!
-//! All members run the same operations in the same order and number them alike, 0, 1, 2 and so on. Operation n uses slot
-//! n modulo the number of slots, which operation n - slots used before. Each member publishes how many operations it has left,
-//! counted without gaps, however they ended; n is granted once that number has passed n - slots at all
-//! members. Nobody waits for this barrier unless it has run a whole round ahead: what was seen last is remembered,
-//! so that most grants are one comparison, and one look at all counters is good for up to a round of operations.
+//! All members run the same operations in the same order and number them alike: 0, 1, 2 and so on. Operation
+//! n uses slot n modulo the number of slots, which operation n - slots used before. Each member publishes how
+//! many operations it has left, counted without gaps, however they ended. Operation n is granted once that
+//! number has passed n - slots at all members. A member waits for this barrier only if it has run a whole
+//! round ahead. The last values seen are remembered, so that most grants are one comparison. One look at all
+//! counters is good for up to a round of operations.
 //!
 //! # Why nothing is overwritten while it is read
-//! What a member does in operation n - slots, reads of others' banks and flags included, comes before its
-//! release of the counter that counts it; a member that is granted n has acquired such a counter of everyone, so all of that
-//! happened before what it writes in n. Nobody reads n's values too early either: flags carry the number of
-//! their operation (see [`word`]), and grow.
-//! They also carry what their owner takes the operation for: who reads the flag of a member that does something else finds that
-//! out ([`is_at_odds`]), at no cost, as a flag that is not reached is one that is looked at again.
+//! A member's accesses in operation n - slots, including reads of others' banks and flags, come before its
+//! release of the counter that counts the operation. A member that is granted n has acquired such a counter
+//! of every member. Hence all those accesses happened before its writes in n. Nobody reads n's values too
+//! early either: flags carry the number of their operation (see [`word`]), and grow. They also carry their
+//! owner's signature of the operation. A member that reads the flag of one that does something else detects
+//! it ([`is_at_odds`]) at no cost: a flag that is not reached is read again anyway.
 //!
-//! # Why who sleeps for room is woken
-//! It has published the count it needs of everyone (`wanted`) before it announced its sleep and looked again (see
-//! [`crate::bell`]). The member whose counter is the last to reach it must ring. Two may arrive at the same time and each miss the other's
-//! counter; so who finds somebody wanting what it has just reached passes a full fence, and then looks at all counters: the
-//! one whose fence is last sees them all ([`is_last`]).
+//! # Why a member that sleeps for room is woken
+//! The sleeper has published the count it needs of everyone (`wanted`) before it announced its sleep and
+//! looked again (see [`crate::bell`]). The member whose counter is the last to reach it must ring. Two
+//! members may arrive at the same time and each miss the other's counter. Hence a member that finds somebody
+//! wanting the count it has just reached passes a full fence and then reads all counters: the one whose fence
+//! is last sees them all ([`is_last`]).
 
 use tutti_base::BankSizes;
 use tutti_base::sync::{AtomicU64, Ordering, fence};
@@ -27,65 +29,68 @@ use tutti_base::sync::{AtomicU64, Ordering, fence};
 const VALUE_BITS: u32 = 24;
 /// Bits of the agreement, above the value and a bit that is 0.
 const ACCORD_BITS: u32 = 15;
-/// Where the agreement begins.
+/// Lowest bit of the agreement.
 const ACCORD_SHIFT: u32 = VALUE_BITS + 1;
-/// Where the number begins: the rest are its lowest bits.
+/// Lowest bit of the operation number, of which the word holds the low bits.
 const NUMBER_SHIFT: u32 = ACCORD_SHIFT + ACCORD_BITS;
 /// Numbers of operations in flag words are modulo this.
 const NUMBERS: u64 = 1 << (64 - NUMBER_SHIFT);
 
-/// What a flag holds when operation `number` has set it to `value`, below 2^24, at a member for which the operation is
-/// what `agreed` says: 15 bits on which all members agree if they call it alike. Flags need no reset from operation to
-/// operation, only before their numbers come again ([`is_stale`]).
+/// Returns the content of a flag that operation `number` has set to `value`, below 2^24. `agreed` is the
+/// owner's signature of the operation: 15 bits that are equal if all members call it alike. Flags need no
+/// reset between operations, only before their numbers repeat ([`is_stale`]).
 #[inline]
 pub fn word(number: u64, agreed: u16, value: u64) -> u64 {
     debug_assert!(value < 1 << VALUE_BITS, "a flag overflows");
     number << NUMBER_SHIFT | (u64::from(agreed) & ((1 << ACCORD_BITS) - 1)) << ACCORD_SHIFT | value
 }
 
-/// Whether a flag says what the word `wanted` says, with this value or a higher one. The bit between value and agreed keeps
-/// an agreement that is one higher from being taken for a high value.
+/// Returns true if a flag holds the number and agreement of the word `wanted`, with its value or a higher
+/// one. The bit between value and agreement keeps an agreement that is one higher from being taken for a high
+/// value.
 #[inline]
 pub fn is_reached(flag: u64, wanted: u64) -> bool {
     flag.wrapping_sub(wanted) < 1 << VALUE_BITS
 }
 
-/// Whether a flag is of the operation of the word `wanted`, but its owner takes that for something else.
+/// Returns true if a flag is of the operation of the word `wanted`, but its owner takes that for something
+/// else.
 #[inline]
 pub fn is_at_odds(flag: u64, wanted: u64) -> bool {
     let differs = flag ^ wanted;
     flag != 0 && differs >> NUMBER_SHIFT == 0 && differs >> ACCORD_SHIFT != 0
 }
 
-/// Whether the flags of the slot of operation `number` have to be cleared by their owner before it uses them: each slot has such
-/// an operation in every half of the numbers, so that no flag is ever as old as its number is unique.
+/// Returns true if the owner has to clear the flags of the slot of operation `number` before using them. Each
+/// slot has such an operation in every half of the numbers. Hence no flag is old enough for its number to be
+/// ambiguous.
 #[inline]
 pub fn is_stale(number: u64) -> bool {
     number & (NUMBERS / 2 - 1) < MOST_SLOTS
 }
 
-/// Slots of a class, at the most.
+/// Highest number of slots of a class.
 const MOST_SLOTS: u64 = BankSizes::MAX_SLOTS as u64;
 
-/// What one member knows about its operations of one class.
+/// State of one member's operations of one class.
 #[derive(Clone, Debug)]
 pub struct Turns {
     /// A power of two up to [`MOST_SLOTS`]; 0 if there are none.
     slots: u64,
-    /// Operations below this number may use their slots.
+    /// Number below which operations may use their slots.
     granted: u64,
-    /// Operations begun here.
+    /// Number of operations begun here.
     begun: u64,
-    /// Operations left here, without gaps; this is what others see.
+    /// Number of operations left here, without gaps, as published to the others.
     left: u64,
-    /// Bit i: operation `left + i` was left too. Bit 0 is never set.
+    /// Bit i is set if operation `left + i` was left too. Bit 0 is never set.
     ended: u128,
-    /// What this member has published as wanted; 0: nothing.
+    /// Count that this member has published as needed; 0 if none.
     wanted: u64,
 }
 
 impl Turns {
-    /// For a set of `slots` slots that nobody has used.
+    /// Starts in a set of `slots` slots that nobody has used.
     pub fn new(slots: u32) -> Turns {
         assert!(
             u64::from(slots) <= MOST_SLOTS && (slots == 0 || slots.is_power_of_two()),
@@ -94,7 +99,7 @@ impl Turns {
         Turns { slots: slots.into(), granted: slots.into(), begun: 0, left: 0, ended: 0, wanted: 0 }
     }
 
-    /// Resumes in a set that this member has used before, and in which it has left so many operations.
+    /// Resumes in a set that this member has used before and in which it has left `left` operations.
     pub fn resume(slots: u32, left: u64) -> Turns {
         let turns = Turns::new(slots);
         Turns { granted: turns.granted.max(left), begun: left, left, ..turns }
@@ -119,19 +124,20 @@ impl Turns {
         (number & self.slots.wrapping_sub(1)) as u32
     }
 
-    /// Whether operation `number` is known to own its slot.
+    /// Returns true if operation `number` is known to own its slot.
     #[inline]
     pub fn is_granted(&self, number: u64) -> bool {
         number < self.granted
     }
 
-    /// Whether operations are under way.
+    /// Returns true if operations are under way.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.begun == self.left
     }
 
-    /// Looks at the counters of all members, own included. If operation `number` must wait, publishes what it needs.
+    /// Looks at the counters of all members, own included. If operation `number` must wait, publishes what it
+    /// needs.
     pub fn look<'a>(
         &mut self,
         number: u64,
@@ -149,8 +155,8 @@ impl Turns {
         is_granted
     }
 
-    /// Operation `number` has ended here: nothing of its slot will be read or written by this member. Publishes it, unless
-    /// earlier ones are still under way. Says from what to what the count went.
+    /// Operation `number` has ended here: nothing of its slot will be read or written by this member.
+    /// Publishes it, unless earlier ones are still under way. Says from what to what the count went.
     #[inline]
     pub fn leave(&mut self, number: u64, left: &AtomicU64) -> (u64, u64) {
         debug_assert!((self.left..self.begun).contains(&number), "left without being begun, or twice");
@@ -166,7 +172,7 @@ impl Turns {
     }
 }
 
-/// Whether all counters have come as far as `needs`, as seen by a member that has just moved its own.
+/// Returns true if all counters have come as far as `needs`, as seen by a member that has just moved its own.
 #[cold]
 pub fn is_last<'a>(needs: u64, lefts: impl Iterator<Item = &'a AtomicU64>) -> bool {
     fence(Ordering::SeqCst);

@@ -1,7 +1,8 @@
-//! Which back end a process lends its memory by.
+//! Choice of the back end by which a process exposes its memory.
 //!
-//! XPMEM first, for it maps memory that nobody had to move; then process_vm_readv and process_vm_writev; then KNEM, which
-//! costs a registration a loan. The owner chooses, the record says what it chose, so peers need not agree.
+//! XPMEM comes first, for it maps memory in place. Then follow process_vm_readv and process_vm_writev, then
+//! KNEM, which registers each exposure. The owner chooses and the record contains its choice, so peers need
+//! not agree.
 
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
@@ -94,8 +95,8 @@ impl BackEnd {
         })
     }
 
-    /// That of a record.
-    pub(super) fn of(number: u32) -> BackEnd {
+    /// Returns the back end with this number in a record. Unknown numbers give cross memory attach.
+    pub(super) fn from_number(number: u32) -> BackEnd {
         match number {
             1 => BackEnd::Xpmem,
             2 => BackEnd::Knem,
@@ -103,7 +104,8 @@ impl BackEnd {
         }
     }
 
-    /// Its copier; cross memory attach where this process lacks the device, which fails in its own words.
+    /// Returns the copier of this back end. Without its device in this process that is cross memory attach,
+    /// whose own errors then explain the failure.
     pub(super) fn copier(self) -> &'static dyn SingleCopy {
         match self {
             BackEnd::Attach => &ATTACH,

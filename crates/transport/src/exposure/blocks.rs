@@ -1,12 +1,13 @@
-//! Memory that is shared from the start: the library's own temporaries, MPI_Alloc_mem, windows of MPI_Win_allocate.
+//! Memory that is shared from the start: the library's own temporaries, MPI_Alloc_mem, windows of
+//! MPI_Win_allocate.
 //!
-//! Blocks stay where they are until they are freed, so nobody has to ask the kernel where they are. Freed ones are
-//! kept for the next request of their size, up to a bound; their sizes have one digit of four bits, so
-//! that a request finds one.
+//! Blocks stay where they are until they are freed, so nobody has to ask the kernel where they are. Freed
+//! ones are kept for the next request of their size, up to a bound; their sizes have one digit of four bits,
+//! so that a request finds one.
 //!
 //! # Safety
-//! A block is unmapped when it is freed, by a caller who promises that nobody uses it; pages of a block in the cache keep
-//! what was in them, all of it data of this job.
+//! A block is unmapped when it is freed, by a caller who promises that nobody uses it; pages of a block in
+//! the cache keep what was in them, all of it data of this job.
 
 #![allow(unsafe_code)]
 
@@ -66,7 +67,7 @@ impl Blocks {
         Some(block.bytes)
     }
 
-    /// Whether a block is shared: a fork makes blocks private with all else.
+    /// Returns true if a block is shared: a fork makes blocks private with all else.
     fn is_of_current(&self, block: &Block) -> bool {
         self.object.is_some_and(|object| object.is_current() && object.key() == block.object)
     }
@@ -84,7 +85,7 @@ impl Blocks {
         });
     }
 
-    /// Whether an address is in a block.
+    /// Returns true if an address is in a block.
     pub(super) fn holds(&self, address: u64) -> bool {
         self.used.iter().any(|block| (block.start..block.start + block.bytes).contains(&address))
     }

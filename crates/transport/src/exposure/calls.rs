@@ -53,7 +53,7 @@ pub(super) fn install(shares: bool) {
     tutti_sys::calls::install(shares.then_some(&HOOKS));
 }
 
-/// Whether any of `start..end` has an attribute that it would lose if it were exposed.
+/// Returns true if any of `start..end` has an attribute that it would lose if it were exposed.
 pub(super) fn is_special(start: u64, end: u64) -> bool {
     learn();
     let special = SPECIAL.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,25 +1,27 @@
 //! Making private memory shared in place: the whole pages of a buffer move into the object of this process.
 //!
 //! # Why this is safe
-//! *Who may touch the pages meanwhile.* A buffer is converted inside an MPI call to which the program has lent it: until
-//! the operation ends nobody may write it, except the operation itself (MPI-5 sections 2.4.2, 3.7, 6.2). Only
-//! pages that lie in the buffer as a whole are moved, so nothing else is on them; the partial pages at both ends stay. Hence
-//! between the copy of a page and its replacement nobody writes it:
+//! *Who may touch the pages meanwhile.* A buffer is converted inside an MPI call to which the program has
+//! lent it: until the operation ends nobody may write it, except the operation itself (MPI-5 sections 2.4.2,
+//! 3.7, 6.2). Only pages that lie in the buffer as a whole are moved, so nothing else is on them; the partial
+//! pages at both ends stay. Hence between the copy of a page and its replacement nobody writes it:
 //! - not the program, on any thread, by that rule;
 //! - not a peer in this operation, which has not seen the record yet;
-//! - not a peer in another operation under way (process_vm_writev, or a store to an earlier region): that operation would
-//!   have been lent the same bytes for writing, and overlapping buffers of pending operations may only be read.
+//! - not a peer in another operation under way (process_vm_writev, or a store to an earlier region): that
+//!   operation would have been lent the same bytes for writing, and overlapping buffers of pending operations
+//!   may only be read.
 //!
-//! *What lies between entries.* The gaps of a buffer given by counts and displacements were not lent. They move with it only
-//! where nobody else can write them at that moment: this process has one thread (kernel threads that work for
-//! it count), which has blocked all signals; nothing else of it is lent; and it has no io_uring or context of aio whose
-//! completion might write them.
+//! *What lies between entries.* The gaps of a buffer given by counts and displacements were not lent. They
+//! move with it only where nobody else can write them at that moment: this process has one thread (kernel
+//! threads that work for it count), which has blocked all signals; nothing else of it is lent; and it has no
+//! io_uring or context of aio whose completion might write them.
 //!
-//! Others may *read* it: threads of the program, and peers in other operations that only read, by address. The replacement is
-//! one mremap: whoever touches the addresses meanwhile waits for it in the page fault, and finds the same content. A buffer that
-//! has grown since it was converted grows in the object too: what is new goes behind what is there, if nothing ever was at that place
-//! ([`super::object::State::is_unused`]). Elsewhere pages that are mapped already (an overlap with a buffer converted before) are
-//! moved on, and regions are given back, only while nothing of this process is lent: no peer has a window then.
+//! Others may *read* it: threads of the program, and peers in other operations that only read, by address.
+//! The replacement is one mremap: whoever touches the addresses meanwhile waits for it in the page fault, and
+//! finds the same content. A buffer that has grown since it was converted grows in the object too: what is
+//! new goes behind what is there, if nothing ever was at that place ([`super::object::State::is_unused`]).
+//! Elsewhere pages that are mapped already (an overlap with a buffer converted before) are moved on, and
+//! regions are given back, only while nothing of this process is lent: no peer has a window then.
 //!
 //! *What the program can tell afterwards.* Calls that treat shared memory otherwise than private memory are
 //! led to this library, which does what they would do to private memory ([`super::calls`]). Behind that, the
@@ -33,8 +35,9 @@
 //! Unmapping, splitting and protecting need no handling: nothing here relies on where the memory was
 //! (`object`).
 //!
-//! *What can fail.* Everything that can is done before the replacement, and a failed replacement is repeated in another
-//! way; if that fails too the process ends, for its memory is gone (the kernel has no room for one more mapping).
+//! *What can fail.* Everything that can is done before the replacement, and a failed replacement is repeated
+//! in another way; if that fails too the process ends, for its memory is gone (the kernel has no room for one
+//! more mapping).
 //!
 //! # Safety
 //! As above.
@@ -54,21 +57,21 @@ use super::refusal::Refusal;
 const PIECE_BYTES: u64 = HUGE_BYTES;
 /// Mappings that a buffer may consist of before its conversion; afterwards it is one.
 const AREAS: usize = 4096;
-/// Pages whose NUMA node is looked at.
+/// Number of pages whose NUMA node is checked.
 const SAMPLES: u64 = 16;
 
-/// Bounds of conversions.
+/// Limits of conversions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Fewest bytes in whole pages.
     pub(super) at_least: u64,
-    /// Most bytes of all regions.
+    /// Most bytes of all regions together.
     pub(super) limit: u64,
-    /// No peer uses any region: what the program has unmapped may be given back.
+    /// True if no peer uses any region, so that memory which the program has unmapped may be given back.
     pub(super) idle: bool,
-    /// Some of the bytes were not lent.
+    /// True if some of the bytes lie in gaps that were not lent.
     pub(super) gaps: bool,
-    /// For tests: as if pages could not be locked.
+    /// False in tests that behave as if pages could not be locked.
     pub(super) lock: bool,
 }
 
@@ -160,8 +163,8 @@ fn check_object(object: &Object) -> Result<(), Refusal> {
     }
 }
 
-/// Where the memory that is private as yet begins, and where it would go in the object to follow what is before it: of a buffer that
-/// has grown since it was converted.
+/// Finds the private end of a buffer that has grown since it was converted. Returns the address where it
+/// begins and the offset in the object directly behind the converted part.
 fn end_of_mapped(object: &Object, maps: &Maps, start: u64, end: u64) -> Option<(u64, u64)> {
     let place = object.find(start, end - start, true)?;
     let from = place.end;
@@ -170,7 +173,7 @@ fn end_of_mapped(object: &Object, maps: &Maps, start: u64, end: u64) -> Option<(
     (grown && private()).then(|| (from, place.offset + (from - start)))
 }
 
-/// This thread is all that runs in this process, and is not interrupted.
+/// Proof that the calling thread is the only one of this process and is not interrupted.
 struct Alone {
     signals: Mask,
 }
@@ -193,7 +196,7 @@ impl Drop for Alone {
     }
 }
 
-/// Whether this process has a descriptor of that kind.
+/// Returns true if this process has a descriptor of that kind.
 fn has_descriptor(kind: impl Fn(i32, &str) -> bool) -> Result<bool, Refusal> {
     let descriptors = std::fs::read_dir("/proc/self/fd").map_err(|_| Refusal::System)?;
     let is = |entry: std::fs::DirEntry| {
@@ -321,7 +324,8 @@ fn check_area(object: &Object, area: &Area, name: &str, stack: u64) -> Result<()
     }
 }
 
-/// Whether something in this process may hold on to pages that are about to be replaced; how many bytes are locked.
+/// Whether something in this process may hold on to pages that are about to be replaced; how many bytes are
+/// locked.
 fn check_process() -> Result<u64, Refusal> {
     let held = this_process::held_memory().ok_or(Refusal::System)?;
     if held.pinned > 0 {
@@ -356,8 +360,8 @@ fn check_nodes(start: u64, end: u64) -> Result<(), Refusal> {
     if (start..end).step_by(step as usize).any(elsewhere) { Err(Refusal::Spread) } else { Ok(()) }
 }
 
-/// Whether the C library's malloc is known to have given this memory: it is in its main heap, or has the header of a block
-/// that it maps by itself. What is before `from` may be mapped already.
+/// Returns true if the C library's malloc is known to have given this memory: it is in its main heap, or has
+/// the header of a block that it maps by itself. What is before `from` may be mapped already.
 fn is_from_malloc(maps: &Maps, address: u64, start: u64, from: u64) -> bool {
     const HEADER_BYTES: u64 = 16;
     const MAPPED: u64 = 2;

@@ -42,7 +42,7 @@ const COPIES: usize = 16 << 10;
 
 /// Loans of this process for being written.
 pub(super) static GATE: Gate = Gate::new();
-/// Whether pages of the object were registered with a device by this library.
+/// True if pages of the object were registered with a device by this library.
 static HAS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// A copy of a mapping.

@@ -1,14 +1,18 @@
-//! Where mapped buffers are, remembered as long as nothing has changed: instead of asking the kernel at each use (half a microsecond),
-//! it is asked once, and from then on tells of changes.
+//! Addresses of mapped buffers, remembered as long as nothing has changed. Looking one up takes the kernel
+//! half a microsecond; it is asked once, and from then on reports changes.
 //!
 //! # Why this is exact
-//! What is remembered of a buffer was found by asking the kernel while the mapping was watched already, and counts as known only
-//! while the count of changes is the same. A mapping that a buffer lies in can change in these ways:
-//! - *munmap, mmap over it, mremap, brk*: the kernel tells the watcher, and the call returns only after the count has changed. As long as
-//!   it has not returned, another thread may be given the addresses: in a process with several threads the kernel is asked whether such a
-//!   call is under way ([`Watcher::is_changing`]) before the count is looked at. A process with one thread cannot be in such a call.
-//! - *mprotect*: changes no page. The owner reads a byte of each page before it lends them, so whatever would become of a program that
-//!   reads its buffer there (a fault, a handler that fills the page) becomes of it now. Only memory that is lent for being read is remembered.
+//! What is remembered of a buffer was found by asking the kernel while the mapping was watched already, and
+//! counts as known only while the count of changes is the same. A mapping that a buffer lies in can change in
+//! these ways:
+//! - *munmap, mmap over it, mremap, brk*: the kernel tells the watcher, and the call returns only after the
+//!   count has changed. As long as it has not returned, another thread may be given the addresses: in a
+//!   process with several threads the kernel is asked whether such a call is under way
+//!   ([`Watcher::is_changing`]) before the count is looked at. A process with one thread cannot be in such a
+//!   call.
+//! - *mprotect*: changes no page. The owner reads a byte of each page before it lends them, so whatever would
+//!   become of a program that reads its buffer there (a fault, a handler that fills the page) becomes of it
+//!   now. Only memory that is lent for being read is remembered.
 //! - *madvise that discards*: as for all mapped memory (`calls`).
 //! - *fork*: the child has no object ([`Object::is_current`]). The parent's mappings become private by mmap
 //!   over them, of which the kernel tells, and the object is not current any more.
@@ -29,10 +33,11 @@ use super::object::{Object, Place};
 use super::record::PAGE_BYTES;
 use crate::buffers::{BUFFERS, place};
 
-/// Longer buffers are looked up each time: that costs less than to read of all their pages, and little in comparison.
+/// Longer buffers are looked up each time: that costs less than to read of all their pages, and little in
+/// comparison.
 const MOST_BYTES: u64 = 64 * PAGE_BYTES;
 
-/// What is known.
+/// Mapped buffers found earlier, and the watcher that reports changes.
 #[derive(Debug)]
 pub(super) struct Known {
     hearing: Hearing,
@@ -41,9 +46,9 @@ pub(super) struct Known {
 
 #[derive(Debug)]
 enum Hearing {
-    /// Not tried so far.
+    /// No watcher was tried so far.
     Untried,
-    /// Why there is no watcher.
+    /// Reason why there is no watcher.
     Deaf(String),
     On(Watcher, &'static Count),
 }
@@ -69,7 +74,7 @@ impl Known {
         Known { hearing, buffers: Box::new([nothing; BUFFERS]) }
     }
 
-    /// Whether the kernel tells of changes, as far as is known.
+    /// Returns true if the kernel tells of changes, as far as is known.
     #[inline]
     pub(super) fn is_told(&self) -> bool {
         !matches!(self.hearing, Hearing::Deaf(_))
@@ -83,7 +88,7 @@ impl Known {
         }
     }
 
-    /// Where a buffer is that is lent for being read, if that is known.
+    /// Returns the place of a buffer that is lent for reading, if it is known. Reads a byte of each page.
     #[inline]
     pub(super) fn place(&self, start: u64, bytes: u64) -> Option<Place> {
         let Hearing::On(watcher, count) = &self.hearing else { return None };
@@ -96,7 +101,7 @@ impl Known {
         Some(buffer.place)
     }
 
-    /// Forgets all: more is mapped than it was, of which the kernel tells nothing.
+    /// Forgets all buffers: more memory was mapped, which the kernel does not report.
     #[cold]
     pub(super) fn forget(&mut self) {
         self.buffers.iter_mut().for_each(|buffer| buffer.bytes = 0);
@@ -137,7 +142,7 @@ impl Hearing {
     }
 }
 
-/// Whether another thread may be changing what is watched.
+/// Returns true if another thread may be changing what is watched.
 #[inline]
 fn is_changing(watcher: &Watcher) -> bool {
     !userfault::is_single_threaded() && watcher.is_changing()

@@ -1,7 +1,8 @@
-//! How many loans of memory have not ended: pages are moved or given back only while there is no other.
+//! Count of exposures that have not ended. Pages are moved or given back only while there is no other.
 //!
-//! Loans begin under the lock of the process's exposures. Where a message was lent, its loan ends in whatever thread looks after
-//! the message, without that lock: what that thread has done with the memory comes before what is done once the loan is over.
+//! Loans begin under the lock of the process's exposures. Where a message was lent, its loan ends in whatever
+//! thread looks after the message, without that lock: what that thread has done with the memory comes before
+//! what is done once the loan is over.
 //!
 //! Memory that peers may write has to stay theirs to write until its loan ends. A fork, in any thread, makes
 //! exposed memory private ([`super::fork`]); whether it may is decided by the [`Gate`].
@@ -55,7 +56,7 @@ impl Gate {
         debug_assert!(before >= ONE, "a loan ends once");
     }
 
-    /// Whether some memory is lent for being written.
+    /// Returns true if some memory is lent for being written.
     pub fn has_loans(&self) -> bool {
         self.0.load(Ordering::Acquire) >= ONE
     }
@@ -84,20 +85,20 @@ impl Default for Loans {
 }
 
 impl Loans {
-    /// One more.
+    /// Adds one to the count of exposures.
     #[inline]
     pub fn begin(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One less.
+    /// Takes one from the count of exposures.
     #[inline]
     pub fn end(&self) {
         let before = self.0.fetch_sub(1, Ordering::Release);
         debug_assert!(before > 0, "a loan ends once");
     }
 
-    /// Whether nothing is lent but what is being lent now.
+    /// Returns true if the only exposure is the one that is being made now.
     pub fn is_only_one(&self) -> bool {
         self.0.load(Ordering::Acquire) == 1
     }

@@ -1,9 +1,10 @@
-//! Exposed memory (S2): a buffer is lent to the peers of an operation, who read and write it by a single copy.
+//! Exposed memory (S2): a buffer is exposed to the peers of an operation, which read and write it by a single
+//! copy.
 //!
 //! The owner calls [`Exposures::expose`] (or [`Exposures::expose_entries`], [`Exposures::expose_runs`]) and
-//! publishes the [`Record`] it gets in memory that its peers read; a peer opens it ([`Exposures::open`]) and works through
-//! the [`Window`]: in place where the owner's pages are mapped here ([`Window::direct`]), through a back end
-//! elsewhere. The owner calls [`Exposures::withdraw`] when all peers are done.
+//! publishes the [`Record`] it gets in memory that its peers read; a peer opens it ([`Exposures::open`]) and
+//! works through the [`Window`]: in place where the owner's pages are mapped here ([`Window::direct`]),
+//! through a back end elsewhere. The owner calls [`Exposures::withdraw`] when all peers are done.
 //!
 //! # Safety
 //! Addresses of peers are never dereferenced; they go to back ends, which let the kernel check them. What is
@@ -59,37 +60,39 @@ use crate::Peer;
 use crate::locality::{CoreDistance, WHOLE, WriteBack, write_back};
 use crate::single_copy::CopyError;
 
-/// What has happened so far.
+/// Counts of exposures and conversions so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Buffers whose pages have become shared, and their bytes.
+    /// Number of buffers whose pages have become shared.
     pub conversions: u64,
-    /// As above.
+    /// Bytes of the buffers whose pages have become shared.
     pub converted_bytes: u64,
-    /// Times that a buffer was lent mapped.
+    /// Number of times that a buffer was exposed mapped.
     pub mapped: u64,
-    /// Times that a buffer was lent through the back end.
+    /// Number of times that a buffer was exposed through the back end.
     pub unmapped: u64,
-    /// Times that the kernel was asked where a buffer is mapped.
+    /// Number of times that the kernel was asked where a buffer is mapped.
     pub asked: u64,
-    /// Loans whose memory is written back afterwards: far peers read it, and it changes from loan to loan.
+    /// Number of exposures whose memory is written back afterwards: far peers read it, and it changes between
+    /// exposures.
     pub written_back: u64,
-    /// Mapped buffers that the program has unmapped or changed.
+    /// Number of mapped buffers that the program has unmapped or changed.
     pub lost: u64,
-    /// Conversions refused, by reason ([`Refusal`] as index).
+    /// Number of refused conversions, by reason ([`Refusal`] as index).
     pub refused: [u64; Refusal::COUNT],
 }
 
-/// A message that its receiver may read in place, as long as this lives.
+/// Message that its receiver may read in place, as long as this value lives.
 #[derive(Debug)]
 pub struct LentMessage {
-    /// What the receiver has to know ([`Peers::read`]).
+    /// Record that the receiver needs ([`Peers::read`]).
     pub record: Record,
     loans: Loans,
 }
 
 impl LentMessage {
-    /// The receiver has read it, and the memory is still as it was lent: what [`Exposures::withdraw`] does for other loans.
+    /// Ends the exposure of a message that was read and whose memory is still unchanged, as
+    /// [`Exposures::withdraw`] does for others.
     pub fn was_read(&self) {
         if self.record.written_back != 0 {
             // SAFETY: the caller says so; and it was found that it is to be done.
@@ -109,7 +112,7 @@ impl Drop for LentMessage {
 pub struct Exposures {
     pid: i32,
     back_end: Result<BackEnd, Unavailable>,
-    /// Whether memory may be shared at all.
+    /// True if memory may be shared at all.
     shares: bool,
     explain: bool,
     limit_bytes: u64,
@@ -179,7 +182,7 @@ impl Exposures {
         }
     }
 
-    /// What this process can do to the memory of ranks like it, as far as it knows by itself.
+    /// Returns the access that this process has to the memory of ranks like it, as far as it knows by itself.
     pub fn reach(&self) -> Reach {
         match self.back_end {
             // It maps whatever there is.
@@ -189,14 +192,15 @@ impl Exposures {
         }
     }
 
-    /// All memory of the process of `peer`, a rank of this host, by its addresses; `None` where it cannot be reached so.
+    /// Returns a window on all memory of the process of `peer`, a rank of this host, by its addresses. `None`
+    /// if it cannot be reached.
     pub fn process_of(&mut self, peer: Peer) -> Option<Window> {
         self.proofs.process(peer).ok().map(Window::of_process)
     }
 
-    /// Whether this process can reach what `peer` has published.
+    /// Returns true if this process can reach memory that `peer` has published.
     pub fn reaches_record(&mut self, peer: Peer, record: &Record) -> bool {
-        self.proofs.of(peer, record).is_ok()
+        self.proofs.verify(peer, record).is_ok()
     }
 
     /// The system has refused to reach the memory of `peer`, as it may at any time: it is not asked again.
@@ -205,7 +209,8 @@ impl Exposures {
         self.proofs.refuse(peer, error);
     }
 
-    /// Whether the next wait of an owner for its peers is to observe how far they are ([`Exposures::note_distance`]).
+    /// Returns true if the next wait of an owner for its peers is to observe how far they are
+    /// ([`Exposures::note_distance`]).
     #[inline]
     pub fn is_due(&self) -> bool {
         self.write_back.is_due()
@@ -222,8 +227,8 @@ impl Exposures {
         self.known.is_told() && self.back_end == Ok(BackEnd::Attach)
     }
 
-    /// By what any memory of this process can be lent to peers of the same user, or why it cannot. Whether a peer can
-    /// use it the peer finds out ([`Exposures::open`]).
+    /// By what any memory of this process can be lent to peers of the same user, or why it cannot. Whether a
+    /// peer can use it the peer finds out ([`Exposures::open`]).
     ///
     /// # Errors
     /// Why not.
@@ -231,12 +236,12 @@ impl Exposures {
         self.back_end
     }
 
-    /// What has happened so far.
+    /// Returns the counts so far.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// What has happened so far, for people: a line a fact.
+    /// Returns a report of the counts for people, one fact a line.
     pub fn report(&self) -> Vec<String> {
         let Statistics { conversions, converted_bytes, mapped, unmapped, asked, written_back, lost, refused } =
             self.statistics;
@@ -255,11 +260,12 @@ impl Exposures {
         lines
     }
 
-    /// Lends `bytes` at `address` to the peers that will see the record, until it is withdrawn. Peers are given
-    /// `edges` as well, if it is stated here: memory of the operation that they can read.
+    /// Lends `bytes` at `address` to the peers that will see the record, until it is withdrawn. Peers are
+    /// given `edges` as well, if it is stated here: memory of the operation that they can read.
     ///
-    /// Nobody but the peers may write the memory until then; for [`Access::Read`] nobody at all. It may be mapped anew
-    /// in this call, at the same address and with the same content: other threads may read it meanwhile.
+    /// Nobody but the peers may write the memory until then; for [`Access::Read`] nobody at all. It may be
+    /// mapped anew in this call, at the same address and with the same content: other threads may read it
+    /// meanwhile.
     ///
     /// # Safety
     /// The memory is valid until the record is withdrawn, and so is the edge room.
@@ -282,8 +288,9 @@ impl Exposures {
         }
     }
 
-    /// Lends the entries that `rows` gives as (address, bytes), of which no peer uses entry `own`, `table` being room for as many rows in memory that the
-    /// peers can read: they name an entry ([`Window::entry`]). Otherwise as [`Exposures::expose`].
+    /// Lends the entries that `rows` gives as (address, bytes), of which no peer uses entry `own`, `table`
+    /// being room for as many rows in memory that the peers can read: they name an entry ([`Window::entry`]).
+    /// Otherwise as [`Exposures::expose`].
     ///
     /// # Safety
     /// `table` is valid for writes of as many rows as there are. Otherwise as for [`Exposures::expose`].
@@ -307,8 +314,9 @@ impl Exposures {
         }
     }
 
-    /// Lends the runs of a buffer that is not contiguous: as [`Exposures::expose_entries`], but peers count through the
-    /// runs as if they were contiguous. For few runs: a peer walks over those before the one it wants.
+    /// Lends the runs of a buffer that is not contiguous: as [`Exposures::expose_entries`], but peers count
+    /// through the runs as if they were contiguous. For few runs: a peer walks over those before the one it
+    /// wants.
     ///
     /// # Safety
     /// `table` is valid for writes of as many rows as there are. Otherwise as for [`Exposures::expose`].
@@ -323,12 +331,13 @@ impl Exposures {
         unsafe { self.expose_table(rows, table, access, edges, RecordLayout::Runs) }
     }
 
-    /// What `peer`, a rank of this host, has published, seen from here. `edges` and `table` are where this process sees the room that
-    /// the owner gave (null where it gave none). Where the peer's memory cannot be reached the window refuses to read and write.
+    /// Returns a window on the memory that `peer`, a rank of this host, has published. `edges` and `table`
+    /// are the addresses here of the memory that the owner gave (null where it gave none). Where the peer's
+    /// memory cannot be reached, the window refuses to read and write.
     ///
     /// # Safety
-    /// Where the record has a table, `table` is its rows; where it has edges, `edges` is its edge room. Both stay until the
-    /// operation ends. The window is not used after that, nor after this value is dropped.
+    /// Where the record has a table, `table` is its rows; where it has edges, `edges` is its edge room. Both
+    /// stay until the operation ends. The window is not used after that, nor after this value is dropped.
     #[inline]
     pub unsafe fn open(
         &mut self,
@@ -346,9 +355,9 @@ impl Exposures {
                 (0..record.entries as usize).map(bytes_of).sum()
             }
         };
-        let by = BackEnd::of(record.by);
+        let by = BackEnd::from_number(record.by);
         let lent = record.lent();
-        let is_reached = self.proofs.of(peer, record).is_ok();
+        let is_reached = self.proofs.verify(peer, record).is_ok();
         let mapped = if record.is_near() && is_reached { self.peers.near(peer, record) } else { None };
         let (near, near_start, near_end) = match mapped {
             Some(_) => (mapped, record.near_start, record.near_end),
@@ -400,8 +409,8 @@ impl Exposures {
         }
     }
 
-    /// Lends the `bytes` of a message at `address` to the process that will receive it, if its pages are mapped; else it takes
-    /// another way. This counts as a use of the buffer all the same.
+    /// Lends the `bytes` of a message at `address` to the process that will receive it, if its pages are
+    /// mapped; else it takes another way. This counts as a use of the buffer all the same.
     ///
     /// # Safety
     /// As for [`Exposures::expose`] with [`Access::Read`], until the loan is dropped.
@@ -416,8 +425,8 @@ impl Exposures {
         (record.is_near() && near_start < PAGE_BYTES && bytes - near_end < PAGE_BYTES).then_some(lent)
     }
 
-    /// Memory of at least `bytes` that is shared from the start, page aligned, all zero or left by an earlier use; `None`
-    /// when there is none (ordinary memory serves as well, but slower).
+    /// Memory of at least `bytes` that is shared from the start, page aligned, all zero or left by an earlier
+    /// use; `None` when there is none (ordinary memory serves as well, but slower).
     pub fn allocate(&mut self, bytes: u64) -> Option<ptr::NonNull<u8>> {
         let object = self.object().ok().filter(|_| self.shares)?;
         self.blocks.allocate(object, bytes, self.limit_bytes)
@@ -439,7 +448,8 @@ impl Exposures {
     }
 
     /// # Safety
-    /// As [`Exposures::expose`]; but only `own` of the bytes were lent, what is in between belongs to somebody else.
+    /// As [`Exposures::expose`]; but only `own` of the bytes were lent, what is in between belongs to
+    /// somebody else.
     #[inline]
     unsafe fn lend(
         &mut self,
@@ -529,7 +539,7 @@ impl Exposures {
         }
     }
 
-    /// Where a buffer that was mapped is now.
+    /// Returns the object and the place of a mapped buffer, from memory or from the kernel.
     #[inline]
     fn look(&mut self, start: u64, bytes: u64, access: Access) -> Option<(&'static Object, Place)> {
         let object = self.object.filter(|object| object.is_current())?;
@@ -541,7 +551,7 @@ impl Exposures {
         Some((object, place))
     }
 
-    /// Where the kernel says that it is.
+    /// Asks the kernel for the place of a buffer and remembers it.
     fn ask(&mut self, object: &Object, start: u64, bytes: u64, access: Access) -> Option<Place> {
         self.statistics.asked += 1;
         let place =
@@ -552,7 +562,7 @@ impl Exposures {
         Some(place)
     }
 
-    /// A buffer is not mapped any more; whether to convert it at once.
+    /// Handles a buffer that is no longer mapped. Returns true if it should be converted at once.
     #[cold]
     fn lost(&mut self, start: u64, bytes: u64) -> bool {
         self.statistics.lost += 1;
@@ -611,7 +621,8 @@ impl Exposures {
         }
     }
 
-    /// Gives back what the program has unmapped, now and then: a walk over the mappings, some 100 us a second.
+    /// Gives back what the program has unmapped, now and then: a walk over the mappings, some 100 us a
+    /// second.
     #[cold]
     fn sweep(&mut self) {
         let now = Instant::now();
@@ -675,7 +686,8 @@ impl Exposures {
     }
 }
 
-/// The key of memory that a module has to be told of; an impossible one where it refuses, so that peers fail by name.
+/// The key of memory that a module has to be told of; an impossible one where it refuses, so that peers fail
+/// by name.
 #[cold]
 fn register(by: BackEnd, record: &Record, access: Access) -> u64 {
     let (readable, writable) = (access != Access::Write, access != Access::Read);
@@ -683,12 +695,12 @@ fn register(by: BackEnd, record: &Record, access: Access) -> u64 {
 }
 
 impl Place {
-    /// Whether mapping helps a buffer of `bytes`.
+    /// Returns true if mapping helps a buffer of `bytes`.
     fn is_worth(&self, bytes: u64) -> bool {
         (self.end - self.start) * 2 >= bytes
     }
 
-    /// Whether all pages of a buffer are here that lie in it as a whole.
+    /// Returns true if all pages of a buffer are here that lie in it as a whole.
     fn is_all(&self, start: u64, bytes: u64) -> bool {
         self.start < start + PAGE_BYTES && self.end + PAGE_BYTES > start + bytes
     }

@@ -1,21 +1,22 @@
 //! The one shared object of a process, which holds all its mapped memory, and the account of what is in it.
 //!
-//! The object is a memfd of 2^62 bytes, without pages but those in use. It is divided into slots of 2^47 bytes, as
-//! much as a process can address: whatever the program does to a mapping (mremap may grow it over the file beyond
-//! what was moved there), it can never reach another slot, and what it grows into reads as zero, as grown
-//! private memory would.
+//! The object is a memfd of 2^62 bytes, without pages but those in use. It is divided into slots of 2^47
+//! bytes, as much as a process can address: whatever the program does to a mapping (mremap may grow it over
+//! the file beyond what was moved there), it can never reach another slot, and what it grows into reads as
+//! zero, as grown private memory would.
 //!
-//! Nothing here says where in this process a slot is mapped. The program may unmap, move, split and protect its
-//! memory as it likes; the kernel is asked at every use ([`Object::find`]), or tells of changes ([`super::known`]).
+//! Nothing here says where in this process a slot is mapped. The program may unmap, move, split and protect
+//! its memory as it likes; the kernel is asked at every use ([`Object::find`]), or tells of changes
+//! ([`super::known`]).
 //!
 //! An object is retired when a process forks ([`super::fork`]): what it holds belongs to parent and child as
 //! it was, so nobody stores into it any more. What is converted afterwards goes to a new object.
 //!
 //! # Safety
-//! Pages are given back ([`State::sweep`]) only where no mapping of this process shows them any more and no peer uses
-//! them. Mappings are found by walking the address space upwards, in several system calls; one that another
-//! thread moves downwards meanwhile (mremap) may be missed, so in a process with several threads a range counts
-//! as gone only if two walks, apart in time, have both missed it, and it existed at the first.
+//! Pages are given back ([`State::sweep`]) only where no mapping of this process shows them any more and no
+//! peer uses them. Mappings are found by walking the address space upwards, in several system calls; one that
+//! another thread moves downwards meanwhile (mremap) may be missed, so in a process with several threads a
+//! range counts as gone only if two walks, apart in time, have both missed it, and it existed at the first.
 
 #![allow(unsafe_code)]
 
@@ -37,8 +38,8 @@ use super::refusal::Refusal;
 /// Bytes of a slot: all that a process can address.
 const SLOT_SHIFT: u32 = 47;
 const OBJECT_BYTES: u64 = 1 << 62;
-/// Slots in use at most: each is a mapping of this process and may part another one in two, of which a process may have 65530 by
-/// default (vm.max_map_count).
+/// Slots in use at most: each is a mapping of this process and may part another one in two, of which a
+/// process may have 65530 by default (vm.max_map_count).
 const SLOTS: usize = 8192;
 /// The size of a huge page: offsets agree with addresses modulo this, so that pages can be put together.
 pub(super) const HUGE_BYTES: u64 = 2 << 20;
@@ -62,7 +63,7 @@ pub(super) struct Object {
     pid: u32,
     identity: (u64, (u32, u32)),
     pub(super) maps: Option<&'static Maps>,
-    /// Whether malloc is the C library's.
+    /// True if malloc is the C library's.
     pub(super) plain_malloc: bool,
 }
 
@@ -76,16 +77,16 @@ pub(super) struct Block {
     pub(super) object: usize,
 }
 
-/// What is in the object.
+/// Contents of the object.
 #[derive(Debug)]
 pub(super) struct State {
     slots: Vec<Slot>,
-    /// Bytes that are in use, as far as is known: what the program has unmapped since the last sweep is included.
+    /// Bytes in use as far as known. Memory that the program has unmapped since the last sweep is included.
     pub(super) live_bytes: u64,
     /// Bytes that were ever locked for being mapped.
     pub(super) locked_bytes: u64,
     pub(super) blocks: Vec<Block>,
-    /// Ranges of the object that the last walk found mapped, and when that was.
+    /// Ranges of the object that the last walk found mapped, followed by the time of that walk.
     seen: Vec<(u64, u64)>,
     walked: Option<Instant>,
 }
@@ -97,34 +98,35 @@ struct Slot {
     born: Instant,
 }
 
-/// Where exposed memory is in the object.
+/// Location of exposed memory in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// First and one past the last address that is mapped from the object without a break.
+    /// First address, and one past the last, that are mapped from the object without a break.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Where `start` is in the object.
+    /// Offset of `start` in the object.
     pub(super) offset: u64,
-    /// The mapping that it is part of: what a peer had best map.
+    /// The mapping that contains it, which a peer should map as a whole: offset and length in the object.
     pub(super) map_offset: u64,
     pub(super) map_bytes: u64,
 }
 
-/// How often pages of the object were given back: whoever holds on to pages (a registration) has to look at it.
+/// Number of times that pages of the object were given back. A holder of pages (a registration) compares it
+/// to detect that.
 static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
 static OBJECT: AtomicPtr<Object> = AtomicPtr::new(std::ptr::null_mut());
 static STATE: Mutex<State> = Mutex::new(State::NEW);
-/// Whether this process, or one that it is a child of, has ever had an object.
+/// True if this process, or an ancestor of it, has ever had an object.
 static HAS_BEEN: AtomicBool = AtomicBool::new(false);
 
-/// The state, locked. Signals are blocked meanwhile, so that a handler may fork.
+/// Guard of the locked state. Signals are blocked meanwhile, so that a handler may fork.
 pub(super) struct Locked {
     // Dropped before the signals are given back.
     state: MutexGuard<'static, State>,
     _signals: Blocked,
 }
 
-/// Signals are blocked as long as this lives.
+/// Guard that blocks signals as long as it lives.
 struct Blocked(Mask);
 
 impl Blocked {
@@ -176,7 +178,7 @@ pub(super) fn state_soon() -> Option<Locked> {
     None
 }
 
-/// Whether some memory of this process may be mapped from an object.
+/// Returns true if some memory of this process may be mapped from an object.
 #[inline]
 pub(super) fn has_been() -> bool {
     HAS_BEEN.load(Ordering::Relaxed)
@@ -188,17 +190,18 @@ pub(super) fn existing() -> Option<&'static Object> {
     unsafe { OBJECT.load(Ordering::Acquire).as_ref() }
 }
 
-/// Which pages of the object are at some addresses: what they are there again as long as this is equal.
+/// Pages of the object at a range of addresses. The addresses show the same pages as long as this value is
+/// equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// The offset in the object of address 0, would it be part of the mapping.
+    /// Offset in the object that address 0 would have if it were part of the mapping.
     pub shift: u64,
-    /// How often pages of the object had been given back.
+    /// Number of times that pages of the object had been given back.
     pub generation: u64,
 }
 
-/// The pages of this process's object that all of `start..end` consists of now; `None` if any of it is other memory, or
-/// cannot be read (written).
+/// Returns the pages of this process's object that make up all of `start..end` now. `None` if any of it is
+/// other memory, or cannot be read (written).
 pub fn pages(start: u64, end: u64, writing: bool) -> Option<Pages> {
     let object = existing()?;
     // Before the look: what is given back after it is seen the next time.
@@ -290,17 +293,18 @@ impl Object {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Whether the process that made it is this one.
+    /// Returns true if the process that made it is this one.
     pub(super) fn is_own(&self) -> bool {
         self.pid == std::process::id()
     }
 
-    /// Whether its descriptor still stands for it: a program may have put a file of its own in its place.
+    /// Returns true if its descriptor still stands for it: a program may have put a file of its own in its
+    /// place.
     pub(super) fn is_intact(&self) -> bool {
         self.number() >= 0 && remap::identity(self.fd()).is_ok_and(|identity| identity == self.identity())
     }
 
-    /// Whether this is the object of this process, not that of a parent.
+    /// Returns true if this is the object of this process, not that of a parent.
     pub(super) fn is_current(&self) -> bool {
         std::ptr::eq(OBJECT.load(Ordering::Relaxed), self)
     }
@@ -325,7 +329,7 @@ impl Object {
         self.identity
     }
 
-    /// Whether an area is a mapping of this object.
+    /// Returns true if an area is a mapping of this object.
     pub(super) fn is_mapped_in(&self, area: &Area) -> bool {
         area.shared && (area.inode, area.device) == self.identity()
     }
@@ -386,8 +390,9 @@ impl State {
         Ok(((number as u64) << SLOT_SHIFT) + lead)
     }
 
-    /// Whether nothing was ever at `offset..offset + bytes`, behind what is mapped of a slot: neither is it part of what the slot was
-    /// taken or extended for, nor of a mapping that the program has grown.
+    /// Returns true if nothing was ever at `offset..offset + bytes`, behind the mapped part of a slot. Then
+    /// the range belongs neither to the memory for which the slot was taken or extended, nor to a mapping
+    /// that the program has grown.
     pub(super) fn is_unused(&self, object: &Object, offset: u64, bytes: u64) -> bool {
         let number = slot_of(offset);
         let extent_end = ((number as u64) << SLOT_SHIFT) + self.slots[number].extent;
@@ -399,7 +404,7 @@ impl State {
         !is_block && offset >= extent_end && walks.all(unseen)
     }
 
-    /// Takes so many bytes that are unused, for more of the memory before them.
+    /// Takes `bytes` unused bytes at `offset`, to extend the memory before them.
     pub(super) fn extend(&mut self, offset: u64, bytes: u64) {
         let number = slot_of(offset);
         let extent = offset + bytes - ((number as u64) << SLOT_SHIFT);
@@ -409,9 +414,11 @@ impl State {
         self.live_bytes += bytes;
     }
 
-    /// Gives back by what a slot was extended last, of which nothing is mapped. It is not extended there again.
+    /// Gives back by what a slot was extended last, of which nothing is mapped. It is not extended there
+    /// again.
     pub(super) fn retract(&mut self, object: &Object, offset: u64, bytes: u64) {
-        // SAFETY: nothing of it is mapped, says the caller. A failure leaves pages behind, below the slot's extent, that nobody sees.
+        // SAFETY: nothing of it is mapped, says the caller. A failure leaves pages behind, below the slot's
+        // extent, that nobody sees.
         let _ = unsafe { give_back(object, offset, bytes) };
         self.live_bytes = self.live_bytes.saturating_sub(bytes);
     }
@@ -510,7 +517,8 @@ fn walk(object: &Object) -> Option<Vec<(u64, u64)>> {
     Some(found)
 }
 
-/// How many threads this process has beside the one that hears of changes; many, where that cannot be told.
+/// Returns the number of threads of this process, except for the one that reads changes. If the number cannot
+/// be determined, it is at its maximum.
 pub(super) fn threads() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));

@@ -1,7 +1,8 @@
-//! The objects of peers, as far as they are mapped here. Who asks for one has shown that the peer's process number is the peer's.
+//! Mappings of the objects of peers in this process. Callers have verified that the peer's process number is
+//! right.
 //!
-//! A peer that forks has another object afterwards. What is mapped of the earlier one is dropped as soon as
-//! the peer says that nothing of it is lent any more ([`Record`], `SETTLED`).
+//! A peer that forks has another object afterwards. The mappings of the earlier one are dropped as soon as
+//! the peer publishes that nothing of it is exposed any more ([`Record`], `SETTLED`).
 //!
 //! # Safety
 //! A mapping is never removed while this process has windows of it, that is until [`Peers`] is dropped or its
@@ -25,10 +26,11 @@ use crate::single_copy::{CopyError, Lent, Pid};
 /// Mappings of one peer's memory, those included that were replaced by longer ones.
 const MAPPINGS: usize = 2048;
 
-/// Objects of one peer that are kept open beside the latest, as long as something of them may be lent.
+/// Number of objects of one peer that are kept open beside the latest, as long as something of them may be
+/// exposed.
 const EARLIER: usize = 16;
 
-/// What is mapped of all peers.
+/// Mappings of the memory of all peers.
 #[derive(Debug, Default)]
 pub struct Peers(Vec<Option<Box<OfPeer>>>);
 
@@ -71,8 +73,9 @@ impl Drop for View {
 }
 
 impl Peers {
-    /// Hands the first `wanted` bytes of a message that `peer` has lent ([`super::Exposures::lend_message`]) to `take`, with their
-    /// positions: what is mapped as it lies there, the two ends as the system reads them.
+    /// Hands the first `wanted` bytes of a message that `peer` has lent ([`super::Exposures::lend_message`])
+    /// to `take`, with their positions: what is mapped as it lies there, the two ends as the system reads
+    /// them.
     ///
     /// # Errors
     /// Why the system refused; part of the message may have been handed over.
@@ -95,20 +98,22 @@ impl Peers {
             take(from, edge);
         }
         let length = (end - start) as usize;
-        // SAFETY: mapped, until this value is dropped; the peer does not write it until it is told that the message is here.
+        // SAFETY: mapped, until this value is dropped; the peer does not write it until it is told that the
+        // message is here.
         take(start, unsafe { std::slice::from_raw_parts(near, length) });
         TRAFFIC.mapped.add(length as u64);
         Ok(())
     }
 
-    /// Where the mapped part of a peer's record begins in this process; `None` if it cannot be mapped here.
+    /// Returns the address in this process of the mapped part of a peer's record. `None` if it cannot be
+    /// mapped here.
     #[inline]
     pub(super) fn near(&mut self, peer: Peer, record: &Record) -> Option<*mut u8> {
         let index = peer.0 as usize;
         if let Some(Some(of_peer)) = self.0.get(index)
             && of_peer.latest.is_of(record)
             && let Some(Some(view)) = of_peer.latest.slots.get(slot_of(record.map_offset))
-            && let Some(base) = view.at(record)
+            && let Some(base) = view.address_of(record)
         {
             return Some(base);
         }
@@ -201,16 +206,16 @@ impl Opened {
             remap::populate(base, (end - start) as usize);
         }
         let view = View { base, offset: start, bytes: end - start };
-        let place = view.at(record);
+        let place = view.address_of(record);
         self.replaced.extend(self.slots[slot].replace(view));
         place
     }
 }
 
 impl View {
-    /// Where the mapped part of the record is, if this shows all of it.
+    /// Returns the address of the mapped part of the record, if this view contains all of it.
     #[inline]
-    fn at(&self, record: &Record) -> Option<*mut u8> {
+    fn address_of(&self, record: &Record) -> Option<*mut u8> {
         let bytes = record.near_end - record.near_start;
         let skip = record.offset.checked_sub(self.offset)?;
         (skip + bytes <= self.bytes).then(|| self.base.wrapping_add(skip as usize))

@@ -1,48 +1,49 @@
-//! When a buffer is worth mapping: after so many uses, as a connection is made after so many messages (S6).
+//! Decision to map a buffer: after a number of uses, as a connection is made after a number of messages (S6).
 //!
-//! A conversion costs about as much as [`Config::map_after`] copies of the buffer through the kernel save. What is counted
-//! are bytes that were lent at its address, so that memory which is used in pieces of many lengths counts like one that is
-//! always used as a whole; a conversion spends them. A buffer that did not live that long after its conversion has to be
-//! used twice as much before the next one.
+//! A conversion costs about as much as [`Config::map_after`] copies of the buffer through the kernel save.
+//! The bytes exposed at its address are counted. Hence memory that is used in pieces of many lengths counts
+//! like memory that is always used as a whole. A conversion spends the count. A buffer that did not live that
+//! long after its conversion has to be used twice as much before the next one.
 
 use tutti_base::config::{Config, Mapped};
 
 use crate::buffers::{BUFFERS, place};
 
-/// Uses after which a buffer is given up for good: conversions are tried at `after`, times four each time.
+/// Number of uses after which a buffer is given up for good. Conversions are tried at `after` uses, then at
+/// four times as many each time.
 const MOST_AFTER: u32 = 1 << 24;
 
-/// What is known of the memory that begins at an address.
+/// Use of the memory that begins at an address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     address: u64,
-    /// Bytes lent since the last conversion or refusal.
+    /// Bytes exposed since the last conversion or refusal.
     lent_bytes: u64,
-    /// How often a buffer has to be lent before the next try.
+    /// Number of times that the buffer has to be exposed before the next try.
     after: u32,
-    /// As much of it as was in the object when it was last looked at.
+    /// Bytes of the buffer that were in the object at the last look.
     mapped_bytes: u64,
-    /// It was converted here; else it only lies where something else was mapped before.
+    /// True if the buffer was converted here. Otherwise it only lies where something else was mapped before.
     converted: bool,
 }
 
-/// Counts uses.
+/// Counter of the uses of buffers.
 #[derive(Debug)]
 pub(super) struct Policy {
     buffers: Box<[Use; BUFFERS]>,
-    /// Uses before the first try; `None`: never.
+    /// Uses before the first try; `None` means never.
     after: Option<u32>,
     pub(super) at_least_bytes: u64,
 }
 
-/// What to do with a buffer.
+/// Advice on how to expose a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// It is mapped, presumably, or half of it.
+    /// The buffer is presumably mapped, or half of it: look it up.
     Look,
-    /// It has been used often enough.
+    /// The buffer has been used often enough: convert it.
     Convert,
-    /// Lend it as it is.
+    /// Expose the buffer through the back end.
     Leave,
 }
 
@@ -92,7 +93,8 @@ impl Policy {
         entry.after = if for_good { u32::MAX } else { entry.after.saturating_mul(4).min(MOST_AFTER) };
     }
 
-    /// The buffer was mapped and is no more, or not as much of it as was thought; whether to convert it at once.
+    /// The buffer was mapped and is no more, or not as much of it as was thought; whether to convert it at
+    /// once.
     pub(super) fn lost(&mut self, address: u64, bytes: u64) -> bool {
         let first = self.after.unwrap_or(u32::MAX);
         let entry = &mut self.buffers[place(address)];
@@ -112,7 +114,8 @@ impl Policy {
 }
 
 impl Use {
-    /// Whether as much was lent as makes up for the conversion of so many bytes. What was refused for good never is.
+    /// Returns true if as much was lent as makes up for the conversion of so many bytes. What was refused for
+    /// good never is.
     #[inline]
     fn is_due(&self, bytes: u64) -> bool {
         self.after != u32::MAX && self.lent_bytes >= bytes.saturating_mul(u64::from(self.after))

@@ -80,7 +80,7 @@ fn part(area: &Area, kind: Kind, start: u64, end: u64) -> Part {
     Part { kind, start: area.start.max(start), end: area.end.min(end), rights: fork::rights(area) }
 }
 
-/// Whether any of `start..end` is exposed or was.
+/// Returns true if any of `start..end` is exposed or was.
 pub(super) fn holds(start: u64, end: u64) -> bool {
     let mut found = false;
     object::has_been()
@@ -91,7 +91,7 @@ pub(super) fn holds(start: u64, end: u64) -> bool {
         .map_or(found, |()| false)
 }
 
-/// Whether any of `start..end` is shared with peers.
+/// Returns true if any of `start..end` is shared with peers.
 pub(super) fn holds_shared(start: u64, end: u64) -> bool {
     let mut found = false;
     let looked = object::has_been().then(|| {

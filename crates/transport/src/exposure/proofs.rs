@@ -1,7 +1,8 @@
-//! Whose memory this process can reach: shown once a peer, by the way that is then used, before it is used for the first time.
+//! Verification that this process reaches the memory of a peer: once for each peer, through the back end that
+//! is used afterwards, before its first use.
 //!
-//! A number that names a process, and an address in it, mean something in every namespace: without the proof a copy could be
-//! of another process's memory, which nobody would notice ([`Job::prove`]).
+//! A process number and an address are valid in every namespace. Without verification a copy could read
+//! another process's memory, which nobody would notice ([`Job::prove`]).
 
 use std::sync::Arc;
 
@@ -12,29 +13,29 @@ use super::record::Record;
 use crate::Peer;
 use crate::single_copy::{CopyError, Pid};
 
-/// What is known of each rank of this host, by its local rank.
+/// Verification result of each rank of this host, by its local rank.
 #[derive(Debug)]
 pub(super) struct Proofs {
-    /// None in tests, whose peers need not prove anything.
+    /// Job whose ranks are verified. None in tests, whose peers need no verification.
     job: Option<Arc<Job>>,
     known: Vec<Option<Result<Pid, CopyError>>>,
     explain: bool,
 }
 
 impl Proofs {
-    /// Asks nobody.
+    /// Accepts every peer without verification.
     pub(super) fn new(explain: bool) -> Proofs {
         Proofs { job: None, known: Vec::new(), explain }
     }
 
-    /// Of a rank of a job.
+    /// Verifies the peers by `job` in all later calls.
     pub(super) fn of_job(self, job: Arc<Job>) -> Proofs {
         Proofs { job: Some(job), ..self }
     }
 
-    /// Whether what a peer has published can be reached in the way that its record says.
+    /// Verifies that memory which a peer has published can be reached by the back end of its record.
     #[inline]
-    pub(super) fn of(&mut self, peer: Peer, record: &Record) -> Result<(), CopyError> {
+    pub(super) fn verify(&mut self, peer: Peer, record: &Record) -> Result<(), CopyError> {
         match self.known.get(peer.0 as usize) {
             Some(Some(Ok(pid))) if record.pid() == *pid => Ok(()),
             Some(Some(Err(error))) => Err(*error),
@@ -42,10 +43,10 @@ impl Proofs {
         }
     }
 
-    /// The process of a peer, if its memory can be reached by that.
+    /// Returns the process number of a peer whose memory can be reached by it.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it cannot.
     pub(super) fn process(&mut self, peer: Peer) -> Result<Pid, CopyError> {
         let job = self.job.as_ref().ok_or(CopyError::Gone)?;
         match self.known.get(peer.0 as usize) {
@@ -57,7 +58,7 @@ impl Proofs {
     #[cold]
     fn find_out(&mut self, peer: Peer, record: &Record) -> Result<(), CopyError> {
         let Some(job) = &self.job else { return Ok(()) };
-        let proven = match BackEnd::of(record.by) {
+        let proven = match BackEnd::from_number(record.by) {
             BackEnd::Attach => job.prove(peer.0).and_then(|pid| is_same(pid, record)),
             by => by_key(job, peer, by, record).map(|()| record.pid()),
         };
@@ -65,7 +66,7 @@ impl Proofs {
         proven.map(drop)
     }
 
-    /// From now on a peer cannot be reached.
+    /// Marks a peer as unreachable.
     #[cold]
     pub(super) fn refuse(&mut self, peer: Peer, error: CopyError) {
         self.keep(peer, Err(error));
@@ -86,12 +87,13 @@ impl Proofs {
     }
 }
 
-/// A rank that was started anew has another number.
+/// Returns an error if the process numbers differ: a rank that was restarted has another one.
 fn is_same(pid: Pid, record: &Record) -> Result<Pid, CopyError> {
     if pid == record.pid() { Ok(pid) } else { Err(CopyError::Stranger) }
 }
 
-/// XPMEM offers all memory of a process, the proof too. KNEM knows a loan by a number that no other loan has.
+/// Verifies a peer by the key of its record. XPMEM offers all memory of a process, including the word that
+/// serves as proof. A KNEM cookie is unique by itself.
 fn by_key(job: &Job, peer: Peer, by: BackEnd, record: &Record) -> Result<(), CopyError> {
     if by == BackEnd::Knem {
         return Ok(());

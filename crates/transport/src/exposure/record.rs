@@ -1,4 +1,4 @@
-//! What an owner publishes of exposed memory: plain data, small enough for two cache lines.
+//! Record of exposed memory, as its owner publishes it: plain data, small enough for two cache lines.
 
 use std::mem::size_of;
 
@@ -6,27 +6,28 @@ use tutti_sys::cma::Pid;
 
 use crate::single_copy::Lent;
 
-/// What peers may do with exposed memory until the operation ends.
+/// Accesses that peers may make to exposed memory until the operation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Read it; the owner only reads it too.
+    /// Peers read it. The owner only reads it too.
     Read,
-    /// Write it, each his part.
+    /// Each peer writes its own part.
     Write,
-    /// Both, as the operation orders it.
+    /// Peers read and write, in the order that the operation defines.
     ReadWrite,
 }
 
 /// Bytes of a page, the grain in which memory can be shared.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Where an owner puts copies of the partial pages at the two ends of a buffer that is mapped and only read.
+/// Memory for an owner's copies of the partial pages at the two ends of a buffer that is mapped and only
+/// read.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct EdgeRoom {
-    /// The bytes before the first whole page, from the beginning.
+    /// Bytes before the first whole page, from the beginning.
     pub head: [u8; PAGE_BYTES as usize],
-    /// The bytes after the last whole page.
+    /// Bytes after the last whole page.
     pub tail: [u8; PAGE_BYTES as usize],
 }
 
@@ -37,19 +38,19 @@ pub struct EdgeRoom {
 pub struct Entry {
     /// Bytes between the first exposed byte and this entry.
     pub offset: u64,
-    /// Length.
+    /// Length of this entry.
     pub bytes: u64,
 }
 
-/// How the exposed bytes are counted.
+/// Meaning of offsets into the exposed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RecordLayout {
-    /// From the first to the last.
+    /// Offsets count from the first byte to the last.
     Whole = 0,
-    /// A peer names an entry of the table.
+    /// Offsets count within an entry of the table, which the peer names.
     Entries = 1,
-    /// One entry of the table after the other, as if they were contiguous.
+    /// Offsets count through the entries of the table in order, as if they were contiguous.
     Runs = 2,
 }
 
@@ -71,29 +72,29 @@ pub struct Record {
     pub(super) entries: u32,
     /// Whether the edge room holds the ends.
     pub(super) edges: u32,
-    /// The [`super::BackEnd`] that reaches it where it is not mapped.
+    /// Number of the [`super::BackEnd`] that reaches the memory where it is not mapped.
     pub(super) by: u32,
-    /// What the owner writes back when it is withdrawn ([`crate::locality`]); nothing to peers.
+    /// Number of the memory that the owner writes back at withdrawal ([`crate::locality`]). Peers ignore it.
     pub(super) written_back: u32,
-    /// How the back end knows this memory (0 where the address says it all).
+    /// Key of this memory for the back end (0 if the address suffices).
     pub(super) key: u64,
-    /// Which of the bytes are in the owner's shared object: `near_start..near_end`.
+    /// Range of the bytes that are in the owner's shared object: `near_start..near_end`.
     pub(super) near_start: u64,
     pub(super) near_end: u64,
-    /// Where the first of these is in the object.
+    /// Offset in the object of the first of these bytes.
     pub(super) offset: u64,
-    /// What the owner has mapped there.
+    /// Part of the object that the owner has mapped there.
     pub(super) map_offset: u64,
     pub(super) map_bytes: u64,
-    /// The object: its inode and device (major and minor number), and its descriptor in the owner's process.
+    /// Identity of the object: inode, device (major and minor number), and descriptor in the owner's process.
     pub(super) inode: u64,
     pub(super) device: (u32, u32),
     pub(super) object: i32,
-    /// Whether peers may write.
+    /// Nonzero if peers may write.
     pub(super) writable: u32,
     /// Number of the object among those that the owner has had.
     pub(super) sequence: u32,
-    /// [`SETTLED`] and [`GATED`].
+    /// Flag bits: [`SETTLED`] and [`GATED`].
     pub(super) flags: u32,
 }
 
@@ -105,10 +106,11 @@ pub(super) const GATED: u32 = 2;
 const _: () = assert!(size_of::<Record>() <= 128, "the room that an operation has for a record");
 
 impl Record {
-    /// Numbers in [`Record::words`].
+    /// Number of words in [`Record::words`].
     pub const WORDS: usize = 14;
 
-    /// As numbers, for a message to peers of the same node: memory as a whole, without edges.
+    /// Returns the record as numbers, for a message to peers on the same node. The memory must be contiguous
+    /// and without edges.
     pub fn words(&self) -> [u64; Record::WORDS] {
         debug_assert!(self.layout() == RecordLayout::Whole && self.edges == 0);
         [
@@ -176,27 +178,28 @@ impl Record {
         self.bytes
     }
 
-    /// The owner's process.
+    /// Returns the process number of the owner.
     pub fn pid(&self) -> Pid {
         Pid(self.pid)
     }
 
-    /// As the back end knows it.
+    /// Returns the memory in the form that the back end uses.
     pub(super) fn lent(&self) -> Lent {
         Lent { pid: self.pid(), key: self.key, address: self.address, bytes: self.bytes }
     }
 
-    /// What the object is, whatever descriptor it is found by.
+    /// Returns the inode and device of the object, which are the same for all of its descriptors.
     pub(super) fn identity(&self) -> (u64, (u32, u32)) {
         (self.inode, self.device)
     }
 
-    /// Whether its owner has lent nothing else.
+    /// Returns true if the owner has exposed nothing else.
     pub(super) fn is_settled(&self) -> bool {
         self.flags & SETTLED != 0
     }
 
-    /// Whether all of it is in reach of who maps it: what is not mapped lies in the room for edges.
+    /// Returns true if a peer that maps the object reaches all of the memory: the unmapped ends are in the
+    /// edge memory.
     pub fn is_wholly_near(&self) -> bool {
         self.is_near() && (self.edges != 0 || self.near_start == 0 && self.near_end == self.bytes)
     }
@@ -206,12 +209,12 @@ impl Record {
         (std::ptr::without_provenance_mut(self.address as usize), self.bytes)
     }
 
-    /// Whether part of it can be mapped.
+    /// Returns true if part of it can be mapped.
     pub(super) fn is_near(&self) -> bool {
         self.near_start < self.near_end
     }
 
-    /// How it is counted.
+    /// Returns the meaning of offsets into the memory.
     pub(super) fn layout(&self) -> RecordLayout {
         match self.layout {
             1 => RecordLayout::Entries,

@@ -1,12 +1,13 @@
-//! Why memory stays private: one reason a refusal, all of them visible.
+//! Reasons for which memory stays private. Each refusal has one, and all are counted.
 
 use std::fmt;
 
-/// Why a buffer is not mapped into peers. The buffer is lent all the same, through the back end.
+/// Reason for which a buffer is not mapped into peers. The buffer is exposed all the same, through the back
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refusal {
-    /// TUTTI_MAPPED=never.
+    /// The setting TUTTI_MAPPED is `never`.
     Off,
     /// The system cannot say what addresses are mapped to (PROCMAP_QUERY, Linux 6.11).
     NoQuery,
@@ -39,16 +40,16 @@ pub enum Refusal {
     Userfault,
     /// Pages are spread over NUMA nodes, or lie on another one.
     Spread,
-    /// Neither may pages be locked (RLIMIT_MEMLOCK), which would keep their content from being discarded, nor is the memory
-    /// known to come from the C library's malloc, which discards nothing that it relies on.
+    /// Pages may not be locked (RLIMIT_MEMLOCK), which would keep their content from being discarded. Nor is
+    /// the memory known to come from the C library's malloc, which discards nothing in use.
     Unlockable,
-    /// Some of it is mapped already, and peers may be working there.
+    /// Some of the memory is mapped already, and peers may be working there.
     Busy,
-    /// TUTTI_MAPPED_LIMIT is reached.
+    /// The limit TUTTI_MAPPED_LIMIT is reached.
     Limit,
-    /// Regions without end: no slot is free.
+    /// No slot is free: the program keeps mapping new regions.
     Slots,
-    /// Code of the program makes system calls that concern memory past the C library.
+    /// Code of the program makes system calls that concern memory without the C library.
     OwnCalls,
     /// A child of fork.
     Forked,
@@ -57,10 +58,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// How many there are.
+    /// Number of the reasons above.
     pub const COUNT: usize = Refusal::System as usize + 1;
 
-    /// All of them.
+    /// All reasons in the order of their numbers.
     pub const ALL: [Refusal; Refusal::COUNT] = [
         Refusal::Off,
         Refusal::NoQuery,
@@ -87,7 +88,7 @@ impl Refusal {
         Refusal::System,
     ];
 
-    /// Whether more uses of the same buffer cannot change it.
+    /// Returns true if more uses of the same buffer cannot change it.
     pub(super) fn is_final(self) -> bool {
         matches!(
             self,

@@ -1,9 +1,9 @@
-//! Exposed memory of a peer, seen from here.
+//! Window of a peer on exposed memory.
 //!
 //! # Safety
-//! A window holds addresses of this process only where the owner's pages are mapped, and of shared memory of the
-//! operation (edge room, table), both of which outlive the operation. Everything else goes through a back end,
-//! which checks the peer's addresses.
+//! A window holds addresses of this process only where the owner's pages are mapped, and of shared memory of
+//! the operation (edge room, table), both of which outlive the operation. Everything else goes through a back
+//! end, which checks the peer's addresses.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr;
@@ -16,7 +16,8 @@ use crate::single_copy::{CopyError, Lent, Pid, RemoteSegment, SingleCopy};
 
 /// Entries of a table that are handed to a back end in one call.
 const PIECES: usize = 64;
-/// Runs of memory as a whole of which [`Window::replace`] writes all or nothing: each may be mapped but for its ends.
+/// Runs of memory as a whole of which [`Window::replace`] writes all or nothing: each may be mapped but for
+/// its ends.
 pub const REPLACED_RUNS: usize = PIECES / 2;
 
 /// Exposed memory of a peer. Plain data: copying one costs nothing; valid until the operation ends.
@@ -25,23 +26,23 @@ pub struct Window {
     pub(super) copier: &'static dyn SingleCopy,
     /// All of the exposed memory.
     pub(super) lent: Lent,
-    /// Which of its bytes are mapped here: `near_start..near_end`.
+    /// Range of the bytes that are mapped here: `near_start..near_end`.
     pub(super) near_start: u64,
     pub(super) near_end: u64,
-    /// Where its byte 0 would be here, were it mapped.
+    /// Address that byte 0 of the memory would have here if it were mapped.
     pub(super) near: *mut u8,
-    /// Copies of the ends, or null.
+    /// Address of the copies of the ends, or null.
     pub(super) edges: *const EdgeRoom,
     pub(super) layout: RecordLayout,
     pub(super) table: *const Entry,
     pub(super) entries: u32,
-    /// The part that this window shows.
+    /// Part of the memory that this window shows.
     pub(super) first: u64,
     pub(super) bytes: u64,
 }
 
-// SAFETY: a window is addresses and numbers; whoever reads and writes through it is bound by the operation, not by a
-// thread.
+// SAFETY: a window is addresses and numbers; whoever reads and writes through it is bound by the operation,
+// not by a thread.
 unsafe impl Send for Window {}
 
 impl Window {
@@ -85,7 +86,7 @@ impl Window {
         Window { first: self.first + offset, bytes, ..*self }
     }
 
-    /// Whether it was given with a table of entries.
+    /// Returns true if it was given with a table of entries.
     pub fn has_entries(&self) -> bool {
         self.layout == RecordLayout::Entries
     }
@@ -100,8 +101,9 @@ impl Window {
         Window { layout: RecordLayout::Whole, ..*self }.part(offset, bytes)
     }
 
-    /// Where the bytes are in this process, to be read and written in place; `None` where they are not mapped here (the
-    /// ends of a buffer that does not begin and end with a page; all of it without a mapping).
+    /// Returns the address of the bytes in this process, to be read and written in place. `None` if they are
+    /// not mapped here: the ends of a buffer that does not begin and end at a page, or all of it without a
+    /// mapping.
     #[inline]
     pub fn direct(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
         let start = self.first + offset;
@@ -110,7 +112,8 @@ impl Window {
         inside.then(|| self.near.wrapping_add(start as usize))
     }
 
-    /// Calls `each(address, bytes before, bytes)` for each contiguous piece of a part as its owner sees it, mapped here or not.
+    /// Calls `each(address, bytes before, bytes)` for each contiguous piece of a part as its owner sees it,
+    /// mapped here or not.
     ///
     /// # Errors
     /// The first of `each`.
@@ -152,8 +155,8 @@ impl Window {
             // SAFETY: the pieces of a transfer lie one after the other in the caller's memory.
             let into = unsafe { into.add(done) };
             match place {
-                // SAFETY: mapped memory of the peer, which does not write it meanwhile (its promise when it exposed it); no
-                // overlap, for the caller's memory is used by nobody else.
+                // SAFETY: mapped memory of the peer, which does not write it meanwhile (its promise when it
+                // exposed it); no overlap, for the caller's memory is used by nobody else.
                 Place::Near(from) => unsafe {
                     ptr::copy_nonoverlapping(from, into, length);
                     TRAFFIC.mapped.add(length as u64);
@@ -176,7 +179,8 @@ impl Window {
     /// Why the back end refused; part of the data may have been copied.
     ///
     /// # Safety
-    /// `from` is valid for reads of `bytes`; the owner exposed the memory for writing and no other peer uses that part.
+    /// `from` is valid for reads of `bytes`; the owner exposed the memory for writing and no other peer uses
+    /// that part.
     pub unsafe fn write(&self, offset: u64, from: *const u8, bytes: u64) -> Result<(), CopyError> {
         // SAFETY: passed on.
         unsafe { self.scatter(&[Entry { offset, bytes }], from) }
@@ -188,14 +192,16 @@ impl Window {
     /// As [`Window::write`].
     ///
     /// # Safety
-    /// `from` is valid for reads of all runs; the owner exposed the memory for writing and no other peer uses those runs.
+    /// `from` is valid for reads of all runs; the owner exposed the memory for writing and no other peer uses
+    /// those runs.
     pub unsafe fn scatter(&self, runs: &[Entry], from: *const u8) -> Result<(), CopyError> {
         let writing = Window { edges: ptr::null(), ..*self };
         writing.each(runs, |place, done, length| {
             // SAFETY: the pieces of a transfer lie one after the other in the caller's memory.
             let from = unsafe { from.add(done) };
             match place {
-                // SAFETY: mapped memory of the peer, which gave it for writing; no overlap with memory of this process.
+                // SAFETY: mapped memory of the peer, which gave it for writing; no overlap with memory of
+                // this process.
                 Place::Near(into) => unsafe {
                     ptr::copy_nonoverlapping(from, into, length);
                     TRAFFIC.mapped.add(length as u64);
@@ -212,8 +218,8 @@ impl Window {
         })
     }
 
-    /// As [`Window::scatter`] for at most [`REPLACED_RUNS`] runs of memory that is a whole: where the back end refuses, nothing
-    /// was written.
+    /// Writes like [`Window::scatter`], for at most [`REPLACED_RUNS`] runs of contiguous memory. If the back
+    /// end refuses, nothing was written.
     ///
     /// # Errors
     /// As [`Window::scatter`]; with [`CopyError::Fault`] part may be written.
@@ -258,8 +264,8 @@ impl Window {
         unsafe { self.table.add(index as usize).read() }
     }
 
-    /// Calls `copy(place, bytes before, bytes)` for each piece of the parts that is contiguous at both sides; far pieces of
-    /// several runs come together.
+    /// Calls `copy(place, bytes before, bytes)` for each piece of the parts that is contiguous at both sides;
+    /// far pieces of several runs come together.
     fn each(
         &self,
         parts: &[Entry],
@@ -295,7 +301,8 @@ impl Window {
         far.flush(done, &mut copy)
     }
 
-    /// Calls `run(offset in the exposed memory, bytes)` for each contiguous piece of `bytes` that begin at `start`.
+    /// Calls `run(offset in the exposed memory, bytes)` for each contiguous piece of `bytes` that begin at
+    /// `start`.
     fn runs<E>(
         &self,
         start: u64,
@@ -319,7 +326,8 @@ impl Window {
         Ok(())
     }
 
-    /// Where the bytes from `at` on are found in this process, and how many of `limit` are in one place.
+    /// Returns the address in this process of the bytes from `at` on, if they are mapped or copied here. The
+    /// number is how many of `limit` bytes are in one place.
     fn place(&self, at: u64, limit: u64) -> (Option<*mut u8>, u64) {
         let near = self.near_start < self.near_end;
         if near && at >= self.near_start && at < self.near_end {

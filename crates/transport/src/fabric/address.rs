@@ -1,28 +1,28 @@
-//! Where processes are reached: addresses of the internet as bytes (4 or 16 of the host, 2 of the port), and
-//! all that others have to know of a process.
+//! Addresses of processes: internet addresses as bytes (4 or 16 for the host, 2 for the port), and the record
+//! that a process publishes about itself.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 1, then as many | the address of its datagrams |
-//! | 1, then as many | where it listens for connections, as the carrier has it; none: too long to be told |
+//! | 1, then as many | its listening address in the carrier's form; none: too long to be published |
 //! | the rest | the name of its host, for people; may be cut short, or missing |
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where a process is reached.
+/// Addresses at which a process is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// By datagrams.
+    /// Address of its datagram socket.
     pub datagrams: SocketAddr,
-    /// By connections, as the carrier has it; may be empty.
+    /// Listening address for connections in the carrier's form; may be empty.
     pub listen: Vec<u8>,
-    /// The name of its host; may be empty.
+    /// Name of its host; may be empty.
     pub host: String,
 }
 
 impl Whereabouts {
-    /// The bytes that others learn, at most so many.
+    /// Returns the bytes to publish, at most `most`.
     pub fn encode(&self, most: usize) -> Vec<u8> {
         let datagrams = encode(self.datagrams);
         let fits = datagrams.len() + self.listen.len() + 2 <= most;
@@ -38,7 +38,7 @@ impl Whereabouts {
         bytes
     }
 
-    /// What the bytes say; `None` if it is nothing.
+    /// Decodes published bytes; `None` if they are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Whereabouts> {
         let part = |bytes: &[u8]| -> Option<(Vec<u8>, Vec<u8>)> {
             let (&length, rest) = bytes.split_first()?;

@@ -1,9 +1,10 @@
 //! Memory for messages of libfabric: pieces of one size, each with the context of the operation that uses it.
 //!
 //! # Safety
-//! - The memory is allocated once, zeroed, and freed when the pool is dropped; it is reached through raw pointers only,
-//!   so that a provider may write a piece while others are read. A piece belongs to the provider from the post of an operation
-//!   to its completion: owners of a pool borrow a piece only outside this time.
+//! - The memory is allocated once, zeroed, and freed when the pool is dropped; it is reached through raw
+//!   pointers only, so that a provider may write a piece while others are read. A piece belongs to the
+//!   provider from the post of an operation to its completion: owners of a pool borrow a piece only outside
+//!   this time.
 //! - An owner drops its endpoints, and so ends all operations, before its pools.
 #![allow(unsafe_code)]
 
@@ -30,7 +31,8 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `count` pieces of `bytes`, registered where the provider wants that. Pages are touched when they are used.
+    /// `count` pieces of `bytes`, registered where the provider wants that. Pages are touched when they are
+    /// used.
     ///
     /// # Errors
     /// What the provider reports.
@@ -69,7 +71,7 @@ impl Buffers {
         self.free.push(piece);
     }
 
-    /// Whether there is a piece that nobody uses.
+    /// Returns true if there is a piece that nobody uses.
     #[inline]
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
@@ -97,13 +99,13 @@ impl Buffers {
         (piece < self.count && !context.is_null()).then_some(piece as u32)
     }
 
-    /// What operations on the memory name.
+    /// Returns the descriptor that operations on the memory must pass to the provider.
     #[inline]
     pub fn descriptor(&self) -> *mut c_void {
         self.region.as_ref().map_or(std::ptr::null_mut(), RegisteredRegion::descriptor)
     }
 
-    /// The first `bytes` of a piece that no operation uses.
+    /// Returns the first `bytes` of a piece that no operation uses.
     #[inline]
     pub fn read(&self, piece: u32, bytes: usize) -> &[u8] {
         assert!(bytes <= self.stride, "longer than a piece");
@@ -111,7 +113,7 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts(self.start(piece), bytes) }
     }
 
-    /// The first `bytes` of a piece that no operation uses, to be written.
+    /// Returns the first `bytes` of a piece that no operation uses, to be written.
     #[inline]
     pub fn write(&mut self, piece: u32, bytes: usize) -> &mut [u8] {
         assert!(bytes <= self.stride, "longer than a piece");

@@ -1,7 +1,8 @@
-//! The one trait of whatever carries connections: the sockets of the kernel, or a provider of libfabric.
+//! Trait of the carriers of connections: the sockets of the kernel, or a provider of libfabric.
 //!
-//! A carrier moves framed records over connections that somebody else decides about (`adaptive`), and reports what
-//! happens to them. It authenticates nobody: the private data of both sides are proofs that its owner checks.
+//! A carrier moves framed records over connections. The owner (`adaptive`) decides about them, and the
+//! carrier reports their events. A carrier authenticates nobody: the private data of both sides are proofs
+//! that its owner checks.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -10,28 +11,28 @@ use crate::adaptive::ConnectionId;
 use crate::link::{Full, Header, Peer, Verdict};
 use crate::loan::{Loan, Memory};
 
-/// Longest payload of a record, in bytes. A record is copied once more on its way than what is read in place, so longer
-/// ones gain little; shorter ones cost more calls a byte.
+/// Longest payload of a record, in bytes. A record is copied once more on its way than what is read in place,
+/// so longer ones gain little; shorter ones cost more calls a byte.
 pub const RECORD_BYTES: usize = 64 << 10;
 /// Longest private data of a request or its answer, in bytes.
 pub const PRIVATE_BYTES: usize = 128;
-/// Most records that one poll hands over from one connection.
+/// Highest number of records that one poll delivers from one connection.
 pub const RECORDS_PER_POLL: usize = 32;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarrierKind {
-    /// A record of the layer above.
+    /// Record of the layer above.
     Record,
-    /// The last one: its sender goes on by datagrams.
+    /// Last frame: its sender continues by datagrams.
     End,
-    /// A datagram, on a connection that carries these.
+    /// Datagram, on a connection that carries these.
     Datagram,
-    /// The peer wants to read memory that was lent to it. Never handed over.
+    /// Request of the peer to read memory that was lent to it. Never delivered.
     Read,
-    /// A piece of such memory. Never handed over.
+    /// Piece of such memory. Never delivered.
     Bulk,
-    /// The peer has read memory that was lent to it, by itself. Never handed over.
+    /// Report that the peer itself has read memory that was lent to it. Never delivered.
     Done,
 }
 
@@ -39,25 +40,26 @@ pub enum CarrierKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(pub u64);
 
-/// What happened to a connection.
+/// Event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody wants to connect: accept or reject.
+    /// A process requests a connection with this private data: accept or reject it.
     Requested(RequestId, Vec<u8>),
-    /// The system of the peer has accepted; the peer itself has to. Not told by every carrier:
+    /// The system of the peer has accepted; the peer itself has not yet. Reported only if
     /// [`Carrier::SEES_REACH`].
     Reached(ConnectionId),
-    /// Long packets to this address get lost, short ones do not.
+    /// Long packets to this address get lost, short ones arrive.
     Narrow(String),
-    /// It can be sent on; with what the accepting side sent (nothing for who accepted).
+    /// The connection is ready to send. The bytes are the private data of the accepting side (empty at that
+    /// side).
     Established(ConnectionId, Vec<u8>),
-    /// It was refused, closed by the peer, or broke.
+    /// The connection was refused, closed by the peer, or broke, for this reason.
     Closed(ConnectionId, String),
 }
 
-/// Who takes frames from a carrier. `Left` as in [`crate::link::Sink`], for one connection.
+/// Receiver of frames from a carrier. `Left` has the meaning of [`crate::link::Sink`], for one connection.
 pub trait Frames {
-    /// A frame. The payload is valid only during the call.
+    /// Takes a frame. The payload is valid only during the call.
     fn arrived(
         &mut self,
         connection: ConnectionId,
@@ -66,7 +68,7 @@ pub trait Frames {
         payload: &[u8],
     ) -> Verdict;
 
-    /// Who is at the other end of a connection, if that is known: what is lent to it, it may read.
+    /// Returns the process at the other end of a connection, if known: it may read the memory lent to it.
     fn peer(&self, _connection: ConnectionId) -> Option<Peer> {
         None
     }
@@ -87,36 +89,38 @@ impl<F: FnMut(ConnectionId, CarrierKind, Header, &[u8]) -> Verdict> Frames for F
 
 /// Carries frames over connections. Nothing blocks.
 pub trait Carrier {
-    /// Whether [`Event::Reached`] is told.
+    /// True if [`Event::Reached`] is reported.
     const SEES_REACH: bool;
 
-    /// Where this process listens, for [`Carrier::connect`] of others.
+    /// Returns the address at which this process listens, for [`Carrier::connect`] of others.
     fn listen_address(&self) -> &[u8];
 
-    /// This process was made from a checkpoint: where it listens has another address.
+    /// Notes that this process was restored from a checkpoint, and that its listening address has changed.
     fn moved(&mut self) {}
 
-    /// Asks for a connection; an event answers.
+    /// Requests a connection; an event reports the result.
     fn connect(&mut self, connection: ConnectionId, address: &[u8], private_data: &[u8]);
 
-    /// As [`Carrier::connect`], by packets that pass every path, if the network lets the carrier choose.
+    /// Requests a connection like [`Carrier::connect`], with packets that are small enough for every path, if
+    /// the network lets the carrier choose.
     fn connect_narrow(&mut self, connection: ConnectionId, address: &[u8], private_data: &[u8]) {
         self.connect(connection, address, private_data);
     }
 
-    /// Long packets get lost on the way to some host: connects like that from now on.
+    /// Notes that long packets to some host get lost. Later connections use small packets.
     fn narrow(&mut self) {}
 
-    /// Accepts a request; an event tells when the connection is there.
+    /// Accepts a request; an event reports when the connection is established.
     fn accept(&mut self, request: RequestId, connection: ConnectionId, private_data: &[u8]);
 
-    /// Refuses a request.
+    /// Rejects a connection request.
     fn reject(&mut self, request: RequestId);
 
-    /// Closes a connection when all sends on it are complete. Its name may be used again at once; it is not reported any more.
+    /// Closes a connection when all sends on it are complete. Its name may be used again at once, and no
+    /// event of it is reported any more.
     fn disconnect(&mut self, connection: ConnectionId);
 
-    /// Whether a frame with `bytes` of payload finds room.
+    /// Returns true if there is room for a frame with `bytes` of payload.
     fn has_room(&self, connection: ConnectionId, bytes: usize) -> bool;
 
     /// Sends a frame whose payload `fill` writes.
@@ -162,25 +166,26 @@ pub trait Carrier {
         None
     }
 
-    /// Moves everything forward, and hands over what has arrived on established connections. True if anything was taken.
+    /// Makes progress on everything and delivers frames that have arrived on established connections. Returns
+    /// true if any was taken.
     fn poll(&mut self, frames: &mut impl Frames) -> bool;
 
-    /// As [`Carrier::poll`], for one connection.
+    /// Polls one connection like [`Carrier::poll`].
     fn poll_one(&mut self, connection: ConnectionId, frames: &mut impl Frames) -> bool;
 
-    /// Looks for requests, answers and broken connections, which [`Carrier::poll`] need not do.
+    /// Checks for requests, answers and broken connections, which [`Carrier::poll`] need not do.
     fn control(&mut self);
 
-    /// Whether connections are being opened, so that [`Carrier::control`] should be called often.
+    /// Returns true while connections are being opened, so that [`Carrier::control`] should be called often.
     fn is_opening(&self) -> bool;
 
-    /// The next of what [`Carrier::control`] and polls have found.
+    /// Returns the next event that [`Carrier::control`] and polls have found.
     fn event(&mut self) -> Option<Event>;
 
-    /// Whether a poll would find something that was not left before. May ask the system.
+    /// Returns true if a poll would find something that was not left before. May call the system.
     fn pending(&self) -> bool;
 
-    /// Whether everything sent is out of this process's hands, and every disconnected connection closed.
+    /// Returns true if all sends have left this process and every disconnected connection is closed.
     fn is_flushed(&self) -> bool;
 
     /// Adds the descriptors to sleep on; false if there is something to do first.
@@ -191,19 +196,19 @@ pub trait Carrier {
         None
     }
 
-    /// Bytes of memory it uses for connections.
+    /// Returns the memory used for connections, in bytes.
     fn memory_bytes(&self) -> usize;
 
-    /// How often memory was registered, and how often a registration was used again.
+    /// Returns the number of registrations of memory, and the number of reused registrations.
     fn registrations(&self) -> (u64, u64) {
         (0, 0)
     }
 
-    /// Requests that were dropped because they were malformed or came too often.
+    /// Returns the number of requests dropped because they were malformed or came too often.
     fn foreign(&self) -> u64;
 }
 
-/// Where a connection stands in a table: names are small numbers.
+/// Returns the index of a connection in a table: names are small numbers.
 #[inline]
 pub fn place_of(connection: ConnectionId) -> usize {
     connection.0 as usize

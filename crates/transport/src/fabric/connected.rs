@@ -1,15 +1,17 @@
 //! Connections over endpoints of libfabric (tcp, verbs).
 //!
-//! All connections receive into one shared queue of buffers, so a connection has no memory of its own but what the provider
-//! keeps. Who accepts and who connects tell each other, in the private data, by which number they know the connection; every
-//! frame carries the receiver's. A frame that is left keeps its buffer; when half of all are kept, frames are copied out.
-//! Where the provider reads remote memory, long messages are lent ([`super::remote`]).
+//! All connections receive into one shared queue of buffers, so a connection has no memory of its own but
+//! what the provider keeps. Who accepts and who connects tell each other, in the private data, by which
+//! number they know the connection; every frame carries the receiver's. A frame that is left keeps its
+//! buffer; when half of all are kept, frames are copied out. Where the provider reads remote memory, long
+//! messages are lent ([`super::remote`]).
 //!
 //! # Safety
-//! - Buffers are posted for the time in which nobody else looks at them (`buffers`), and fields are declared in the order in
-//!   which they must be dropped: endpoints, then what they are bound to, then buffers, of `remote` too.
-//! - Nothing of the domain is reachable from outside this structure, so all of it moves between threads as one, and is used
-//!   by one at a time (`&mut`): it may be sent.
+//! - Buffers are posted for the time in which nobody else looks at them (`buffers`), and fields are declared
+//!   in the order in which they must be dropped: endpoints, then what they are bound to, then buffers, of
+//!   `remote` too.
+//! - Nothing of the domain is reachable from outside this structure, so all of it moves between threads as
+//!   one, and is used by one at a time (`&mut`): it may be sent.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -41,8 +43,8 @@ const BUFFER_BYTES: usize = HEADER_BYTES + RECORD_BYTES;
 const NUMBER_BYTES: usize = 4;
 /// Frames up to this length are sent by value, if the provider takes them.
 const INJECT_BYTES: usize = 256;
-/// Frames sent by value in a row. A provider may keep any number of them, so the next one has a completion, and completions
-/// are bounded by the buffers for sends.
+/// Frames sent by value in a row. A provider may keep any number of them, so the next one has a completion,
+/// and completions are bounded by the buffers for sends.
 const INJECTS: u32 = 31;
 
 /// A frame that was not taken.
@@ -91,7 +93,7 @@ pub struct Connected {
     read: Vec<(ConnectionId, u64)>,
     /// Opened with the first connection.
     receives: Option<Buffers>,
-    /// For sends; the lines they belong to.
+    /// Buffers for sends, and the line of each send under way.
     sends: Option<Buffers>,
     send_lines: Vec<Option<ConnectionId>>,
     kept: usize,
@@ -220,7 +222,8 @@ impl Connected {
         }
     }
 
-    /// Reads the completion queue once: frames are put behind those of their connection that are held. How many came.
+    /// Reads the completion queue once: frames are put behind those of their connection that are held. How
+    /// many came.
     fn read(&mut self) -> usize {
         let mut done = [Completion { context: std::ptr::null_mut(), bytes: 0, received: false }; 16];
         let mut failed = None;
@@ -383,7 +386,7 @@ impl Connected {
         }
     }
 
-    /// Whether this process reads memory of the peer of a connection.
+    /// Returns true if this process reads memory of the peer of a connection.
     fn is_read(&mut self, connection: ConnectionId) -> bool {
         self.remote.as_mut().is_some_and(|remote| remote.reads().reads_from(connection))
     }
@@ -465,7 +468,8 @@ fn numbered(connection: ConnectionId, private_data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The private data behind the number: providers may fill them up with zeros, so their length stands in front.
+/// The private data behind the number: providers may fill them up with zeros, so their length stands in
+/// front.
 fn trimmed(data: &[u8]) -> Vec<u8> {
     let Some((&bytes, data)) = data.split_first() else { return Vec::new() };
     data.get(..usize::from(bytes).min(PRIVATE_BYTES)).unwrap_or_default().to_vec()

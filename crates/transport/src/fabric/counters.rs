@@ -1,4 +1,4 @@
-//! What a process's traffic with other hosts consisted of.
+//! Counters of a process's traffic with other hosts.
 
 use std::fmt;
 
@@ -9,25 +9,25 @@ use crate::adaptive;
 pub struct FabricCounters {
     /// Records sent, by datagrams and connections.
     pub sent_records: u64,
-    /// Their payload in bytes.
+    /// Payload bytes of the records sent.
     pub sent_bytes: u64,
-    /// Records received.
+    /// Records received, by datagrams and connections.
     pub received_records: u64,
-    /// Their payload in bytes.
+    /// Payload bytes of the records received.
     pub received_bytes: u64,
     /// Messages that this process read out of its peers' memory.
     pub reads: u64,
-    /// Their length in bytes.
+    /// Bytes of the messages read so.
     pub read_bytes: u64,
-    /// Times that memory was registered with the network.
+    /// Number of times that memory was registered with the network.
     pub registrations: u64,
-    /// Times that a registration was found that had been kept.
+    /// Number of times that a kept registration was used again.
     pub reused_registrations: u64,
-    /// Connections that were turned away: strangers.
+    /// Connections of strangers that were rejected.
     pub foreign_connections: u64,
-    /// Memory for all of it in bytes, now.
+    /// Memory for the network traffic at present, in bytes.
     pub memory_bytes: u64,
-    /// Datagrams and connections in detail.
+    /// Counters of datagrams and connections in detail.
     pub adaptive: adaptive::ConnectionCounters,
 }
 

@@ -10,20 +10,20 @@ use tutti_sys::{event, interface, kept, kept_socket, socket};
 
 /// Longest datagram: what an Ethernet frame of 1500 bytes leaves behind the headers of IPv6 and UDP.
 pub const DATAGRAM_BYTES: usize = 1452;
-/// Most datagrams that one poll takes.
+/// Highest number of datagrams that one poll takes.
 const PER_POLL: usize = 32;
 
 /// The socket of all datagrams.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: UdpSocket,
-    /// Somebody else has closed the descriptor of the socket.
+    /// True if other code has closed the descriptor of the socket.
     is_closed: Cell<bool>,
 }
 
 impl Datagrams {
-    /// A socket on a port of its own at `interface`, one of `ports` if they are said. `is_kept`: a checkpoint
-    /// of the job keeps it.
+    /// Opens a socket at `interface`, on one of `ports` if they are given. If `is_kept`, a checkpoint of the
+    /// job keeps it.
     ///
     /// # Errors
     /// What the system reports, for example that it has no such interface.
@@ -39,7 +39,7 @@ impl Datagrams {
         Ok(Datagrams { socket, is_closed: Cell::new(false) })
     }
 
-    /// Where peers reach it.
+    /// Returns the address at which peers reach the socket.
     ///
     /// # Errors
     /// What the system reports.
@@ -47,7 +47,8 @@ impl Datagrams {
         self.socket.local_addr()
     }
 
-    /// Sends one: false if the system has no room now. What cannot be sent otherwise is lost, as datagrams may be.
+    /// Sends a datagram. Returns false if the system has no room now. Other failures lose the datagram, as
+    /// datagrams may be lost.
     pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> bool {
         match self.socket.send_to(bytes, to) {
             Err(error) => self.is_lost(&error),
@@ -69,13 +70,13 @@ impl Datagrams {
         true
     }
 
-    /// Whether the program has closed the descriptor of the socket, or has given its number to another file:
-    /// nothing will come or go here any more.
+    /// Returns true if the program has closed the descriptor of the socket, or has given its number to
+    /// another file: nothing will come or go here any more.
     pub fn is_closed(&self) -> bool {
         self.is_closed.get()
     }
 
-    /// Whether an error is one datagram's loss, as against no room or nothing there now.
+    /// Returns true if an error is one datagram's loss, as against no room or nothing there now.
     fn is_lost(&self, error: &Error) -> bool {
         if socket::is_gone(error) {
             self.is_closed.set(true);
@@ -83,12 +84,12 @@ impl Datagrams {
         error.kind() != ErrorKind::WouldBlock
     }
 
-    /// Whether something has arrived.
+    /// Returns true if something has arrived.
     pub fn pending(&self) -> bool {
         event::is_readable(self.socket.as_fd())
     }
 
-    /// What a sleeper watches.
+    /// Returns the descriptor that a sleeper watches.
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

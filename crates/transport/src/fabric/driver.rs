@@ -1,7 +1,8 @@
-//! Drives the machines of `adaptive` over a datagram endpoint and a carrier of connections.
+//! Driver of the `adaptive` machines over a datagram endpoint and a carrier of connections.
 //!
-//! Records to a peer go where the machines say: by datagrams, or straight to the carrier. A poll looks at the
-//! connections first, as they carry most, and at everything else as often as the machines ask for it.
+//! The machines decide whether a record goes by datagrams or straight to the carrier. A poll checks the
+//! connections first, as they carry most of the traffic, and everything else as often as the machines
+//! request.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
@@ -19,25 +20,26 @@ use crate::directory::Directory;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::loan::{Loan, Memory};
 
-/// Who wants to connect may wait for so many looks at the datagrams: it is a call to the system less for each of them.
+/// Number of checks for datagrams between two for connection requests, each of which costs a system call. A
+/// requesting process may wait that long.
 const LOOKS_A_CONTROL: u32 = 8;
-/// So often is looked whether somebody had this process called, in a wait that does not sleep.
+/// Interval, in a wait that does not sleep, of checks whether another process had this one called.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// What the driver knows of a connection.
+/// State of a connection at the driver.
 #[derive(Clone, Debug)]
 struct Line {
     name: ConnectionId,
     peer: Peer,
-    /// Records found on it may be delivered.
+    /// True if records found on it may be delivered.
     open: bool,
-    /// It carries datagrams.
+    /// True if the connection carries datagrams.
     is_contact: bool,
-    /// Why the carrier gave it up.
+    /// Reason for which the carrier gave the connection up.
     ended: Option<String>,
 }
 
-/// What went over connections.
+/// Counts of the records that went over connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     sent_records: u64,
@@ -48,7 +50,7 @@ struct Traffic {
     read_bytes: u64,
 }
 
-/// A link over datagrams and connections.
+/// Link to other hosts over datagrams and connections.
 #[derive(Debug)]
 pub struct Driver<C> {
     machine: Adaptive,
@@ -56,22 +58,22 @@ pub struct Driver<C> {
     datagrams: Datagrams,
     directory: Box<dyn Directory>,
     rank: u32,
-    /// Where this process is reached, and its peers.
+    /// Addresses of this process, and of its peers.
     own: Whereabouts,
     peers: HashMap<u32, Whereabouts>,
     /// Restarts of this process from a checkpoint at that time.
     restarts: u32,
-    /// Why connections to them that were to carry datagrams came to nothing.
+    /// Reasons for which connections that were to carry datagrams failed, by peer.
     refusals: HashMap<u32, String>,
-    /// When is looked next whether somebody had this process called.
+    /// Time of the next check whether another process had this one called.
     listens_at: Duration,
-    /// Remarks are made once.
+    /// Flags of the remarks already made: each is made once.
     has_remarked: [bool; 2],
-    /// By [`place_of`].
+    /// Connections, indexed by [`place_of`].
     lines: Vec<Option<Line>>,
-    /// Connections whose own end mark found no room yet.
+    /// Connections whose own end mark has found no room yet.
     finishing: Vec<ConnectionId>,
-    /// Connections on which the end mark was found.
+    /// Connections on which the peer's end mark was found.
     finished: Vec<ConnectionId>,
     failures: VecDeque<(Peer, String)>,
     /// Addresses that were asked for and have not come.
@@ -186,7 +188,7 @@ impl<C: Carrier> Driver<C> {
         self.start.elapsed()
     }
 
-    /// This process was made from a checkpoint, and so were its peers: all have other addresses.
+    /// Updates the addresses after a restore from a checkpoint: this process and all its peers have new ones.
     #[cold]
     fn moved(&mut self) {
         self.restarts = kept::restarts();
@@ -286,7 +288,7 @@ impl<C: Carrier> Driver<C> {
         self.remark(1, &text);
     }
 
-    /// Does what the machines ask for.
+    /// Carries out the requests of the machines.
     fn act(&mut self) {
         while let Some(action) = self.machine.next_action() {
             let now = self.now();
@@ -510,7 +512,7 @@ impl<C: Carrier> Driver<C> {
         self.directory.report_arrival();
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> FabricCounters {
         let machine = self.machine.counters();
         let memory = self.carrier.memory_bytes()
@@ -532,7 +534,7 @@ impl<C: Carrier> Driver<C> {
         }
     }
 
-    /// See [`crate::FarLink::before_sleep`].
+    /// Prepares for sleep: see [`crate::FarLink::before_sleep`] for the result.
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
         self.thorough = true;
         let quiet = self.carrier.before_sleep(descriptors);
@@ -563,7 +565,7 @@ impl<C: Carrier> Driver<C> {
         self.act();
     }
 
-    /// See [`crate::FarLink::is_flushed`].
+    /// Returns true once all sent records have left, as [`crate::FarLink::is_flushed`] describes.
     pub fn is_flushed(&mut self) -> bool {
         if !self.leaving {
             self.leaving = true;

@@ -1,29 +1,30 @@
-//! Frames: what carriers put in front of every payload.
+//! Frames: the header that carriers put before every payload.
 
 use super::carrier::{CarrierKind, RECORD_BYTES};
 use crate::link::Header;
 
-/// Bytes in front of the payload: its length and what the frame is (4), whom it belongs to (4), the record's header (24).
+/// Bytes in front of the payload: its length and what the frame is (4), whom it belongs to (4), the record's
+/// header (24).
 pub const HEADER_BYTES: usize = 32;
 
-/// Longest piece of memory that is read: other frames wait for so long.
+/// Longest piece of memory that is read, which is also how long other frames wait.
 pub const BULK_BYTES: usize = 256 << 10;
 
-/// What stands in front of a payload.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// What the frame is.
+    /// Kind of the frame.
     pub kind: CarrierKind,
-    /// Where the receiver is not known by other means: what belongs to the frame's sender there.
+    /// Number by which the receiver finds the frame's sender, where nothing else identifies it.
     pub line: u32,
-    /// Opaque.
+    /// Opaque header of the record.
     pub header: Header,
-    /// Bytes of payload.
+    /// Payload length in bytes.
     pub bytes: usize,
 }
 
 impl Front {
-    /// Writes it to the start of a frame.
+    /// Writes the header to the start of a frame.
     #[inline]
     pub fn write(&self, frame: &mut [u8]) {
         let kind: u32 = match self.kind {
@@ -41,7 +42,7 @@ impl Front {
         }
     }
 
-    /// Reads it; `None` for what no frame starts with.
+    /// Reads a header; `None` if no frame starts like that.
     #[inline]
     pub fn read(bytes: &[u8; HEADER_BYTES]) -> Option<Front> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -1,9 +1,10 @@
 //! Messages between hosts.
 //!
-//! [`FabricLink`] is a [`Link`] whose peers are ranks of the world. Every process has a datagram endpoint; pairs
-//! that talk much get a connection (S6; the machines in `adaptive` decide, [`driver`] does). What carries
-//! connections is a [`carrier`]: sockets of the kernel ([`kernel`]), or connected endpoints of libfabric (`connected`). Networks
-//! that reach everybody without connections are used as they are (`reliable`). [`select`] says which it is.
+//! [`FabricLink`] is a [`Link`] whose peers are ranks of the world. Every process has a datagram endpoint;
+//! pairs that talk much get a connection (S6; the machines in `adaptive` decide, [`driver`] does). What
+//! carries connections is a [`carrier`]: sockets of the kernel ([`kernel`]), or connected endpoints of
+//! libfabric (`connected`). Networks that reach everybody without connections are used as they are
+//! (`reliable`). [`select`] says which it is.
 //!
 //! Addresses come from a [`Directory`], of a rank when the first record to it is sent.
 
@@ -140,7 +141,7 @@ impl FabricLink {
         Ok(FabricLink { back_end })
     }
 
-    /// Whether somebody collects which hosts have called [`FabricLink::report_arrival`].
+    /// Returns true if somebody collects which hosts have called [`FabricLink::report_arrival`].
     pub fn collects_arrivals(&self) -> bool {
         each!(&self.back_end, back_end => back_end.collects_arrivals())
     }

@@ -1,15 +1,16 @@
-//! Messages over networks that reach everybody without connections (efa, cxi, psm2, psm3, opx; also tcp;ofi_rxm).
+//! Messages over networks that reach all processes without connections (efa, cxi, psm2, psm3, opx; also
+//! tcp;ofi_rxm).
 //!
-//! The provider is reliable, so there is nothing to decide: a peer is looked up in the directory when the first record for
-//! it is sent, and records wait meanwhile. Every frame names its sender and its number in the order, as a long message may
-//! complete after a short one that was sent later. A keyed tag over its front sees to it that no other job and no replay is
-//! taken for a peer.
+//! The provider is reliable, so there is nothing to decide. A peer is looked up in the directory when the
+//! first record for it is sent; records wait meanwhile. Every frame contains its sender and its sequence
+//! number, as a long message may complete after a short one that was sent later. A keyed tag over the header
+//! ensures that no other job and no replay is taken for a peer.
 //!
 //! # Safety
-//! - Buffers are posted for the time in which nobody else looks at them (`buffers`), and fields are declared in the order in
-//!   which they must be dropped: the endpoint, then what it is bound to, then buffers.
-//! - Nothing of the domain is reachable from outside this structure, so all of it moves between threads as one, and is used
-//!   by one at a time (`&mut`): it may be sent.
+//! - Buffers are posted for the time in which nobody else looks at them (`buffers`), and fields are declared
+//!   in the order in which they must be dropped: the endpoint, then what it is bound to, then buffers.
+//! - Nothing of the domain is reachable from outside this structure, so all of it moves between threads as
+//!   one, and is used by one at a time (`&mut`): it may be sent.
 #![allow(unsafe_code)]
 
 use std::collections::btree_map::Entry;
@@ -42,7 +43,7 @@ const SENDS: usize = 64;
 /// Bytes in front of a payload: also the number of the frame (8), and the tag.
 const FRONT_BYTES: usize = NUMBERED_BYTES + TAG_BYTES;
 const NUMBERED_BYTES: usize = HEADER_BYTES + 8;
-/// How far a frame may be ahead of the one that is expected: more than can be under way.
+/// Highest distance of a frame's number from the expected one: more than can be under way.
 const AHEAD: u64 = 1 << 16;
 const BUFFER_BYTES: usize = FRONT_BYTES + RECORD_BYTES;
 /// Frames that wait for the address of one peer.
@@ -50,27 +51,27 @@ const WAITING: usize = 16;
 /// Frames sent by value in a row; see `connected`.
 const INJECTS: u32 = 31;
 
-/// A frame that was not taken.
+/// Frame that its receiver has not taken.
 #[derive(Debug)]
 enum Held {
     Buffer(u32, usize),
     Copied(Vec<u8>),
 }
 
-/// What is kept of a peer that was spoken to.
+/// State of a peer with which messages were exchanged.
 #[derive(Debug, Default)]
 struct Partner {
     address: Option<PeerAddress>,
     asked: bool,
-    /// Frames that wait for the address, or that the provider had no room for: pieces with their lengths.
+    /// Frames that wait for the address, or for room at the provider: pieces with their lengths.
     unsent: VecDeque<(u32, usize)>,
-    /// By number.
+    /// Frames that arrived early or were left, by number.
     held: BTreeMap<u64, Held>,
     /// Frames sent.
     sent: u64,
-    /// The number of the frame that is to be taken next.
+    /// Number of the next frame to deliver.
     next: u64,
-    /// Frames sent by value since the last other one.
+    /// Number of frames sent by value since the last other one.
     injected: u32,
 }
 
@@ -84,7 +85,7 @@ pub struct Reliable {
     _domain: Rc<Domain>,
     receives: Buffers,
     sends: Buffers,
-    /// Whom the sends under way go to.
+    /// Receivers of the sends under way.
     send_peers: Vec<Option<u32>>,
     partners: HashMap<u32, Partner>,
     kept: usize,
@@ -408,7 +409,7 @@ impl Reliable {
         self.directory.report_arrival();
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> FabricCounters {
         let partner = size_of::<Partner>() + size_of::<u32>();
         let remote = self.remote.as_ref().map_or(0, Remote::memory_bytes);
@@ -423,7 +424,7 @@ impl Reliable {
         counters
     }
 
-    /// See [`crate::FarLink::before_sleep`].
+    /// Prepares for sleep: see [`crate::FarLink::before_sleep`] for the result.
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
         descriptors.extend(self.completions.descriptor());
         if self.lookups > 0 {
@@ -433,12 +434,12 @@ impl Reliable {
         (quiet, None)
     }
 
-    /// Accepts connections again for a further program in this process ([`crate::FarLink::reopen`]).
+    /// Accepts messages again for a further program in this process ([`crate::FarLink::reopen`]).
     pub fn reopen(&mut self) {
         self.leaving = false;
     }
 
-    /// See [`crate::FarLink::is_flushed`].
+    /// Returns true once all sent records have left, as [`crate::FarLink::is_flushed`] describes.
     pub fn is_flushed(&mut self) -> bool {
         if !std::mem::replace(&mut self.leaving, true) {
             // A frame with a completion behind those that have none.

@@ -1,8 +1,8 @@
-//! Which network carries the messages between hosts, and why.
+//! Choice of the network for messages between hosts, with its reasons.
 //!
-//! Loading libfabric takes long (see `tutti_sys::fabric`), so it is asked only where the system shows a device that it serves,
-//! or where a setting names a provider. All ranks of a job have to choose alike: hosts of a job are of one kind, or the
-//! setting says what they have in common.
+//! Loading libfabric takes long (see `tutti_sys::fabric`). It is loaded only if the system shows a device
+//! that it serves, or if a setting names a provider. All ranks of a job have to choose alike: either the
+//! hosts are of one kind, or the setting names what they have in common.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -11,18 +11,18 @@ use tutti_base::config::RemoteRead;
 use tutti_sys::fabric::devices::{FabricKind, KINDS};
 use tutti_sys::fabric::{EndpointKind, Error, Info, Query};
 
-/// What carries the messages.
+/// Network that carries the messages.
 #[derive(Debug)]
 pub enum Network {
     /// Sockets of the system.
     Sockets,
     /// Connected endpoints of this offer, and datagrams by sockets.
     Connected(Info),
-    /// A reliable endpoint of this offer, without connections.
+    /// Reliable endpoint of this offer, without connections.
     Reliable(Info),
 }
 
-/// How endpoints of a provider are used.
+/// Way in which endpoints of a provider are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Connected,
@@ -30,21 +30,21 @@ enum Use {
 }
 
 impl Use {
-    fn of(kind: &FabricKind) -> Use {
+    fn from_kind(kind: &FabricKind) -> Use {
         if kind.reliable { Use::Reliable } else { Use::Connected }
     }
 }
 
-/// The choice, with one line a network that was considered, for people.
+/// Chosen network, with one line for each network considered, for people.
 #[derive(Debug)]
 pub struct Choice {
-    /// What is used.
+    /// Network that is used.
     pub network: Network,
-    /// Why, and why not the others.
+    /// Reasons for the choice and against the other networks.
     pub reasons: Vec<String>,
 }
 
-/// Chooses by the setting TUTTI_FABRIC: `auto`, `sockets`, or a provider; `read` is TUTTI_REMOTE_READ.
+/// Chooses by the setting TUTTI_FABRIC: `auto`, `sockets`, or a provider. `read` is TUTTI_REMOTE_READ.
 ///
 /// # Errors
 /// A provider that was named is not there.
@@ -69,10 +69,10 @@ fn automatic(read: RemoteRead, interface: IpAddr, root: &Path) -> Choice {
             reasons.push(format!("{provider}: no device /{}/{}*", kind.folder, kind.prefix));
             continue;
         };
-        match offer(provider, Use::of(kind), read, interface) {
+        match offer(provider, Use::from_kind(kind), read, interface) {
             Ok(info) => {
                 reasons.push(format!("{provider}: chosen, there is the device {device}{}", reads(&info)));
-                return Choice { network: network(info, Use::of(kind)), reasons };
+                return Choice { network: network(info, Use::from_kind(kind)), reasons };
             }
             Err(error) => reasons.push(format!("{provider}: there is the device {device}, but {error}")),
         }
@@ -85,7 +85,7 @@ fn named(provider: &str, read: RemoteRead, interface: IpAddr) -> Result<Choice, 
     let kind = KINDS.iter().find(|kind| kind.provider == provider);
     // Layered providers make reliable endpoints out of others.
     let wanted = match kind {
-        Some(kind) => vec![Use::of(kind)],
+        Some(kind) => vec![Use::from_kind(kind)],
         None if provider.contains(';') => vec![Use::Reliable],
         None => vec![Use::Connected, Use::Reliable],
     };
@@ -109,13 +109,13 @@ fn network(info: Info, used: Use) -> Network {
     }
 }
 
-/// What of long messages, for people.
+/// Returns a remark on long messages, for people.
 fn reads(info: &Info) -> &'static str {
     if info.accesses_remote_memory() { "; it reads long messages" } else { "" }
 }
 
-/// The first offer of a provider; over the interface where its addresses are those of the internet. One that reads remote
-/// memory, if that is wanted and there.
+/// Returns the first offer of a provider; over the interface if its addresses are those of the internet.
+/// Prefers one that reads remote memory, if `read` permits it.
 fn offer(provider: &str, used: Use, read: RemoteRead, interface: IpAddr) -> Result<Info, Error> {
     let with = |remote_access| offer_with(provider, used, remote_access, interface);
     match read {

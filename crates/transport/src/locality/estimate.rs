@@ -1,29 +1,29 @@
-//! What is known of a distance, for how long, and when to observe it again.
+//! Estimate of a distance, with the time for which it holds and the time of the next observation.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use super::CoreDistance;
 use super::limits::{DUE_USES, FAR_VOTE, HELD_USES, MOST_VOTES};
 
-/// What was observed of peers. Another thread's knowledge may get lost.
+/// Observed distance of peers. An update of another thread may get lost.
 #[derive(Debug)]
 pub struct Estimate {
-    /// Uses since one was found, bounded.
+    /// Number of uses since the last observation, bounded.
     uses: AtomicU16,
-    /// With how many it is due to be observed.
+    /// Number of uses at which the next observation is due.
     due: AtomicU16,
-    /// 0: nothing is known. Else one more than the votes for far ones.
+    /// 0 if nothing is known; otherwise one more than the votes for far peers.
     votes: AtomicU8,
     most_votes: u8,
 }
 
 impl Estimate {
-    /// Of peers that may be at several distances.
+    /// Creates an estimate for peers that may be at several distances.
     pub const fn of_many() -> Estimate {
         Estimate::new(MOST_VOTES)
     }
 
-    /// Of one: what was found last counts.
+    /// Creates an estimate for one peer: the last observation decides.
     pub const fn of_one() -> Estimate {
         Estimate::new(FAR_VOTE)
     }
@@ -33,14 +33,14 @@ impl Estimate {
         Estimate { uses, due, votes, most_votes }
     }
 
-    /// A copy depends on it.
+    /// Counts a use of the estimate.
     #[inline]
     pub fn used(&self) {
         let uses = self.uses.load(Ordering::Relaxed);
         self.uses.store(uses.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// What is known.
+    /// Returns the distance if an estimate holds.
     #[inline]
     pub fn distance(&self) -> Option<CoreDistance> {
         let holds = self.uses.load(Ordering::Relaxed) < HELD_USES;
@@ -48,13 +48,13 @@ impl Estimate {
         Some(if is_far(votes) { CoreDistance::Far } else { CoreDistance::Near })
     }
 
-    /// Whether it is time to observe it.
+    /// Returns true if it is time for an observation.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.uses.load(Ordering::Relaxed) >= self.due.load(Ordering::Relaxed)
     }
 
-    /// It was observed; `None`: it could not be found, so it is due after as many uses again.
+    /// Notes an observation. `None` means that it failed; the next one is due after as many uses again.
     pub fn note(&self, distance: Option<CoreDistance>) {
         let uses = match distance {
             Some(distance) => {
@@ -79,7 +79,7 @@ pub(super) fn voted(far: u8, distance: CoreDistance, most: u8) -> u8 {
     }
 }
 
-/// Whether these are enough.
+/// Returns true if these are enough.
 #[inline]
 pub(super) fn is_far(votes: u8) -> bool {
     votes >= FAR_VOTE
@@ -90,7 +90,7 @@ mod tests {
     use super::CoreDistance::{Far, Near};
     use super::*;
 
-    /// What is concluded from lines that came from there, each so often.
+    /// Checks the conclusion from lines that came from these distances, each so many times.
     fn check_votes(lines: &[(CoreDistance, u32)], [of_many, of_one]: [bool; 2]) {
         for (most, expected) in [(MOST_VOTES, of_many), (FAR_VOTE, of_one)] {
             let each = lines.iter().flat_map(|&(line, times)| (0..times).map(move |_| line));

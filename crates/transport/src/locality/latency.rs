@@ -1,28 +1,28 @@
-//! How far the core of a peer is, by the latency of a line that it has just written.
+//! Distance of a peer's core, by the latency of a line that it has just written.
 
 use tutti_sys::clock;
 
 use super::limits::{FAR_TICKS, LOOKS, NEAR_TICKS};
 
-/// How far a core is.
+/// Distance between two cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreDistance {
-    /// It shares a cache with this one.
+    /// Core that shares a cache with this one.
     Near,
-    /// It shares none.
+    /// Core that shares no cache with this one.
     Far,
 }
 
-/// What a wait has shown.
+/// Result of watching for a peer's store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// What was waited for has come.
+    /// True if the awaited store has come.
     pub came: bool,
-    /// While it was looked for, from there.
+    /// Distance of the storing core, if the store came during the watch.
     pub distance: Option<CoreDistance>,
 }
 
-/// Looks for what a peer is about to write, for a few microseconds: whether it has come.
+/// Watches for a store of a peer for a few microseconds.
 pub fn observe(has_come: impl FnMut() -> bool) -> Observed {
     observe_by(has_come, clock::ticks_after_loads)
 }
@@ -51,7 +51,7 @@ fn of_ticks(ticks: u64) -> Option<CoreDistance> {
 mod tests {
     use super::*;
 
-    /// It comes at this look, which takes so many ticks.
+    /// Checks a store that is seen by look number `at`, which takes `ticks` ticks.
     fn check(at: u32, ticks: u64, came: bool, distance: Option<CoreDistance>) {
         let (looks, time) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
         let has_come = || {

@@ -1,4 +1,4 @@
-//! All bounds of this room, with what was measured for them.
+//! All limits of the copy decisions, with the measurements behind them.
 //!
 //! They are constants and not part of the probed model: the branches that they decide are inlined into each
 //! copy, the model is read before it is known where processes run, and what they are compared with is probed
@@ -21,39 +21,39 @@ pub(super) const MOST_VOTES: u8 = 4;
 
 /// Copies of [`FAR_BYTES`] and more, after which the distance is due to be observed again.
 pub(super) const DUE_USES: u16 = 64;
-/// Copies for which an observation holds.
+/// Number of copies for which an observation holds.
 pub(super) const HELD_USES: u16 = 2048;
 
-/// Copies to a bank or a ring from here on go past the caches towards far cores: lines that this core has
-/// written would come to them one by one, and have to be taken back from them for the next operation.
-/// Allreduce of 2 KiB by banks 1.45 us, past the caches 0.95; a message of 512 B one way 0.81 and 0.64, of 8
-/// KiB 3.3 and 1.9, of 4 KiB one after the other 2.0 and 0.5. Between near cores it takes twice as long:
-/// allreduce of 4 KiB 0.7 and 1.35.
+/// Fewest bytes of copies to a bank or a ring that bypass the caches towards far cores. Lines that this core
+/// has written would move to the far core one by one, and have to be taken back for the next operation.
+/// Allreduce of 2 KiB by banks takes 1.45 us, past the caches 0.95. A message of 512 B one way takes 0.81 and
+/// 0.64, of 8 KiB 3.3 and 1.9; messages of 4 KiB one after the other 2.0 and 0.5. Between near cores
+/// bypassing takes twice as long: allreduce of 4 KiB 0.7 and 1.35.
 pub const FAR_BYTES: usize = 257;
 
-/// What is written to.
+/// Destination of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// The own bank, which others read.
+    /// Bank of this process, which others read.
     Bank,
-    /// The ring to a peer.
+    /// Ring to a peer.
     Ring,
-    /// Memory of a peer, who reads it when the operation is over.
+    /// Memory of a peer, which the peer reads when the operation has ended.
     PeerMemory,
 }
 
-/// From how many bytes on a copy takes which way.
+/// Sizes from which copies take each path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Past the caches, to far cores.
+    /// Fewest bytes that bypass the caches towards far cores.
     pub far_bytes: usize,
-    /// Past the caches, as long as the distance is not known.
+    /// Fewest bytes that bypass the caches while the distance is unknown.
     pub unknown_bytes: usize,
-    /// In the way that was the faster one of late, unless it is known.
+    /// Fewest bytes whose path is chosen by the time of recent copies, unless the distance decides.
     pub timed_bytes: usize,
-    /// Past the caches in any case.
+    /// Fewest bytes that bypass the caches in any case.
     pub long_bytes: usize,
-    /// A copy through the caches is slow at so many bytes a tick or fewer.
+    /// Bytes a tick at or below which a copy through the caches counts as slow.
     pub slow_bytes: u64,
 }
 
@@ -70,9 +70,9 @@ const BANK: Limits = Limits {
     slow_bytes: 4,
 };
 
-/// What is shorter than `timed_bytes` is written into the processor's own buffers, and how long that takes
-/// says nothing. Near rings are written at four to twenty bytes a tick, far ones at one: 16 KiB take 4.8 us,
-/// past the caches 2.1; a stream of them 2.8 and 0.9.
+/// Limits for rings. Payloads below `timed_bytes` are written into the processor's own buffers, so that their
+/// time says nothing. Near rings are written at four to twenty bytes a tick, far ones at one. 16 KiB take 4.8
+/// us, past the caches 2.1; a stream of them 2.8 and 0.9.
 const RING: Limits = Limits {
     far_bytes: FAR_BYTES,
     unknown_bytes: usize::MAX,
@@ -81,9 +81,9 @@ const RING: Limits = Limits {
     slow_bytes: 2,
 };
 
-/// It stays where it is, and its owner has read it since the last copy. Between near cores two to four bytes
-/// a tick, between far ones less than one: a gather of 64 KiB on 8 ranks of 2 far processors 209 us, past the
-/// caches 66.
+/// Limits for memory of a peer. It stays in place, and its owner has read it since the last copy. Copies run
+/// at two to four bytes a tick between near cores, below one between far ones. A gather of 64 KiB on 8 ranks
+/// of 2 far processors takes 209 us, past the caches 66.
 const PEER_MEMORY: Limits = Limits {
     far_bytes: usize::MAX,
     unknown_bytes: usize::MAX,
@@ -103,15 +103,15 @@ impl Destination {
     }
 }
 
-/// Copies that go past the caches after a slow one.
+/// Number of copies that bypass the caches after a slow one.
 pub(super) const STREAMED: u16 = 256;
 
-/// Memory that is written back. Shorter one is not worth it; of longer one most has left the caches. 64 KiB
-/// that far peers have read are written afresh in 30 us, in 6 once they are written back, which takes 5; 8
-/// and 6 within one last-level cache. A program that rewrites and broadcasts 1 MiB takes a fifth of the time,
-/// reduces of 64 KiB to 1 MiB a third.
+/// Lengths of memory that is written back. Shorter memory is not worth it; longer memory has mostly left the
+/// caches. 64 KiB that far peers have read are rewritten in 30 us. Once written back, which takes 5 us, they
+/// are rewritten in 6; within one last-level cache the figures are 8 and 6. A program that rewrites and
+/// broadcasts 1 MiB takes a fifth of the time, reduces of 64 KiB to 1 MiB a third.
 pub(super) const WRITTEN_BACK_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(4 << 20);
-/// After so many loans the distance is due to be observed again, in so many waits at most: where ranks share
-/// processors, most of those that are waited for are not running.
+/// Number of exposures after which the distance is due to be observed again, in at most `DUE_WAITS` waits.
+/// Where ranks share processors, most peers that a rank waits for are not running.
 pub(super) const DUE_LOANS: u32 = 16;
 pub(super) const DUE_WAITS: u32 = 4;

@@ -1,21 +1,21 @@
-//! The distance between cores: how near a peer's is, how that is found out, and what follows for copies and
-//! for memory that peers have read.
+//! Distance between cores: its estimate for peers, and the consequences for copies and for memory that peers
+//! have read.
 //!
 //! Two cores that share a last-level cache pass a line on in a half to a third of the time that others need.
-//! What is best to do with memory that both use depends on it, and nobody can be asked: a hypervisor moves
-//! processors about from second to second. So it is found out while a process waits for a peer anyway, by the
-//! latency of the line that ends the wait.
+//! The best way to use memory that both access depends on it, and no interface reports it: a hypervisor moves
+//! processors about from second to second. Hence it is measured while a process waits for a peer anyway, by
+//! the latency of the line that ends the wait.
 //!
 //! Callers ask one question and note one thing:
 //!
-//! - How to copy so many bytes there ([`to_bank`], [`PeerStores::path`], [`path`]): through the caches or
-//!   past them, which a [`Timer`] decides where only the time of the copy itself tells.
-//! - What a wait has shown of the distance ([`observe`], or [`observe_reader`] of a flag that a reader of the
-//!   own banks has written), when [`is_due`] says so.
+//! - The path of a copy ([`to_bank`], [`PeerStores::path`], [`path`]): through the caches or past them. A
+//! [`Timer`] decides where only the time of the copy itself tells.
+//! - The distance that a wait has shown ([`observe`], or [`observe_reader`] for a flag that a reader of the
+//! own banks has written), when [`is_due`] returns true.
 //!
-//! What was seen is an [`Estimate`], which is due again after some uses and expires after more of them.
-//! `limits` holds all bounds with what was measured for them, `stores` what follows for copies, `write_back`
-//! what follows for mapped memory.
+//! Observations are kept in an [`Estimate`], which is due again after some uses and expires after more of
+//! them. `limits` holds all limits with their measurements, `stores` the consequences for copies,
+//! `write_back` those for mapped memory.
 
 mod estimate;
 mod latency;
@@ -32,13 +32,13 @@ pub(crate) use write_back::{WHOLE, WriteBack, write_back};
 /// Of those who read the banks of this process.
 static BANK_READERS: Estimate = Estimate::of_many();
 
-/// Whether the next wait for a flag is to find out how far its writer is ([`observe_reader`]).
+/// Returns true if the next wait for a flag is to find out how far its writer is ([`observe_reader`]).
 #[inline]
 pub fn is_due() -> bool {
     BANK_READERS.is_due()
 }
 
-/// As [`observe`], for a flag of one of those who read the banks of this process.
+/// Watches like [`observe`] for a flag of a reader of this process's banks, and notes the distance.
 #[cold]
 pub fn observe_reader(has_come: impl FnMut() -> bool) -> Observed {
     let observed = observe(has_come);

@@ -1,15 +1,14 @@
-//! How copies are stored: through the caches, or past them.
+//! Stores of copies: through the caches, or past them.
 //!
-//! Either way lines are written that another core has read, and have to be taken back from it first. Through
-//! the caches is the better way while the two processors are near each other: lines that have left the
-//! reader's cache, as those of a long ring have, are written at once, and then come from cache to cache.
+//! Either way, lines are written that another core has read and that have to be taken back from it first.
+//! Stores through the caches are better while the two processors are near each other. Lines that have left
+//! the reader's cache, as those of a long ring have, are written at once, and then move from cache to cache.
 //! Where the processors are far, as two virtual ones are from time to time, each line costs a round trip
 //! before it can be written. Stores past the caches wait for no line, but then the reader has to go to
-//! memory. So a writer looks at how long its long copies take, and passes the caches by for a while after a
-//! slow one.
+//! memory. Hence a writer times its long copies, and bypasses the caches for a while after a slow one.
 //!
-//! How long a short copy takes says nothing: it is written into the processor's own buffers, and it is the
-//! reader who waits for the lines one by one. So it goes past the caches while the reader is known to be far.
+//! The time of a short copy says nothing: it goes into the processor's own buffers, and the reader waits for
+//! the lines one by one. Short copies therefore bypass the caches while the reader is known to be far.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -18,18 +17,18 @@ use tutti_sys::clock;
 use super::limits::{Destination, Limits, STREAMED};
 use super::{BANK_READERS, CoreDistance, Estimate, FAR_BYTES};
 
-/// How to store a copy.
+/// Path on which a copy is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorePath {
-    /// Through the caches.
+    /// Store through the caches.
     Cached,
-    /// In the way that was the better one of late ([`Timer`]).
+    /// Store on the path that was faster recently ([`Timer`]).
     Timed,
-    /// Past the caches.
+    /// Store past the caches.
     PastCaches,
 }
 
-/// How to copy so much there, at this distance of who reads it.
+/// Returns the path for a copy of `bytes` bytes. `distance` is that of the reader's core.
 #[inline]
 pub fn path(to: Destination, bytes: usize, distance: Option<CoreDistance>) -> StorePath {
     let Limits { far_bytes, unknown_bytes, timed_bytes, long_bytes, .. } = to.limits();
@@ -45,27 +44,27 @@ pub fn path(to: Destination, bytes: usize, distance: Option<CoreDistance>) -> St
     }
 }
 
-/// How to copy so much to a bank of this process.
+/// Returns the path for a copy of `bytes` bytes to a bank of this process.
 pub fn to_bank(bytes: usize) -> StorePath {
     BANK_READERS.used();
     path(Destination::Bank, bytes, BANK_READERS.distance())
 }
 
-/// What the time of copies tells about how to store the next ones.
+/// Choice of the path from the times of earlier copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     slow_bytes: u64,
-    /// So many are still to go past the caches.
+    /// Number of copies that are still to bypass the caches.
     streamed: u16,
 }
 
 impl Timer {
-    /// Nothing is known yet.
+    /// Creates a timer without any measurements.
     pub const fn new(to: Destination) -> Timer {
         Timer { slow_bytes: to.limits().slow_bytes, streamed: 0 }
     }
 
-    /// Copies `bytes` in the way that is the better one at present.
+    /// Copies `bytes` bytes on the path that is faster at present.
     #[inline]
     pub fn store(&mut self, bytes: usize, cached: impl FnOnce(), streaming: impl FnOnce()) {
         self.store_by(bytes, cached, streaming, clock::ticks);
@@ -104,7 +103,7 @@ impl Timer {
     }
 }
 
-/// What a sender knows about writing to the ring of one peer.
+/// State of a sender about the ring of one peer.
 #[derive(Debug)]
 pub struct PeerStores {
     timer: Timer,
@@ -118,7 +117,7 @@ impl Default for PeerStores {
 }
 
 impl PeerStores {
-    /// Fills `out` in one of two ways.
+    /// Fills `out` on one of the two paths.
     #[inline]
     pub fn fill(
         &mut self,
@@ -145,7 +144,7 @@ impl PeerStores {
         }
     }
 
-    /// Whether it is time to observe how far the peer is: once each time.
+    /// Returns true if it is time to observe how far the peer is: once each time.
     #[inline]
     pub fn is_due(&mut self) -> bool {
         let is_due = self.distance.is_due();
@@ -194,8 +193,8 @@ mod tests {
         check_path(PeerMemory, 4096, [Timed; 3]);
     }
 
-    /// How many of `count` payloads of 16 KiB go past the caches, if writing one through them takes so many
-    /// ticks.
+    /// Checks how many of `count` payloads of 16 KiB bypass the caches if writing one through them takes
+    /// `ticks` ticks.
     fn check(timer: &mut Timer, ticks: u64, count: u32, expected: u32) {
         let (mut streamed, mut time) = (0, 0);
         for _ in 0..count {

@@ -1,14 +1,14 @@
 //! Memory that distant peers have read is written back to main memory before its owner writes it again.
 //!
 //! A line that a core of another last-level cache holds has to be taken back from it before it is written,
-//! one by one: a program that writes 64 KiB afresh after it has lent them waits 30 us for that where it would
-//! take 6 (EPYC, cores of different last-level caches; 8 and 6 within one). Such lines an owner writes back
-//! and drops when all peers are done with them, 5 us: the program then fetches them from memory.
+//! one by one. A program that rewrites 64 KiB after exposing them waits 30 us for that instead of 6 (EPYC,
+//! cores of different last-level caches; 8 and 6 within one). The owner writes such lines back and drops them
+//! when all peers are done with them, which takes 5 us. The program then fetches them from memory.
 //!
-//! It pays only where peers are far and the content changes from loan to loan. How far they are is no
-//! property that can be asked for: a hypervisor moves processors about. So an owner that waits for its peers
-//! looks now and then how long the line takes by which one of them says that it is done. That the content
-//! changes shows in some words of it.
+//! It pays only where peers are far and the content changes between exposures. No interface reports the
+//! distance: a hypervisor moves processors about. Hence an owner that waits for its peers measures now and
+//! then the latency of the line by which one of them reports that it is done. A change of content shows in
+//! some sampled words.
 //!
 //! # Safety
 //! Memory is looked at when it is about to be lent for being read, and dropped from the caches when it is
@@ -33,31 +33,32 @@ const WORD_BYTES: u64 = size_of::<u64>() as u64;
 /// Memory in more pieces is left alone, and what is lent while so much else is.
 const PIECES: usize = 1024;
 const AT_ONCE: usize = 256;
-/// So many changes in a row make it likely that it will be changed again.
+/// Number of changes in a row after which another change is likely.
 const CHANGES: u32 = 2;
 
-/// What an owner knows about the content of its buffers and the distance of its peers.
+/// State of an owner about the content of its buffers and the distance of its peers.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
-    /// Never, where the processor cannot.
+    /// Setting; never, where the processor cannot write back.
     setting: MappedHome,
     loans: u32,
-    /// So many waits, at most, are to observe how far the peers are.
+    /// Highest number of waits that are still to observe the distance of the peers.
     due_waits: u32,
-    /// What is lent in pieces and to be written back, by number.
+    /// Memory that is exposed in pieces and to be written back, by number.
     pieces: Vec<(u32, Box<[Piece]>)>,
     last: u32,
-    /// Of the ranks of a host all know what one has found: those that share processors find something rarely.
+    /// Job that shares observations among the ranks of a host, as ranks that share processors rarely find
+    /// any.
     job: Option<Arc<Job>>,
-    /// Of a process without a job.
+    /// Distance observed by a process without a job.
     own: Distance,
     seen: Box<[Seen; BUFFERS]>,
 }
 
-/// Address and bytes of memory that was lent.
+/// Address and length in bytes of exposed memory.
 pub(crate) type Piece = (*mut u8, u64);
 
-/// Number of a loan that is written back as a whole.
+/// Number of an exposure that is written back as a whole.
 pub(crate) const WHOLE: u32 = 1;
 
 /// A buffer, what it held when it was lent last, and how often in a row that was something new.
@@ -126,7 +127,7 @@ impl WriteBack {
         place.map_or_else(Box::default, |place| self.pieces.swap_remove(place).1)
     }
 
-    /// Whether it pays for so many bytes, if they change.
+    /// Returns true if it pays for so many bytes, if they change.
     #[inline]
     fn pays(&mut self, bytes: u64) -> bool {
         match self.setting {
@@ -142,7 +143,7 @@ impl WriteBack {
         is_far(self.distance().votes.load(Ordering::Relaxed) as u8)
     }
 
-    /// Whether the next wait for a peer is to observe how far it is.
+    /// Returns true if the next wait for a peer is to observe how far it is.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due_waits > 0
@@ -163,7 +164,7 @@ impl WriteBack {
         self.job.as_ref().map_or(&self.own, |job| &job.node().distance)
     }
 
-    /// Whether the content is another one each time. No piece is shorter than a word.
+    /// Returns true if the content is another one each time. No piece is shorter than a word.
     ///
     /// # Safety
     /// As for [`WriteBack::of_whole`].
@@ -184,7 +185,7 @@ impl WriteBack {
         self.is_new(first as u64, bytes, content) || self.setting == MappedHome::Always
     }
 
-    /// Whether what begins at `start` holds something new each time it is lent, this time `content`.
+    /// Returns true if what begins at `start` holds something new each time it is lent, this time `content`.
     fn is_new(&mut self, start: u64, bytes: u64, content: u64) -> bool {
         let seen = &mut self.seen[place(start)];
         let is_it = seen.start == start && seen.bytes == bytes;

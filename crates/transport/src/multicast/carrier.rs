@@ -1,7 +1,7 @@
-//! Drives the machines over a socket for IP multicast and the link between hosts.
+//! Driver of the multicast machines over a socket for IP multicast and the link between hosts.
 //!
-//! A checkpoint keeps the socket as one for datagrams, and nothing of what is in it: datagrams may get lost.
-//! In a process that was made from it the socket is in no group, and is replaced.
+//! A checkpoint keeps the socket as a datagram socket without its contents: datagrams may get lost. In a
+//! restored process the socket is in no group, and is replaced.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -14,13 +14,13 @@ use super::packet::PACKET_BYTES;
 use super::{Batch, Multicast, MulticastCounters, Terms};
 use crate::link::{Full, Header, Link, Peer, Sink};
 
-/// What one call to the system may bring: datagrams that the kernel has put together.
+/// Highest number of bytes of one receive call: datagrams that the kernel has put together.
 const ROOM_BYTES: usize = 64 << 10;
-/// Calls of one poll at most.
+/// Highest number of receive calls of one poll.
 const PER_POLL: usize = 16;
-/// When something found no room, it is tried again after so long.
+/// Delay before another attempt when something found no room.
 const NO_ROOM: Duration = Duration::from_micros(200);
-/// Who usually waits for longer than this until more can be sent sleeps at once.
+/// Usual waiting time for room above which a waiting thread sleeps at once.
 const LONG: Duration = Duration::from_micros(50);
 
 /// Multicast of one process.
@@ -29,13 +29,13 @@ pub struct Casting {
     machine: Multicast,
     interface: Ipv4Addr,
     socket_state: SocketState,
-    /// How often this process was made from a checkpoint when the socket was opened; `None`: none keeps it.
+    /// Number of restores from a checkpoint when the socket was opened; `None` if no checkpoint keeps it.
     restarts: Option<u32>,
-    /// The interface takes one datagram a call.
+    /// True if the interface takes one datagram a call.
     single: bool,
-    /// The socket has taken no more.
+    /// True if the socket has refused more.
     is_full: bool,
-    /// Since when more could not be sent, and how long that takes as a rule.
+    /// Time since which nothing more could be sent, followed by the usual length of that state.
     refused: Option<Instant>,
     usual: Duration,
     room: Box<[u8]>,
@@ -44,16 +44,16 @@ pub struct Casting {
 
 #[derive(Debug)]
 enum SocketState {
-    /// Nobody has asked.
+    /// No operation has needed the socket yet.
     Closed,
     Open(UdpSocket),
-    /// Why there is none.
+    /// Reason why there is no socket.
     Shut(String),
 }
 
 impl Casting {
-    /// By the interface with this address. Nothing is opened before it is needed. `is_kept`: a checkpoint of
-    /// the job keeps its sockets.
+    /// Prepares multicast over the interface with this address. Nothing is opened before it is needed. If
+    /// `is_kept`, a checkpoint of the job keeps its sockets.
     pub fn new(settings: &Terms, interface: Ipv4Addr, is_kept: bool) -> Casting {
         let (room, start) = (Box::default(), Instant::now());
         Casting {
@@ -118,32 +118,32 @@ impl Casting {
         }
     }
 
-    /// Whether the tests of all these were heard.
+    /// Returns true if the tests of all these were heard.
     pub fn has_heard(&self, nonce: u64, of: &[Peer]) -> bool {
         self.machine.has_heard(nonce, of)
     }
 
-    /// Whether some receivers of what this process multicasts do not hear.
+    /// Returns true if some receivers of what this process multicasts do not hear.
     pub fn has_deaf(&self) -> bool {
         self.machine.has_deaf() || matches!(self.socket_state, SocketState::Shut(_))
     }
 
-    /// Whether all that this process has multicast is there.
+    /// Returns true if all that this process has multicast is there.
     pub fn is_at_rest(&self) -> bool {
         self.machine.is_at_rest()
     }
 
-    /// Whether it was ever wanted.
+    /// Returns true if it was ever wanted.
     pub fn is_used(&self) -> bool {
         !matches!(self.socket_state, SocketState::Closed)
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> MulticastCounters {
         self.machine.counters()
     }
 
-    /// As [`Link::multicast`], to peers that `link` leads to.
+    /// Sends a record to peers that `link` leads to: see [`Link::multicast`].
     ///
     /// # Errors
     /// [`Full`].
@@ -175,8 +175,8 @@ impl Casting {
         }
     }
 
-    /// Whether more cannot be sent before the link, or receivers, have gone on for longer than it takes to
-    /// sleep and wake up.
+    /// Returns true if more cannot be sent before the link, or receivers, have gone on for longer than it
+    /// takes to sleep and wake up.
     pub fn waits_long(&self) -> bool {
         self.refused.is_some() && self.usual >= LONG
     }
@@ -187,18 +187,18 @@ impl Casting {
         (self.is_full && !event::is_writable(socket.as_fd())).then(|| socket.as_raw_fd())
     }
 
-    /// See [`Link::handed_back`].
+    /// Returns the next record that was handed back: see [`Link::handed_back`].
     pub fn handed_back(&mut self) -> Option<(Peer, Header, Vec<u8>)> {
         self.machine.handed_back()
     }
 
-    /// The link has brought a record of its own.
+    /// Takes a record of the link's own, which the reliable link has delivered.
     pub fn told(&mut self, from: Peer, header: Header, payload: &[u8], sink: &mut impl Sink) {
         let listens = self.join();
         self.machine.told(self.start.elapsed(), from, header, payload, listens, sink);
     }
 
-    /// Takes in what has arrived, and sends what is due. True if anything was taken.
+    /// Takes datagrams that have arrived, and sends what is due. Returns true if anything was taken.
     pub fn poll(&mut self, link: &mut impl Link, sink: &mut impl Sink) -> bool {
         self.renew();
         let Casting { machine, socket_state, room, start, .. } = self;
@@ -217,7 +217,7 @@ impl Casting {
         taken
     }
 
-    /// Whether a poll would find something.
+    /// Returns true if a poll would find something.
     pub fn pending(&self) -> bool {
         matches!(&self.socket_state, SocketState::Open(socket) if event::is_readable(socket.as_fd()))
     }
@@ -264,7 +264,7 @@ impl Casting {
     }
 }
 
-/// Whether an error may be about many datagrams a call.
+/// Returns true if an error may be about many datagrams a call.
 fn is_of_batches(error: &io::Error, batch: &Batch<'_>) -> bool {
     batch.bytes.len() > batch.each && error.kind() != io::ErrorKind::WouldBlock
 }

@@ -1,5 +1,5 @@
-//! What the two ends of a stream say to each other by records of the link, which is reliable and keeps order:
-//! only the datagrams of a stream may get lost.
+//! Control messages between the two ends of a stream. They travel as records of the link, which is reliable
+//! and keeps order: only the datagrams of a stream may get lost.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -9,45 +9,46 @@ use crate::link::{Header, LINK_KIND};
 #[allow(missing_docs, reason = "the fields are what their types say")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MulticastControl {
-    /// Sender: what has this number and those after it is for you too. Say at the latest after so many
-    /// datagrams what you have, to whom the way leads.
+    /// From the sender: the datagrams from this number on are for the receiver too. It reports along `way`
+    /// after at most `quarter` datagrams.
     Open { first: u64, quarter: u32, group: SocketAddrV4, way: Path },
-    /// Receiver: I listen, from the number on that was said.
+    /// From a receiver: it listens to datagrams with the given number or later ones.
     Opened { first: u64 },
-    /// Receiver: I cannot listen.
+    /// From a receiver: it cannot listen.
     Refused { first: u64 },
-    /// Receiver: I have all before this number.
+    /// From a receiver: it has all datagrams before this number.
     Have { next: u64 },
-    /// Receiver, to another one: of the stream of this rank I have all before `next`, and so have those who
-    /// tell me.
+    /// From a receiver to another one: of the stream of rank `origin` it has all datagrams before `next`, and
+    /// so have the members that report to it.
     Gathered { origin: u32, next: u64 },
-    /// Sender: say yourself what you have, from now on.
+    /// From the sender: later reports of the receiver go directly to the sender.
     Straight,
-    /// Receiver: I have all before `next`, and of what comes then I lack these: where each range begins after
-    /// `next`, and how long it is.
+    /// From a receiver: it has all datagrams before `next`, and lacks these ranges after it. A range is its
+    /// distance from `next` and its length.
     Lack { next: u64, ranges: Vec<(u32, u32)> },
-    /// Sender: what do you lack of what comes before this number?
+    /// From the sender: a request to report which datagrams before this number are missing.
     Ask { end: u64 },
-    /// Sender: this is what has got lost.
+    /// From the sender: a datagram that got lost.
     Repair { number: u64, kind: u8, payload: Vec<u8> },
-    /// Sender: from this number on, nothing is for you.
+    /// From the sender: the datagrams from this number on are not for the receiver.
     Leave { end: u64 },
-    /// Receiver: I know.
+    /// From a receiver: acknowledgement of `Leave`.
     Left { end: u64 },
-    /// Receiver: I take nothing from this number on, for lack of room; send it to me another way.
+    /// From a receiver: it takes no datagrams from this number on, for lack of room. The records have to take
+    /// another route to it.
     Decline { end: u64 },
 }
 
-/// The way of acknowledgements: up a tree.
+/// Route of acknowledgements: up a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Who is told; `None`: the sender.
+    /// Receiver of this member's reports; `None` for the sender.
     pub parent: Option<u32>,
-    /// Who tells this receiver.
+    /// Members that report to this receiver.
     pub children: Vec<u32>,
 }
 
-/// Most ranges that are told at once: others are asked for when these are there.
+/// Highest number of ranges in one report. Further ones are requested when these have arrived.
 pub const MOST_RANGES: usize = 128;
 
 const OPEN: u64 = 1;
@@ -64,7 +65,7 @@ const GATHERED: u64 = 11;
 const STRAIGHT: u64 = 12;
 
 impl MulticastControl {
-    /// As a record about stream `stream`.
+    /// Encodes the message as a record about stream `stream`.
     pub fn encode(&self, stream: u32) -> (Header, Vec<u8>) {
         let (what, number, more, payload) = match self {
             MulticastControl::Open { first, quarter, group, way } => {

@@ -1,44 +1,44 @@
-//! What is counted of multicast.
+//! Counters of multicast.
 
 use std::fmt;
 
-/// What was counted.
+/// Counts of one process's multicast since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MulticastCounters {
-    /// Messages sent to groups, and their payload in bytes.
+    /// Messages sent to groups.
     pub messages: u64,
-    /// See `messages`.
+    /// Payload bytes of the messages sent to groups.
     pub bytes: u64,
-    /// Datagrams sent, and in how many calls.
+    /// Datagrams sent to groups.
     pub sent: u64,
-    /// See `sent`.
+    /// Calls of the system that sent these datagrams.
     pub batches: u64,
-    /// Datagrams multicast again.
+    /// Datagrams multicast more than once.
     pub repeated: u64,
-    /// Datagrams sent to one receiver as a record.
+    /// Datagrams repeated for one receiver as a record.
     pub repaired: u64,
-    /// Datagrams that receivers said they lack.
+    /// Datagrams that receivers reported missing.
     pub lacked: u64,
-    /// Receivers given up because they do not hear, or do not listen.
+    /// Receivers excluded because they receive nothing, or do not listen.
     pub demoted: u64,
-    /// Receivers that wanted what follows another way, for lack of room.
+    /// Receivers that requested other routes for lack of room.
     pub declined: u64,
-    /// Datagrams received that were new,
+    /// Received datagrams that were new.
     pub received: u64,
-    /// that were there before, or are not for this process,
+    /// Received datagrams that were there before, or are for other processes.
     pub again: u64,
-    /// and that were dropped: malformed, foreign, forged, absurd.
+    /// Dropped datagrams that were not in the format.
     pub malformed: u64,
-    /// See `malformed`.
+    /// Dropped datagrams of another job.
     pub foreign: u64,
-    /// See `malformed`.
+    /// Dropped datagrams with a wrong tag.
     pub forged: u64,
-    /// See `malformed`.
+    /// Dropped datagrams that made no sense.
     pub absurd: u64,
 }
 
 impl MulticastCounters {
-    /// Datagrams that were dropped, whatever for.
+    /// Returns the number of dropped datagrams, for all reasons together.
     pub fn dropped(&self) -> u64 {
         self.malformed + self.foreign + self.forged + self.absurd
     }

@@ -1,32 +1,32 @@
 //! Reliable multicast (S8; yu-2006 chapter 5), as state machines without sockets and clocks.
 //!
 //! A *stream* leads from one process to a group of others. Its messages are records of the link like any
-//! other, cut into datagrams that are multicast; receivers deliver them in order. Everything else that the
-//! two ends say to each other ([`control`]) goes by records of the link, which are reliable and keep order.
-//! So datagrams of a stream may get lost, but no word about them.
+//! other, cut into multicast datagrams; receivers deliver them in order. All control messages of the two ends
+//! ([`control`]) are records of the link, which are reliable and keep order. Hence datagrams of a stream may
+//! get lost, but no message about them.
 //!
 //! # The window
-//! The sender keeps datagrams until all members have them, so many at most (the paper's channels). They are
-//! in four sets: those in use (being sent), those that receivers have been told of, those whose
-//! acknowledgements are on their way (a receiver says what it has whenever that is a quarter of the window
-//! more, up a tree of receivers, each of which says what all below it have), and those that all have, which
-//! are used again. A broadcast waits for none of this unless the window is full, which is what sets the
-//! rate.
+//! The sender keeps datagrams until all members have them, up to a limit (the paper's channels). Each is in
+//! one of four sets: datagrams in use (being sent); datagrams that receivers have been told of; datagrams
+//! whose acknowledgements are under way; and datagrams that all members have, which are used again. A
+//! receiver acknowledges whenever it has a quarter of the window more. Acknowledgements go up a tree of
+//! receivers, each of which reports what all members below it have. A broadcast waits for none of this unless
+//! the window is full, which limits the rate.
 //!
-//! # What gets lost
-//! A receiver that finds something missing tells the sender at once; the sender asks those of whom it has
-//! not heard for long, which finds the last datagrams of all. It repairs for one loser by a record, for
-//! several by multicast. These words go straight; and so do acknowledgements once somebody does not hear.
-//! Who again and again got nothing is deaf: see [`sender`].
+//! # Losses
+//! A receiver that finds something missing reports it to the sender at once. The sender asks members that
+//! have been silent for long, which finds lost datagrams at the end of a stream. It repairs for one member by
+//! a record, for several by multicast. These messages go directly; so do acknowledgements once some member
+//! receives nothing. A member that repeatedly got nothing is deaf: see [`sender`].
 //!
-//! # What is not wanted yet
+//! # Messages that are not wanted yet
 //! A message for which its receiver has no room is left, so that the stream stands still and with it the
-//! sender. After a while that receiver says so and gets what follows by itself, as ordinary messages, which
-//! may be withheld.
+//! sender. After a while that receiver declines, and gets the following messages by itself as ordinary
+//! messages, which may be withheld.
 //!
 //! # Security
-//! Every datagram ends with a tag over all of it. What is malformed, foreign, forged, or was there before is
-//! counted and dropped.
+//! Every datagram ends with a tag over all of it. Datagrams that are malformed, foreign, forged, or repeated
+//! are counted and dropped.
 
 pub mod carrier;
 pub mod control;
@@ -56,10 +56,10 @@ use sender::Outgoing;
 const STREAMS: usize = 64;
 /// Streams of others that a process knows at most.
 const MOST_INCOMING: usize = 4096;
-/// Tests of others that are remembered.
+/// Highest number of remembered tests of other members.
 const MOST_PROBES: usize = 4096;
 
-/// What the machines are made with.
+/// Parameters of the multicast machines.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// Number of the job.
@@ -68,9 +68,9 @@ pub struct Terms {
     pub rank: u32,
     /// Ranks of the job.
     pub ranks: u32,
-    /// The job's secret.
+    /// Secret that the ranks of the job share.
     pub secret: [u8; 32],
-    /// Datagrams under way of a stream.
+    /// Highest number of datagrams of a stream under way.
     pub window: u64,
 }
 
@@ -113,17 +113,17 @@ impl Multicast {
         }
     }
 
-    /// Where the datagrams of the job go.
+    /// Returns the group address of the job's datagrams.
     pub fn group(&self) -> SocketAddrV4 {
         self.group
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> MulticastCounters {
         self.counters
     }
 
-    /// As [`crate::Link::multicast`].
+    /// Sends a record to a group: see [`crate::Link::multicast`].
     ///
     /// # Errors
     /// [`Full`].
@@ -149,7 +149,7 @@ impl Multicast {
         Ok(())
     }
 
-    /// What goes by another way must not overtake what went by this one.
+    /// Adds the peers to `rest`. Refuses if that could overtake what was multicast to them.
     fn pass_by(&mut self, to: &[Peer], rest: &mut Vec<Peer>) -> Result<(), Full> {
         if self.outgoing.iter().any(|stream| stream.is_for(to) && !stream.is_at_rest()) {
             return Err(Full);
@@ -158,8 +158,8 @@ impl Multicast {
         Ok(())
     }
 
-    /// Hands out what is to be sent: datagrams to `wire`, words to `tell` (to whom, header, payload), until
-    /// these say false.
+    /// Hands out what is to be sent, until `wire` or `tell` returns false: datagrams to `wire`, control
+    /// messages (receiver, header, payload) to `tell`.
     pub fn transmit(
         &mut self,
         now: Duration,
@@ -261,22 +261,22 @@ impl Multicast {
         any
     }
 
-    /// See [`crate::Link::handed_back`].
+    /// Returns the next record that was handed back: see [`crate::Link::handed_back`].
     pub fn handed_back(&mut self) -> Option<(Peer, Header, Vec<u8>)> {
         self.back.pop_front()
     }
 
-    /// A test for [`Multicast::heard`] of others.
+    /// Returns a test datagram for [`Multicast::heard`] of others.
     pub fn probe(&self, nonce: u64) -> Vec<u8> {
         self.member.probe(&self.seal, nonce)
     }
 
-    /// Whether the tests of all these were heard.
+    /// Returns true if the tests of all these peers were received.
     pub fn has_heard(&self, nonce: u64, of: &[Peer]) -> bool {
         of.iter().all(|peer| self.probes.contains(&(nonce & packet::NUMBERS, peer.0)))
     }
 
-    /// Whether some receivers of this process's streams do not hear.
+    /// Returns true if some receivers of this process's streams do not hear.
     pub fn has_deaf(&self) -> bool {
         self.outgoing.iter().any(Outgoing::has_deaf)
     }
@@ -288,12 +288,12 @@ impl Multicast {
         outgoing.chain(self.incoming.values().filter_map(Incoming::deadline)).min()
     }
 
-    /// Whether all that was sent is there.
+    /// Returns true if all that was sent is there.
     pub fn is_at_rest(&self) -> bool {
         self.back.is_empty() && self.outgoing.iter().all(Outgoing::is_at_rest)
     }
 
-    /// Whether datagrams may come.
+    /// Returns true if datagrams may come.
     pub fn listens(&self) -> bool {
         !self.incoming.is_empty()
     }

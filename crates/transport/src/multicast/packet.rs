@@ -1,4 +1,4 @@
-//! What a multicast datagram looks like.
+//! Format of a multicast datagram.
 //!
 //! Job, sender, stream (4 bytes each), kind (the highest byte) and number (8), then the payload, then the
 //! tag over all of it ([`super::seal`]). Numbers go up by one a datagram; a datagram that comes again is
@@ -13,20 +13,20 @@ pub const PACKET_BYTES: usize = 1472;
 pub const FRONT_BYTES: usize = 20;
 /// Bytes of the header in front of a message.
 pub const HEADER_BYTES: usize = 24;
-/// Longest message.
+/// Length of the longest message in bytes.
 pub const LONGEST_BYTES: usize = 64 << 10;
 /// Longest payload of a datagram.
 pub const PAYLOAD_BYTES: usize = PACKET_BYTES - FRONT_BYTES - TAG_BYTES;
 
-/// Bits of a kind: the first datagram of a message, the last one, no part of a message but a test.
+/// Bit of the first datagram of a message.
 pub const FIRST: u8 = 1;
-/// See [`FIRST`].
+/// Bit of the last datagram of a message.
 pub const LAST: u8 = 2;
-/// See [`FIRST`].
+/// Bit of a test datagram, which is no part of a message.
 const PROBE: u8 = 4;
-/// Where the kind stands in the word of the number.
+/// Lowest bit of the kind in the word of the number.
 const KIND_SHIFT: u32 = 56;
-/// All numbers that there are.
+/// Mask of the bits of a number.
 pub const NUMBERS: u64 = (1 << KIND_SHIFT) - 1;
 
 /// A datagram of a member of the job.
@@ -34,27 +34,27 @@ pub const NUMBERS: u64 = (1 << KIND_SHIFT) - 1;
 pub enum Datagram<'a> {
     /// A part of a message.
     Part {
-        /// Who sent it.
+        /// Rank of the sending process.
         sender: u32,
-        /// In which of the sender's streams.
+        /// Number of the sender's stream.
         stream: u32,
-        /// Its number there.
+        /// Number of the datagram in its stream.
         number: u64,
-        /// [`FIRST`], [`LAST`].
+        /// Bits of [`FIRST`] and [`LAST`].
         kind: u8,
-        /// What it carries.
+        /// Payload of the datagram.
         payload: &'a [u8],
     },
-    /// A test whether multicast arrives.
+    /// Test whether multicast datagrams arrive.
     Probe {
-        /// Who sent it.
+        /// Rank of the sending process.
         sender: u32,
-        /// Which test.
+        /// Number of the test.
         nonce: u64,
     },
 }
 
-/// Who sends, and to whom the job's datagrams are known.
+/// Identity of a process in the datagrams of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     /// Number of the job.
@@ -65,20 +65,20 @@ pub struct Member {
     pub ranks: u32,
 }
 
-/// Why a datagram is dropped.
+/// Reason for which a datagram is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is no datagram of ours.
+    /// The datagram is not in our format.
     Malformed,
-    /// Of another job.
+    /// The datagram belongs to another job.
     Foreign,
-    /// Its tag is not that of its content.
+    /// The tag does not match the content.
     Forged,
 }
 
 impl Member {
-    /// Writes a part of a message into `room`, whose payload already lies behind [`FRONT_BYTES`]; how long
-    /// the datagram is.
+    /// Completes a part of a message in `room`, whose payload already lies behind [`FRONT_BYTES`]. Returns
+    /// the length of the datagram.
     pub fn seal(
         &self,
         seal: &Seal,
@@ -103,7 +103,7 @@ impl Member {
         room
     }
 
-    /// What a datagram says.
+    /// Parses and authenticates a datagram.
     ///
     /// # Errors
     /// Why it is dropped.

@@ -1,4 +1,5 @@
-//! The receiver's end of a stream: puts datagrams in order and messages together, says what it has and lacks.
+//! Receiving end of a stream: puts datagrams in order and messages together, reports what has arrived and
+//! what is missing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,26 +25,27 @@ pub(super) struct Incoming {
     limit: Option<u64>,
     /// Datagrams that came early.
     early: BTreeMap<u64, (u8, Box<[u8]>)>,
-    /// What is here of the message whose datagrams come next, or all of one that was left.
+    /// Received part of the message whose datagrams come next, or all of a message that was left.
     message: Vec<u8>,
-    /// The message is complete and was left, since then.
+    /// Time at which the complete message was left.
     held: Option<Duration>,
     quarter: u64,
-    /// Who is told what is here, if that is not the sender; who tells this receiver, and what.
+    /// Member to which this receiver reports, unless it is the sender; and the members that report to this
+    /// receiver, with their reports.
     parent: Option<Peer>,
     children: Vec<(Peer, u64)>,
-    /// What was told to be here, and with all who tell this receiver.
+    /// Number last reported, for this receiver and all that report to it.
     told: u64,
-    /// What the sender has asked about.
+    /// Number before which the sender has asked for a report.
     asked: Option<u64>,
-    /// Something is missing since then, and everything before this number has been asked for.
+    /// Time since which something is missing, and the number before which everything was requested.
     gap: Option<Duration>,
     lacked: u64,
-    /// Words that have to be said.
+    /// Control messages to be sent.
     words: Vec<MulticastControl>,
 }
 
-/// What became of a datagram.
+/// Outcome of the arrival of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Taken,
@@ -87,14 +89,14 @@ impl Incoming {
         self.words.push(MulticastControl::Opened { first });
     }
 
-    /// What another receiver has, with all who tell it.
+    /// Notes the report of another receiver, for itself and all that report to it.
     pub fn gathered(&mut self, from: Peer, next: u64) {
         if let Some((_, has)) = self.children.iter_mut().find(|(child, _)| *child == from) {
             *has = next.max(*has);
         }
     }
 
-    /// The sender wants to hear from this receiver what it has.
+    /// Sends later reports directly to the sender.
     pub fn go_straight(&mut self) {
         self.parent = None;
         self.children.clear();
@@ -175,12 +177,12 @@ impl Incoming {
         true
     }
 
-    /// Whether a message waits for its owner.
+    /// Returns true if a message waits for its owner.
     pub fn holds(&self) -> bool {
         self.held.is_some()
     }
 
-    /// What has to be said now.
+    /// Returns the control messages that are due now.
     pub fn words(&mut self, now: Duration) -> Vec<MulticastControl> {
         let mut words = std::mem::take(&mut self.words);
         let asked = self.asked.take();
@@ -210,17 +212,17 @@ impl Incoming {
         words
     }
 
-    /// There was no room to say it.
+    /// Takes a control message back for which there was no room.
     pub fn unsaid(&mut self, word: MulticastControl) {
         self.words.push(word);
     }
 
-    /// Nothing comes any more, unless it is opened again.
+    /// Returns true if nothing comes any more, unless the stream is opened again.
     pub fn is_over(&self) -> bool {
         self.limit.is_some_and(|limit| self.next >= limit) && self.held.is_none() && self.words.is_empty()
     }
 
-    /// When there will be something to say, or to do.
+    /// Returns the time of the next control message or action.
     pub fn deadline(&self) -> Option<Duration> {
         let gap = self.gap.map(|since| since + OVERTAKEN);
         let held = self.held.filter(|_| self.limit.is_none()).map(|since| since + HELD);

@@ -12,7 +12,7 @@ use crate::multicast::packet::{FRONT_BYTES, PACKET_BYTES};
 /// Words of the longest payload, in pairs.
 const PAIRS: usize = PACKET_BYTES.div_ceil(16);
 
-/// What makes and verifies tags.
+/// Maker and verifier of the tags of a job's datagrams.
 #[derive(Clone, Debug)]
 pub struct Seal {
     key: Key,
@@ -20,7 +20,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// That of a job.
+    /// Derives the keys from the secret of the job.
     pub fn new(secret: &[u8; 32]) -> Seal {
         let key = Key::new(secret, Use::Multicast);
         let mut words = Box::new([[0; 2]; PAIRS]);
@@ -30,25 +30,25 @@ impl Seal {
         Seal { key, words }
     }
 
-    /// The key, for other uses.
+    /// Returns the key, for other uses.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The tag of a datagram that has this front and payload together.
+    /// Returns the tag of a datagram that consists of this front and payload.
     pub fn tag(&self, text: &[u8]) -> [u8; TAG_BYTES] {
         let (front, payload) = text.split_at(FRONT_BYTES.min(text.len()));
         let (hash, length) = (self.hash(payload).to_le_bytes(), (payload.len() as u64).to_le_bytes());
         self.key.tag(&[front, &hash, &length])
     }
 
-    /// Whether `tag` is that of `text`. Takes the same time wherever they differ.
+    /// Returns true if `tag` is that of `text`. Takes the same time wherever they differ.
     pub fn verifies(&self, text: &[u8], tag: &[u8]) -> bool {
         let expected = self.tag(text);
         tag.len() == TAG_BYTES && expected.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 
-    /// What lies behind the last whole pair of words counts as if zeros followed.
+    /// Returns the universal hash of a payload. The incomplete last pair of words is padded with zeros.
     fn hash(&self, payload: &[u8]) -> u128 {
         let (pairs, rest) = payload.as_chunks::<16>();
         let mut last = [0; 16];

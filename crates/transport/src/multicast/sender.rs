@@ -1,9 +1,10 @@
-//! The sender's end of a stream to a group: keeps what was sent until all have it, and knows who hears.
+//! Sending end of a stream to a group: keeps datagrams until all members have them, and tracks which members
+//! receive.
 //!
-//! A member is *opening* until it says that it listens, then it *hears*. One that nothing reaches by
-//! multicast again and again is *leaving* until it says that it knows, and then *deaf*: what is for it goes
-//! another way, and later it is tried again. While a member is opening or leaving nothing is sent, so that
-//! each message comes to it by exactly one way, and in order.
+//! A member is *opening* until it reports that it listens; then it *hears*. A member that multicast
+//! repeatedly fails to reach is *leaving* until it acknowledges that, and then *deaf*: its messages take
+//! another route, and later it is tried again. While a member is opening or leaving nothing is sent, so that
+//! each message reaches it by exactly one route, and in order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
@@ -21,18 +22,18 @@ use crate::link::{Full, Header, Peer};
 /// Nothing is heard of a member for so long: it is asked. Longer each time without an answer that helps.
 const ASK: Duration = Duration::from_millis(2);
 const ASK_SELDOM: Duration = Duration::from_millis(50);
-/// So long is waited for others that lack the same.
+/// Time to wait for further members that lack the same datagrams.
 const GATHER: Duration = Duration::from_micros(100);
-/// Who lacked everything so many times running does not hear.
+/// Number of times in a row that a member lacks everything until it counts as deaf.
 const STRIKES: u32 = 4;
-/// It counts twice if it was so much.
+/// Number of missing datagrams from which a time counts twice.
 const MANY: u64 = 32;
-/// When somebody deaf is tried again: after so long, then twice as long, and so on.
+/// Delay until a deaf member is tried again. It doubles each time, up to the second value.
 const DEAF: Duration = Duration::from_millis(500);
 const DEAF_LONGEST: Duration = Duration::from_secs(60);
 /// Datagrams of one call to the system: the segments of a batch are no more than what an interface takes.
 pub(super) const BATCH: u64 = 36;
-/// So many receivers tell the sender, or another receiver, what they have.
+/// Number of receivers that report to the sender, or to one receiver.
 const FAN_IN: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,20 +49,20 @@ enum Standing {
 struct Receiver {
     peer: Peer,
     standing: Standing,
-    /// It was opened from here on.
+    /// First datagram for which the member was opened.
     first: u64,
-    /// From here on nothing is for it, if it is leaving or deaf.
+    /// Number from which on datagrams are not for the member, if it is leaving or deaf.
     end: Option<u64>,
-    /// It has all before this number.
+    /// Number before which the member has all datagrams.
     has: u64,
-    /// It was asked about what comes before this, and has not answered.
+    /// Number before which the member was asked for a report that it has not given.
     asked: Option<u64>,
-    /// Since when nothing was heard.
+    /// Time since which the member has been silent.
     silent: Duration,
     patience: Duration,
     strikes: u32,
     pause: Duration,
-    /// Repairs for it since it last made progress without.
+    /// Number of repairs for the member since it last made progress without one.
     repaired: u64,
 }
 
@@ -79,25 +80,26 @@ pub(super) struct Outgoing {
     first: u64,
     sent: u64,
     next: u64,
-    /// What is lacked, by how many, and by whom first; since when.
+    /// Missing datagrams: how many members lack them, and the first of these. Followed by the time since
+    /// which there are any.
     lacked: BTreeMap<u64, (u32, usize)>,
     lacked_since: Duration,
-    /// What is to be multicast again.
+    /// Datagrams that are to be multicast again.
     again: VecDeque<u64>,
     words: VecDeque<(Peer, MulticastControl)>,
-    /// All say by themselves what they have, as somebody does not hear.
+    /// True if all members report directly, as some member receives nothing.
     straight: bool,
     scratch: Vec<u8>,
-    /// When it was used last.
+    /// Time of the last use of the stream.
     pub used: Duration,
 }
 
-/// What the wire is asked to take.
+/// Datagrams for one send call on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
     /// Datagrams one after the other.
     pub bytes: &'a [u8],
-    /// Each as long as this, but for the last one.
+    /// Length of each datagram, except for the last one.
     pub each: usize,
 }
 
@@ -136,12 +138,12 @@ impl Outgoing {
         self.first == self.next && self.words.is_empty() && self.members.iter().all(rests)
     }
 
-    /// Whether some do not hear.
+    /// Returns true if some do not hear.
     pub fn has_deaf(&self) -> bool {
         self.members.iter().any(|member| matches!(member.standing, Standing::Deaf { .. } | Standing::Leaving))
     }
 
-    /// As [`crate::Link::multicast`].
+    /// Sends a record to the group: see [`crate::Link::multicast`].
     pub fn send(
         &mut self,
         now: Duration,
@@ -238,7 +240,8 @@ impl Outgoing {
         }
     }
 
-    /// What a member says. What has to go to it another way now is appended to `back`.
+    /// Handles a control message of a member. Records that have to take another route to it are appended to
+    /// `back`.
     pub fn said(
         &mut self,
         now: Duration,
@@ -322,13 +325,13 @@ impl Outgoing {
         Path { parent, children: self.children(place).map(rank).collect() }
     }
 
-    /// Who tells the member at a place.
+    /// Returns the indices of the members that report to the member at `place`.
     fn children(&self, place: usize) -> std::ops::Range<usize> {
         let first = (place + 1) * FAN_IN;
         first.min(self.members.len())..(first + FAN_IN).min(self.members.len())
     }
 
-    /// What a member says of itself and of all who tell it.
+    /// Notes the report of a member for itself and all members below it.
     fn all_have(&mut self, now: Duration, place: usize, next: u64) {
         self.has(now, place, next);
         for child in self.children(place) {
@@ -342,7 +345,7 @@ impl Outgoing {
         }
     }
 
-    /// Somebody deaf is tried again when its time has come.
+    /// Opens the stream for a deaf member again when its time has come.
     fn try_again(&mut self, now: Duration, place: usize) {
         let member = &self.members[place];
         if let Standing::Deaf { again } = member.standing
@@ -353,7 +356,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether a member has not got all that is for it.
+    /// Returns true if a member lacks datagrams that are for it.
     fn owes(&self, member: &Receiver) -> bool {
         member.standing != Standing::Opening && member.has < member.end.unwrap_or(self.next).min(self.sent)
     }
@@ -458,7 +461,7 @@ impl Outgoing {
         }
     }
 
-    /// What all have is kept no longer.
+    /// Drops the datagrams that all members have.
     fn forget(&mut self) {
         let least = |member: &Receiver| match member.end {
             Some(end) if member.has >= end => u64::MAX,
@@ -469,7 +472,7 @@ impl Outgoing {
         self.lacked = self.lacked.split_off(&self.first);
     }
 
-    /// Messages from `end` on, for one member.
+    /// Hands back the messages from `end` on, for one member.
     fn hand_back(&mut self, to: Peer, end: u64, place: usize, back: &mut VecDeque<(Peer, Header, Vec<u8>)>) {
         let until = self.members[place].end.unwrap_or(self.next);
         let mut message = Vec::new();

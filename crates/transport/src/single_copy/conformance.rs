@@ -1,7 +1,8 @@
 //! What every back end must do between two processes, and fakes of the kernel modules' devices.
 //!
 //! # Safety
-//! A forked process that has memory of its own at addresses that this one knows too; the fakes reach it as the modules would.
+//! A forked process that has memory of its own at addresses that this one knows too; the fakes reach it as
+//! the modules would.
 
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
@@ -33,7 +34,8 @@ impl Child {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             arrange(memory);
-            // SAFETY: mapped memory, an open descriptor, eight readable bytes; the others have no preconditions.
+            // SAFETY: mapped memory, an open descriptor, eight readable bytes; the others have no
+            // preconditions.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 memory.write_bytes(1, BYTES);
@@ -69,7 +71,7 @@ impl Child {
         }
     }
 
-    /// Whether this process's own memory is as it was: no back end mistakes it for the child's.
+    /// Returns true if this process's own memory is as it was: no back end mistakes it for the child's.
     fn here_is_zero(&self) -> bool {
         // SAFETY: mapped when the child was started.
         (0..BYTES).all(|index| unsafe { self.memory.add(index).read() } == 0)
@@ -184,7 +186,7 @@ impl knem::Calls for FakeKnem {
 
 #[test]
 fn knem_conforms() {
-    conforms(&Knem::over(FakeKnem::new()), true, |_| ());
+    conforms(&Knem::with_calls(FakeKnem::new()), true, |_| ());
 }
 
 /// A device that attaches memory of one object, which the child has mapped at `base`.
@@ -223,7 +225,7 @@ fn xpmem_conforms() {
         // SAFETY: fresh memory of the child, replaced.
         unsafe { remap::map_over(fake.object.as_fd(), 0, memory, PAGES_BYTES) }.unwrap();
     };
-    let copier = Based { inner: Xpmem::over(&fake).unwrap(), base: &fake.base };
+    let copier = Based { inner: Xpmem::with_calls(&fake).unwrap(), base: &fake.base };
     conforms(&copier, false, arrange);
 }
 
@@ -270,7 +272,7 @@ impl SingleCopy for Based<'_> {
 #[test]
 fn attachments_beyond_the_bound_are_made_for_each_copy() {
     let fake = FakeXpmem { object: create_object(c"xpmem", 4 << 20).unwrap(), base: AtomicU64::new(1 << 30) };
-    let copier = Xpmem::over(&fake).unwrap();
+    let copier = Xpmem::with_calls(&fake).unwrap();
     let lent = |page: u64| Lent { pid: Pid(1), key: 77, address: (1 << 30) + page * 4096, bytes: 4096 };
     let near = (0..600).filter(|&page| copier.near(lent(page)).is_some()).count();
     assert_eq!(near, 512);

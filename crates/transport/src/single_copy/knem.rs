@@ -1,4 +1,4 @@
-//! Single copies by KNEM: memory is registered for each loan and known by a cookie.
+//! Single copies by KNEM: memory is registered for each exposure and identified by a cookie.
 //!
 //! A region keeps the pages that it found, so none is kept beyond its loan: nothing can become stale.
 //!
@@ -13,7 +13,7 @@ use tutti_sys::knem::Device;
 
 use super::{CopyError, Lent, RemoteSegment, SingleCopy, each_piece, is_proof, places, sources};
 
-/// What the module does. Only tests implement it otherwise.
+/// Calls of the kernel module. Tests implement them with a fake.
 pub trait Calls: Sync {
     /// Registers memory; returns a cookie.
     fn create(&self, address: u64, bytes: u64, readable: bool, writable: bool) -> io::Result<u64>;
@@ -62,7 +62,7 @@ pub struct Knem<C: Calls = Device> {
 }
 
 impl Knem {
-    /// Opens the device.
+    /// Opens the device of the module.
     ///
     /// # Errors
     /// Why there is none.
@@ -73,7 +73,7 @@ impl Knem {
 
 impl<C: Calls> Knem<C> {
     #[cfg(test)]
-    pub(super) fn over(calls: C) -> Knem<C> {
+    pub(super) fn with_calls(calls: C) -> Knem<C> {
         Knem { calls }
     }
 

@@ -1,9 +1,11 @@
-//! Single copies by XPMEM: a process offers all its memory once, peers attach what they need and keep it.
+//! Single copies by XPMEM: a process offers all its memory once; peers attach the parts they need and keep
+//! them.
 //!
 //! # Safety
-//! An attachment shows what its owner has mapped at those addresses at each moment, so it cannot become stale; it is never
-//! removed, for windows may point into it (there is a bound on their number, beyond which one is made for each copy). To
-//! touch what the owner has not mapped is a fault: the owner promises that lent memory is.
+//! An attachment shows what its owner has mapped at those addresses at each moment, so it cannot become
+//! stale; it is never removed, for windows may point into it (there is a bound on their number, beyond which
+//! one is made for each copy). To touch what the owner has not mapped is a fault: the owner promises that
+//! lent memory is.
 
 #![allow(unsafe_code)]
 
@@ -17,18 +19,18 @@ use tutti_sys::xpmem::XpmemDevice;
 use super::{CopyError, Lent, RemoteSegment, SingleCopy, each_piece, is_proof, places, sources};
 
 const PAGE_BYTES: u64 = 4096;
-/// Attachments of one peer that are kept.
+/// Highest number of attachments of one peer that are kept.
 const KEPT: usize = 512;
 
-/// What the module does. Only tests implement it otherwise.
+/// Calls of the kernel module. Tests implement them with a fake.
 pub trait XpmemCalls: Sync {
     /// Offers all memory of this process.
     fn make(&self) -> io::Result<u64>;
-    /// Gets access to a peer's memory.
+    /// Requests access to a peer's memory.
     fn get(&self, segment: u64) -> io::Result<u64>;
-    /// Maps a part of it.
+    /// Maps a part of the peer's memory.
     fn attach(&self, access: u64, address: u64, bytes: usize) -> io::Result<*mut u8>;
-    /// Unmaps it.
+    /// Unmaps an attached part.
     ///
     /// # Safety
     /// Nobody uses it any more.
@@ -63,7 +65,7 @@ pub struct Xpmem<C: XpmemCalls = XpmemDevice> {
     peers: Mutex<HashMap<u64, Attached>>,
 }
 
-/// What is attached of a peer.
+/// Access to one peer, and its attached parts.
 #[derive(Debug)]
 struct Attached {
     access: u64,
@@ -86,18 +88,25 @@ impl Xpmem {
     /// # Errors
     /// Why not.
     pub fn open() -> io::Result<Xpmem> {
-        Xpmem::over(XpmemDevice::open()?)
+        Xpmem::with_calls(XpmemDevice::open()?)
     }
 }
 
 impl<C: XpmemCalls> Xpmem<C> {
-    pub(super) fn over(calls: C) -> io::Result<Xpmem<C>> {
+    pub(super) fn with_calls(calls: C) -> io::Result<Xpmem<C>> {
         let segment = calls.make()?;
         Ok(Xpmem { calls, segment, peers: Mutex::new(HashMap::new()) })
     }
 
-    /// XpmemCalls `with` with where the bytes are in this process.
-    fn with<T>(&self, segment: u64, address: u64, bytes: u64, with: impl Fn(*mut u8) -> T) -> io::Result<T> {
+    /// Calls `with` with the address of the bytes in this process. Attaches them if they are not attached
+    /// yet.
+    fn with_address<T>(
+        &self,
+        segment: u64,
+        address: u64,
+        bytes: u64,
+        with: impl Fn(*mut u8) -> T,
+    ) -> io::Result<T> {
         // A panic under the lock is a bug that ends the process.
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let attached = match peers.entry(segment) {
@@ -142,7 +151,7 @@ impl<C: XpmemCalls> SingleCopy for Xpmem<C> {
 
     fn near(&self, lent: Lent) -> Option<*mut u8> {
         self.is_kept(lent.key)
-            .then(|| self.with(lent.key, lent.address, lent.bytes, |base| base).ok())
+            .then(|| self.with_address(lent.key, lent.address, lent.bytes, |base| base).ok())
             .flatten()
     }
 
@@ -155,15 +164,16 @@ impl<C: XpmemCalls> SingleCopy for Xpmem<C> {
         each_piece(remote, places(local), |address, here, bytes| {
             // SAFETY: attached memory that its owner has lent; a piece of a slice of this process.
             let copy = |there: *mut u8| unsafe { ptr::copy_nonoverlapping(there, here, bytes) };
-            Ok(self.with(from.key, address, bytes as u64, copy)?)
+            Ok(self.with_address(from.key, address, bytes as u64, copy)?)
         })
     }
 
     fn write(&self, to: Lent, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError> {
         each_piece(remote, sources(local), |address, here, bytes| {
-            // SAFETY: attached memory that its owner has lent for writing; a piece of a slice of this process.
+            // SAFETY: attached memory that its owner has lent for writing; a piece of a slice of this
+            // process.
             let copy = |there: *mut u8| unsafe { ptr::copy_nonoverlapping(here, there, bytes) };
-            Ok(self.with(to.key, address, bytes as u64, copy)?)
+            Ok(self.with_address(to.key, address, bytes as u64, copy)?)
         })
     }
 }

@@ -1,7 +1,8 @@
-//! Whether others want the processors that this process waits on, as its threads have seen it.
+//! Contention for the processors of this process, as its threads have seen it.
 //!
-//! Whoever gives the processor away learns whether somebody took it, and for how long. One record a process, in words that all its
-//! threads write without order: what they tell is a hint, and any of it may get lost.
+//! A thread that gives the processor away learns whether another one took it, and for how long. There is one
+//! record a process, in words that all its threads write without order. They are hints, and any update may
+//! get lost.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -10,31 +11,32 @@ use super::limits::{
     SLOW_YIELD_NS,
 };
 
-/// What threads of a process have seen.
+/// Contention that the threads of a process have seen.
 #[derive(Debug)]
 pub struct Contention {
-    /// Whether the host has more ranks than processors.
+    /// True if the host has more ranks than processors.
     is_crowded: bool,
-    /// Whether others take the processor and give it back soon. Asked before each wait, so it is no matter of time: the first yield
-    /// that finds nobody after the time of `sharing` ends it.
+    /// Nonzero if others take the processor and give it back soon. It is read before each wait, so no time is
+    /// involved: the first yield that finds nobody after the time of `sharing` clears it.
     shared: AtomicU32,
     sharing: Sighting,
-    /// Somebody computes here.
+    /// Sighting of threads that compute on these processors.
     holding: Sighting,
     /// Duration of the fastest yield so far, in nanoseconds.
     least_ns: AtomicU64,
 }
 
-/// Until when something is taken to go on that was seen.
+/// Time until which an observed state is assumed to last.
 #[derive(Debug, Default)]
 struct Sighting {
-    /// 0: it was never seen.
+    /// End of that time; 0 if the state was never seen.
     until_ns: AtomicU64,
     for_ns: AtomicU64,
 }
 
 impl Sighting {
-    /// It was seen. What is seen again soon after it was thought to be over goes on for twice as long, at most for `most_ns`.
+    /// Notes that the state was seen. If it is seen again soon after its assumed end, it lasts twice as long,
+    /// at most `most_ns`.
     fn seen(&self, now_ns: u64, first_ns: u64, most_ns: u64) {
         let (before_ns, until_ns) = (self.for_ns.load(Relaxed), self.until_ns.load(Relaxed));
         let goes_on = before_ns != 0 && now_ns < until_ns + AGAIN * before_ns;
@@ -45,7 +47,7 @@ impl Sighting {
 }
 
 impl Contention {
-    /// Nothing was seen so far.
+    /// Starts without any observation.
     pub fn new(limits: &Limits) -> Contention {
         Contention {
             is_crowded: limits.is_crowded,
@@ -56,28 +58,28 @@ impl Contention {
         }
     }
 
-    /// Whether others who wait take the processor in turn.
+    /// Returns true if others who wait take the processor in turn.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.shared.load(Relaxed) != 0
     }
 
-    /// Whether somebody computes on the processor. `now_ns` is asked only if that was ever seen.
+    /// Returns true if somebody computes on the processor. `now_ns` is asked only if that was ever seen.
     #[inline]
     pub fn is_held(&self, now_ns: impl FnOnce() -> u64) -> bool {
         let until_ns = self.holding.until_ns.load(Relaxed);
         until_ns != 0 && now_ns() < until_ns
     }
 
-    /// Returns true if nobody took a processor that was given away for `took_ns`. In virtual machines a yield is
-    /// slow though nobody takes the processor: three times the fastest yield counts as one of these.
+    /// Returns true if nobody took a processor that was given away for `took_ns`. In virtual machines a yield
+    /// is slow though nobody takes the processor: three times the fastest yield counts as one of these.
     fn is_nobody(&self, took_ns: u64) -> bool {
         let least_ns = self.least_ns.load(Relaxed);
         let limit_ns = if least_ns <= SLOW_YIELD_NS { NOBODY_NS.max(3 * least_ns) } else { NOBODY_NS };
         took_ns < limit_ns
     }
 
-    /// Whether somebody computed on a processor that was given away from `begun_ns` to `ended_ns`.
+    /// Returns true if somebody computed on a processor that was given away from `begun_ns` to `ended_ns`.
     #[inline]
     pub fn was_held(begun_ns: u64, ended_ns: u64) -> bool {
         ended_ns.saturating_sub(begun_ns) >= HELD_NS
@@ -110,8 +112,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether the processor is shared and held after yields that took so many microseconds, one each millisecond; and for how many
-    /// milliseconds it is taken to be held.
+    /// Whether the processor is shared and held after yields that took so many microseconds, one each
+    /// millisecond; and for how many milliseconds it is taken to be held.
     fn check(ranks: u32, yields: &[u64], expected: (bool, bool, u64)) {
         let contention = Contention::new(&Limits::new(&Config::default(), ranks, 2, false));
         let mut now_ns = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! How long the phases of a wait last: all constants of waiting, and the settings that replace them.
+//! Lengths of the phases of a wait: all constants of waiting, and the settings that replace them.
 
 use std::time::Duration;
 
@@ -12,111 +12,119 @@ const FLAG_LOOKS_FREE: u32 = 200;
 const LOOKS_SHARED: u32 = 2;
 /// Looks at messages there where each is a call to the kernel, as others may come from the network.
 const NETWORK_LOOKS_SHARED: u32 = 1;
-/// Longest time of the looks before a wait gives its processor away for the first time. About what it costs to be woken on another
-/// processor.
+/// Longest time of the looks before a wait gives its processor away for the first time. About what it costs
+/// to be woken on another processor.
 const LOOK_NS: u64 = 20_000;
-/// The same where messages may come from the network, half of it in the call for a receive and half after that.
+/// The same where messages may come from the network, half of it in the call for a receive and half after
+/// that.
 const NETWORK_LOOK_NS: u64 = 10_000;
 /// Looks between two that ask for the time.
 const LOOKS_A_TIME: u32 = 16;
-/// The same where a look is a call to the kernel.
+/// Looks between two readings of the clock, if a look is a system call.
 const NETWORK_LOOKS_A_TIME: u32 = 2;
-/// How often a wait that cannot end before others have run here gives its processor away before anything
-/// else.
+/// Number of times that a wait gives its processor away before anything else, if it cannot end before others
+/// have run here.
 const FIRST_YIELDS: u32 = 2;
-/// The same where messages come from the network. 16 ranks of 4 hosts on two processors, us, with 0, 2 and 8:
-/// barrier 393, 281, 159, allgather of 8 bytes 534, 439, 312, allreduce 416, 322, 216; 30 are no better, nor
-/// fewer looks than one after each.
+/// The same number if messages come from the network. Measured in us with 16 ranks of 4 hosts on two
+/// processors, for 0, 2 and 8 such times: barrier 393, 281, 159. Allgather of 8 bytes took 534, 439, 312 and
+/// allreduce 416, 322, 216. 30 are no better, nor are fewer looks than one after each.
 const NETWORK_FIRST_YIELDS: u32 = 8;
-/// How long a wait stays awake on a processor that nobody else wants: waking from sleep on an idle processor takes tens of
-/// microseconds.
+/// Time for which a wait stays awake on a processor that nobody else wants. Waking from sleep on an idle
+/// processor takes tens of microseconds.
 const AWAKE_FREE_NS: u64 = 1_000_000;
-/// The same, without what it gave away, where others want the processor.
+/// Time for which a wait stays awake where others want the processor. Time that it gave away does not count.
 const AWAKE_SHARED_NS: u64 = 200_000;
-/// The same where in addition messages come from the network and there are more ranks than processors: what is waited for comes long
-/// after all others have had the processor. 16 ranks of 4 hosts on two processors: barrier 497 us with 200 us here, 375 with none.
+/// The same time if in addition messages come from the network and there are more ranks than processors. The
+/// awaited message comes long after all others have had the processor. 16 ranks of 4 hosts on two processors:
+/// barrier takes 497 us with 200 us here, 375 us with none.
 const NETWORK_AWAKE_CROWDED_NS: u64 = 20_000;
-/// A wait that gave its processor away for this long in all sleeps next: those who took it compute.
+/// Time given away in all after which a wait sleeps next: the threads that took it compute.
 const GIVEN_LIMIT_NS: u64 = 100_000;
-/// Who gives the processor away and has it back sooner found nobody: it costs 0.3 us.
+/// Duration of a yield below which nobody else took the processor: it costs 0.3 us.
 pub(super) const NOBODY_NS: u64 = 1_000;
 /// Slowest yield that surely nobody took, in nanoseconds: two switches between processes take longer. On a
 /// virtual machine (AMD EPYC) a yield takes 0.5 us, one in 1000 1.2 us.
 pub(super) const SLOW_YIELD_NS: u64 = 600;
-/// Who gets the processor back after so long shares it with somebody who computes.
+/// Duration of a yield from which another thread is computing on the processor.
 pub(super) const HELD_NS: u64 = 500_000;
-/// How long it is taken for granted that others who were met on the processor, or who were seen computing on it, go on; doubled each
-/// time that was so, up to the longest.
+/// Time for which others that were met on the processor are assumed to stay. It doubles each time that they
+/// did, up to the longest.
 pub(super) const SHARED_FOR_NS: u64 = 100_000;
 pub(super) const SHARED_FOR_MOST_NS: u64 = 20_000_000;
-/// See [`SHARED_FOR_NS`].
+/// Time for which threads that were seen computing on the processor are assumed to stay; see
+/// [`SHARED_FOR_NS`].
 pub(super) const HELD_FOR_NS: u64 = 10_000_000;
-/// See [`SHARED_FOR_NS`].
+/// Longest such time.
 pub(super) const HELD_FOR_MOST_NS: u64 = 640_000_000;
-/// What is seen again within so many of these times after the last one goes on.
+/// Number of these times within which a state that is seen again counts as the same one.
 pub(super) const AGAIN: u64 = 8;
 
-/// First and longest sleep. A wake-up that was missed (see `bell`) costs the first; later ones cannot be
+/// First and longest sleep. A wake-up that was missed (see `bell`) costs the first. Later ones cannot be
 /// missed for longer than it takes a store to leave a processor.
 pub(super) const FIRST_SLEEP: Duration = Duration::from_millis(1);
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// Looks in vain of a polling program before its processor is given away, where nobody else was seen to want it.
+/// Unsuccessful looks of a polling program before its processor is given away, where nobody else was seen to
+/// want it.
 pub(super) const POLLS_FREE: u32 = 1000;
-/// The same where others want it.
+/// The same number where others want the processor.
 pub(super) const POLLS_SHARED: u32 = 2;
-/// Each time that nobody took the processor so often in a row, there is one look more before it is given away
-/// again.
+/// Number of yields in a row that found nobody after which one more look precedes the next yield.
 pub(super) const NOBODY_A_LOOK: u32 = 4;
-/// The most looks between two times that the processor is given away where others want it.
+/// Highest number of looks between two yields where others want the processor.
 pub(super) const POLLS_BETWEEN: u32 = 256;
-/// A program that does something for so long between two looks does not only look.
+/// Time between two looks from which a program counts as doing other work.
 pub(super) const BETWEEN_NS: u64 = 10_000;
-/// After so long with nothing but looks, all of whose yields found nobody or cost a slice, a polling program sleeps between looks.
+/// Time with nothing but looks after which a polling program sleeps between them, if all of its yields found
+/// nobody or cost a slice.
 pub(super) const TIRED_NS: u64 = 100_000_000;
 /// Sleep between two looks of a polling program.
 pub(super) const NAP: Duration = Duration::from_micros(25);
 
 /// Looks while the partner of a wait has a processor: some ten microseconds.
 pub(super) const PARTNER_LOOKS: u32 = 300;
-/// So many waits in a row may look at their partner in vain.
+/// Number of waits in a row that may look at their partner in vain.
 pub(super) const PARTNER_PATIENCE: u32 = 4;
-/// After that one in so many does.
+/// Afterwards, one wait of this many looks.
 pub(super) const PARTNER_RARELY: u32 = 16;
 
-/// Looks at a lock in shared memory before its thread sleeps, where ranks have processors of their own and where they share them.
+/// Looks at a lock in shared memory before its thread sleeps, where ranks have processors of their own and
+/// where they share them.
 const LOCK_LOOKS: [u32; 2] = [200, 1];
 
-/// What one wait may take, for one state of contention.
+/// Budget of one wait, for one state of contention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Looks at messages.
+    /// Number of looks at messages.
     pub message_looks: u32,
-    /// Looks at a flag of the node.
+    /// Number of looks at a flag of the node.
     pub flag_looks: u32,
-    /// How long it stays awake after them, without the time that it gives away. 0: it sleeps.
+    /// Time for which the wait stays awake after the looks, without the time that it gives away. 0: it
+    /// sleeps.
     pub awake_ns: u64,
 }
 
-/// What waits of a process may take. From the settings and the size of the job; never changes.
+/// Limits of the waits of a process, from the settings and the size of the job. They never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     free: Budget,
     shared: Budget,
-    /// Whether there are more ranks than processors on the host, so that others want the processor whatever was seen.
+    /// True if there are more ranks than processors on the host: others want the processor, whatever was
+    /// seen.
     pub(super) is_crowded: bool,
-    /// Times that a wait gives its processor to somebody before it sleeps.
+    /// Number of times that a wait gives its processor away before it sleeps.
     pub(super) yields: u64,
-    /// Whether the user has set how long to spin.
+    /// True if the user has set the spinning time.
     is_set: bool,
     /// Longest time of the looks of a wait.
     pub(super) look_ns: u64,
-    /// Looks between two that ask for the time.
+    /// Number of looks between two readings of the clock.
     pub(super) looks_a_time: u32,
 }
 
 impl Limits {
-    /// For a process of a host on which so many ranks run on so many processors. `has_network`: messages come from other hosts too.
+    /// For a process of a host on which so many ranks run on so many processors. `has_network`: messages come
+    /// from other hosts too.
     pub fn new(config: &Config, ranks_on_host: u32, processors: u32, has_network: bool) -> Limits {
         let message_looks = if has_network { NETWORK_LOOKS_SHARED } else { LOOKS_SHARED };
         let free = Budget {
@@ -149,22 +157,24 @@ impl Limits {
         Limits::new(&config.clone().but(|c| c.waiting.spin_us = 0), 1, 1, false)
     }
 
-    /// What a wait may take where others want the processor or not.
+    /// Returns the budget of a wait, for processors that others want (`is_shared`) or not.
     pub fn budget(&self, is_shared: bool) -> &Budget {
         if is_shared { &self.shared } else { &self.free }
     }
 
-    /// Whether a wait may give its processor away before it looks a second time: not where the user has said how to wait.
+    /// Returns true if a wait may give its processor away before its second look: unless the user has set the
+    /// way of waiting.
     pub fn gives_way(&self) -> bool {
         !self.is_set && self.yields > 0
     }
 
-    /// Times that a wait gives its processor away before anything else, where [`Limits::gives_way`].
+    /// Returns the number of times that a wait gives its processor away before anything else, where
+    /// [`Limits::gives_way`].
     pub fn first_yields(&self) -> u32 {
         if self.has_network() { NETWORK_FIRST_YIELDS } else { FIRST_YIELDS }
     }
 
-    /// Whether a look is a call to the kernel, as messages may come from the network.
+    /// Returns true if a look is a system call, as messages may come from the network.
     #[inline]
     pub fn has_network(&self) -> bool {
         self.looks_a_time < LOOKS_A_TIME
@@ -185,7 +195,8 @@ impl Limits {
 mod tests {
     use super::*;
 
-    /// Looks at messages and flags, and microseconds awake, for `TUTTI_SPIN_US` and whether others want the processor.
+    /// Looks at messages and flags, and microseconds awake, for `TUTTI_SPIN_US` and whether others want the
+    /// processor.
     fn check(spin_us: i64, is_shared: bool, expected: (u32, u32, u64)) {
         let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 4, 2, false);
         let Budget { message_looks, flag_looks, awake_ns } = *limits.budget(is_shared);

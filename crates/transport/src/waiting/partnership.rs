@@ -1,24 +1,26 @@
-//! How long a wait looks for what one does who runs just now, although others want the processor.
+//! Length of a wait's look for a partner that is running just now, although others want the processor.
 //!
-//! Where ranks share processors, a wait gives its processor away after a few looks: mostly the one that it waits for has to be let
-//! run first. But two that run side by side answer each other within a microsecond, and go on so message after message as long
-//! as neither leaves; one that leaves is gone for as long as all others take, and then finds the other one gone. So a wait looks on
-//! while its partner has a processor, as far as that says so itself ([`tutti_sys::job::Doorbell::is_away`]).
+//! Where ranks share processors, a wait gives its processor away after a few looks: usually the rank that it
+//! waits for has to run first. But two ranks that run side by side answer each other within a microsecond,
+//! and go on like that as long as neither leaves. One that leaves is gone for as long as all others take, and
+//! then finds the other one gone. Hence a wait keeps looking while its partner has a processor, as far as the
+//! partner reports that ([`tutti_sys::job::Doorbell::is_away`]).
 //!
-//! A partner that has one may compute, or may have lost it without a word; then looking on only takes time from others. So
-//! there is an end to it, and after some waits in vain it is tried rarely until it helps again.
+//! A partner that has one may be computing, or may have lost it without a report; then looking only takes
+//! time from others. Hence the looks are limited, and after some unsuccessful waits they are tried rarely
+//! until they help again.
 
 use super::limits::{Limits, PARTNER_LOOKS, PARTNER_PATIENCE, PARTNER_RARELY};
 
-/// What a process knows about looking on.
+/// Experience of a process with looking while its partner runs.
 #[derive(Debug, Default)]
 pub struct Partnership {
-    /// Waits since it helped.
+    /// Number of waits since looking last helped.
     in_vain: u32,
 }
 
 impl Partnership {
-    /// How often a wait looks that begins now: not at all where the user has said so.
+    /// Returns the number of looks of a wait that begins now. 0 if the user has set it so.
     pub fn looks(&mut self, limits: &Limits) -> u32 {
         if limits.budget(true).message_looks == 0 {
             return 0;
@@ -30,12 +32,12 @@ impl Partnership {
         0
     }
 
-    /// What was waited for came while it looked.
+    /// Notes that the awaited event came during the looks.
     pub fn helped(&mut self) {
         self.in_vain = 0;
     }
 
-    /// It looked as often as it may, and the partner ran all the time.
+    /// Notes that all looks were in vain, although the partner ran all the time.
     pub fn was_in_vain(&mut self) {
         self.in_vain = self.in_vain.wrapping_add(1);
     }
@@ -47,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// How many of `waits` waits look on, if what they wait for comes while they do or not.
+    /// Checks how many of `waits` waits look on, if looking always helps or never does.
     fn check(partnership: &mut Partnership, waits: u32, helps: bool, expected: u32) {
         let limits = Limits::new(&Config::default(), 4, 2, false);
         let mut looked = 0;

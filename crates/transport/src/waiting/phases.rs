@@ -1,22 +1,22 @@
-//! One wait, step by step: looking, giving way, sleeping.
+//! Phases of one wait: looking, giving way, sleeping.
 
 use std::time::Duration;
 
 use super::contention::Contention;
 use super::limits::{Budget, FIRST_SLEEP, LONGEST_SLEEP, Limits};
 
-/// What to do after a look that found nothing.
+/// Next action after an unsuccessful look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Look again.
     Look,
-    /// Give the processor away, tell [`Phases::given`] how long that took, and look again.
+    /// Give the processor away, pass the time it took to [`Phases::given`], and look again.
     Yield,
-    /// Sleep until woken, at most for so long, and look again.
+    /// Sleep until woken, at most for this time, and look again.
     Sleep(Duration),
 }
 
-/// The looks with which a wait begins: a number of them, and not longer than some microseconds.
+/// Looks with which a wait begins: a number of them, and not longer than some microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin {
     made: u32,
@@ -26,11 +26,11 @@ pub struct Spin {
     begun_ns: u64,
 }
 
-/// Where one wait has got to.
+/// Progress of one wait through the phases.
 #[derive(Clone, Copy, Debug)]
 pub struct Phases {
     spin: Spin,
-    /// Of what it gives away, once it gives way.
+    /// State of giving way, once the wait gives way.
     giving: Option<Giving>,
     sleep: Duration,
     longest_sleep: Duration,
@@ -81,26 +81,27 @@ impl Phases {
         Phases { spin: Spin::new(u32::MAX), giving: None, sleep: FIRST_SLEEP, longest_sleep: LONGEST_SLEEP }
     }
 
-    /// The same for a thread that nobody can wake for some of what it waits for.
+    /// Limits every sleep, for a thread that not every awaited event can wake.
     #[must_use]
     pub fn sleeping_shortly(self) -> Phases {
         Phases { longest_sleep: FIRST_SLEEP, ..self }
     }
 
-    /// Neither looks nor gives way any more.
+    /// Skips the phases of looking and giving way.
     pub fn sleep_at_once(&mut self) {
         self.spin.most = 0;
         let budget = Budget { message_looks: 0, flag_looks: 0, awake_ns: 0 };
         self.giving = Some(Giving { budget, since_ns: 0, given_ns: 0, handed_over: u64::MAX });
     }
 
-    /// A look has found something: the wait begins anew.
+    /// Starts the wait anew, as a look has found something.
     #[inline]
     pub fn restart(&mut self) {
         *self = Phases { longest_sleep: self.longest_sleep, ..Phases::new() };
     }
 
-    /// What to do after a look in vain. `is_shared`: whether others want the processor, as far as is known.
+    /// Returns the next action after an unsuccessful look. `is_shared` is true if others are known to want
+    /// the processor.
     #[inline]
     pub fn next(&mut self, limits: &Limits, is_shared: bool, now_ns: impl Fn() -> u64) -> Step {
         self.spin.most = self.spin.most.min(limits.budget(is_shared).message_looks);
@@ -111,7 +112,7 @@ impl Phases {
         }
     }
 
-    /// The processor was given away from `begun_ns` to `ended_ns`.
+    /// Notes that the processor was given away from `begun_ns` to `ended_ns`.
     pub fn given(&mut self, contention: &Contention, begun_ns: u64, ended_ns: u64) {
         contention.given(begun_ns, ended_ns);
         let took_ns = ended_ns.saturating_sub(begun_ns);
@@ -152,8 +153,8 @@ mod tests {
 
     use super::*;
 
-    /// The steps of a wait in vain for so many microseconds, of which a look takes `look_ns` and a yield `yield_us`, as runs of
-    /// one kind.
+    /// The steps of a wait in vain for so many microseconds, of which a look takes `look_ns` and a yield
+    /// `yield_us`, as runs of one kind.
     fn check(spin_us: i64, is_shared: bool, look_ns: u64, yield_us: u64, expected: &[(&str, u32)]) {
         let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 2, 2, false);
         let (contention, now) = (Contention::new(&limits), Cell::new(1_000_000_000));

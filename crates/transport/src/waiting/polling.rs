@@ -1,12 +1,12 @@
-//! What a program that polls (MPI_Test, MPI_Iprobe in a loop) leaves to others.
+//! Processor time that a polling program (MPI_Test, MPI_Iprobe in a loop) leaves to others.
 //!
-//! A look that finds nothing is no wait: the program may have other work. But most loops have none, and where
-//! others want the processor what they look for is often theirs to do. So a program that does nothing but look
-//! gives its processor away: now and then as long as nobody takes it, with each look once somebody has, and less
-//! often again the longer nobody does, as to give it away costs six times what a look does. Where somebody
-//! computes beside it that is in vain, as the kernel leaves the processor to who looks for a slice and then takes
-//! it away for one; whoever has only looked for some milliseconds sleeps for a moment between looks there, which
-//! is little against what it has waited.
+//! An unsuccessful look is no wait: the program may have other work. But most loops have none, and where
+//! others want the processor, the awaited event often depends on them. Hence a program that does nothing but
+//! look gives its processor away: now and then as long as nobody takes it, and with each look once somebody
+//! has. The longer nobody takes it, the less often again, as giving it away costs six times as much as a
+//! look. Beside a thread that computes this is in vain: the kernel leaves the processor to the looking thread
+//! for a slice and then takes it away for one. There a program that has only looked for some milliseconds
+//! sleeps for a moment between looks, which is little compared with its wait.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,30 +14,30 @@ use std::time::Duration;
 use super::contention::Contention;
 use super::limits::{BETWEEN_NS, NAP, NOBODY_A_LOOK, POLLS_BETWEEN, POLLS_FREE, POLLS_SHARED, TIRED_NS};
 
-/// What to do before the next look.
+/// Action before the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing.
+    /// Look again without a pause.
     Stay,
-    /// Let others run, and tell [`Polling::given`].
+    /// Let others run, and call [`Polling::given`].
     Yield,
-    /// Sleep so long, and tell [`Polling::given`].
+    /// Sleep for this time, and call [`Polling::given`].
     Sleep(Duration),
 }
 
-/// The looks in vain of a process, whichever thread makes them.
+/// Unsuccessful looks of a process, of all its threads together.
 #[derive(Debug, Default)]
 pub struct Polling {
     in_vain: AtomicU32,
-    /// Since when there was nothing but looks.
+    /// Time since which there was nothing but looks.
     since_ns: AtomicU64,
     last_ns: AtomicU64,
-    /// How often in a row nobody took the processor that was given away.
+    /// Number of yields in a row in which nobody took the processor.
     nobody: AtomicU32,
 }
 
 impl Polling {
-    /// A process that has not looked.
+    /// Starts for a process that has not looked.
     pub const fn new() -> Polling {
         Polling {
             in_vain: AtomicU32::new(0),
@@ -47,14 +47,15 @@ impl Polling {
         }
     }
 
-    /// A look found something.
+    /// Notes that a look found something.
     #[inline]
     pub fn found(&self) {
         self.in_vain.store(0, Relaxed);
         self.nobody.store(0, Relaxed);
     }
 
-    /// A look found nothing; others want the processor if it `is_shared`. `now_ns` is asked only if that matters.
+    /// A look found nothing; others want the processor if it `is_shared`. `now_ns` is asked only if that
+    /// matters.
     #[inline]
     pub fn in_vain(&self, contention: &Contention, is_shared: bool, now_ns: impl FnOnce() -> u64) -> Turn {
         let in_vain = self.in_vain.load(Relaxed).saturating_add(1);
@@ -115,7 +116,8 @@ mod tests {
     use super::*;
     use crate::waiting::Limits;
 
-    /// `looks` in vain, each so long after the last one; how many of them gave the processor away, and how many slept.
+    /// `looks` in vain, each so long after the last one; how many of them gave the processor away, and how
+    /// many slept.
     fn check(
         polling: &Polling,
         contention: &Contention,

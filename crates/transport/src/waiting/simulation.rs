@@ -1,31 +1,31 @@
-//! A model of processors and a scheduler on which waits run by the policy: ranks that share a processor take it in turn, each look,
-//! hand-over and wake-up costs time, and others may compute for whole slices.
+//! Model of processors and a scheduler on which waits run by the policy. Ranks that share a processor take
+//! turns; each look, hand-over and wake-up costs time; others may compute for whole slices.
 
 use tutti_base::config::Config;
 
 use super::{Contention, Limits, Phases, Step};
 
-/// What looks, hand-overs of the processor and wake-ups cost, and a slice of who computes.
+/// Cost of looks, hand-overs of the processor and wake-ups, and the slice of a computing thread.
 const LOOK_NS: u64 = 500;
 const VAIN_YIELD_NS: u64 = 300;
 const SWITCH_NS: u64 = 1_500;
 const WAKE_NS: u64 = 5_000;
 const SLICE_NS: u64 = 3_000_000;
-/// What it costs to send a message.
+/// Cost of sending a message.
 const SEND_NS: u64 = 5_000;
 
-/// A rank that waits for the token.
+/// Rank that waits for the token.
 #[derive(Debug)]
 struct Rank {
     processor: usize,
     phases: Phases,
-    /// Since when it gives its processor away, if it does.
+    /// Time since which the rank gives its processor away, if it does.
     gave_ns: Option<u64>,
     sleeps: bool,
 }
 
-/// A token goes round among ranks, rank `i` on processor `i % processors`, each of which sees its host as if it had it alone. On the
-/// last processor `hogs` compute.
+/// A token goes round among ranks, rank `i` on processor `i % processors`, each of which sees its host as if
+/// it had it alone. On the last processor `hogs` compute.
 #[derive(Debug)]
 struct World {
     ranks: Vec<Rank>,
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// One step of whoever's turn it is on the processor that is behind.
+    /// Runs one step of the next rank in turn, on the processor whose clock is furthest back.
     fn step(&mut self) {
         let processor = (0..self.clocks.len()).min_by_key(|at| self.clocks[*at]).expect("there is one");
         let here: Vec<usize> =

@@ -1,4 +1,4 @@
-//! Does what the policy of waiting says: looks on, gives the processor away, sleeps on the doorbells and the network.
+//! Execution of the waiting policy: looks, gives the processor away, sleeps on the doorbells and the network.
 
 use std::time::Duration;
 
@@ -11,36 +11,36 @@ use crate::bell::Announced;
 use crate::shm::bell;
 use crate::watch::Watch;
 
-/// What a [`Waiter::pause`] did.
+/// Outcome of one [`Waiter::pause`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paused {
-    /// Nothing but a moment.
+    /// Spun for a moment.
     Spun,
-    /// Let others run.
+    /// Let other threads run.
     Yielded,
-    /// Slept, or was about to and found something pending.
+    /// Slept, or was about to sleep and found something pending.
     Parked,
 }
 
-/// One wait of a thread.
+/// State of one wait of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter<'a> {
     limits: &'a Limits,
     contention: &'a Contention,
-    /// Others want the processor, whatever was seen of them.
+    /// True if others want the processor, whatever was seen of them.
     is_crowded: bool,
     phases: Phases,
 }
 
 impl<'a> Waiter<'a> {
-    /// A wait that begins now. `is_crowded`: there are more threads that wait than processors.
+    /// Starts a wait. `is_crowded` is true if more threads wait than there are processors.
     #[inline]
     pub fn new(limits: &'a Limits, contention: &'a Contention, is_crowded: bool) -> Waiter<'a> {
         Waiter { limits, contention, is_crowded, phases: Phases::new() }
     }
 
-    /// The same for a process that waits for the network too, but has no bell that others could strike while it watches that: a
-    /// job of one host that has met one of several.
+    /// Limits every sleep of a process that waits for the network too, but has no bell that others could ring
+    /// meanwhile: a job of one host that has met one of several.
     #[must_use]
     pub fn sleeping_shortly(self) -> Waiter<'a> {
         Waiter { phases: self.phases.sleeping_shortly(), ..self }
@@ -67,8 +67,8 @@ impl<'a> Waiter<'a> {
         self.pause_watching(&[sleeper], None, pending)
     }
 
-    /// The same for a thread that waits in several lanes of its process, at most [`MAX_LANES`]; a sleep also ends when one of
-    /// the descriptors is readable that `pending` gave to `watch`.
+    /// The same for a thread that waits in several lanes of its process, at most [`MAX_LANES`]; a sleep also
+    /// ends when one of the descriptors is readable that `pending` gave to `watch`.
     #[inline]
     pub fn pause_watching(
         &mut self,
@@ -127,8 +127,8 @@ fn park(
     }
 }
 
-/// Sleeps on what `watch` has: the doorbells of all lanes of a process strike its one bell, so all are heard. False, without a sleep,
-/// if another thread of the process does so already, or if somebody rang meanwhile.
+/// Sleeps on what `watch` has: the doorbells of all lanes of a process strike its one bell, so all are heard.
+/// False, without a sleep, if another thread of the process does so already, or if somebody rang meanwhile.
 fn sleep_on(
     watch: &Watch<'_>,
     sleepers: &[Sleeper<'_>],

@@ -1,10 +1,11 @@
-//! What the processes of a node share of a window (MPI-5 chapter 12): locks, counters, and the memory itself.
+//! Control memory that the processes of a node share for a window (MPI-5 chapter 12): locks, counters, and
+//! the memory itself.
 //!
-//! A [`Control`] has a station a member: the lock of its memory ([`Turnstile`]), the lock under which
-//! accumulates are done ([`Mutex`]), how many accesses to it have been completed; which targets have posted
-//! to which origins; and, for memory that the others cannot map, a log a member ([`active`]). It lies at the
-//! beginning of a slot of the job object, memory that the members allocate behind it. Only what is touched
-//! takes memory.
+//! A [`Control`] has a station for each member: the lock of its memory ([`Turnstile`]), the lock of
+//! accumulates ([`Mutex`]), and the number of completed accesses to it. It also has a table of the posts of
+//! targets to origins and, for memory that the others cannot map, a log for each member ([`active`]). It lies
+//! at the beginning of a slot of the job object, followed by the memory that the members allocate. Only
+//! memory that is touched takes space.
 //!
 //! # Safety
 //! Stations and tallies consist of atomics, for which zero is valid, and lie inside the memory that a control
@@ -25,25 +26,25 @@ use active::{LogTail, Tally};
 use mutex::Mutex;
 use turnstile::Turnstile;
 
-/// What a member of a node says to the others.
+/// Control words that a member of a node shares with the others.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Station {
     accumulating: Alone,
-    /// The lock of the member's memory.
+    /// Lock of the member's memory.
     pub door: Turnstile,
-    /// Access epochs to the member's memory that members of the node have completed.
+    /// Number of access epochs to the member's memory that members of the node have completed.
     pub completed: Tally,
-    /// What is taken of its log.
+    /// Number of bytes of its log that are in use.
     logged: LogTail,
 }
 
-/// A lock in a cache line of its own.
+/// Lock in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct Alone(Mutex);
 
-/// A lock that is held.
+/// Guard of a lock that is held.
 #[derive(Debug)]
 #[must_use = "it is held as long as this lives"]
 pub struct Taken<'a>(&'a Mutex);
@@ -108,7 +109,7 @@ impl Control {
         unsafe { self.mapping.base().cast::<Station>().add(member as usize).as_ref() }
     }
 
-    /// How often `target` has posted its memory to `origin`.
+    /// Returns the count of times that `target` has posted its memory to `origin`.
     ///
     /// # Panics
     /// If there are no such members: a bug of the caller.
@@ -175,7 +176,7 @@ impl Control {
         room.clear();
     }
 
-    /// Where the log of a member begins.
+    /// Returns the address of the log of a member.
     fn log_of(&self, member: u32) -> *mut u8 {
         let start = Control::log_start(self.members) + u64::from(member) * u64::from(LOG_BYTES);
         self.mapping.base().as_ptr().wrapping_add(start as usize)
@@ -183,15 +184,17 @@ impl Control {
 }
 
 impl Station {
-    /// Runs `accumulate` while nobody else accumulates into the member's memory. `looks`: how often to look before sleeping.
+    /// Runs `accumulate` while nobody else accumulates into the member's memory. `looks` is the number of
+    /// looks before sleeping.
     #[inline(always)]
     pub fn alone<R>(&self, looks: u32, accumulate: impl FnOnce() -> R) -> R {
         let _taken = self.take(looks);
         accumulate()
     }
 
-    /// Nobody else accumulates into the member's memory while the result lives. Giving it back orders all that was stored before ahead
-    /// of all that is loaded after it on x86, where it is a locked exchange (AMD64 manual, section 7.4.2).
+    /// Takes the lock of accumulates into the member's memory, held while the result lives. On x86 its
+    /// release orders all stores before it ahead of all loads after it, where it is a locked exchange (AMD64
+    /// manual, section 7.4.2).
     #[inline(always)]
     pub fn take(&self, looks: u32) -> Taken<'_> {
         self.accumulating.0.lock(looks, |word, value| futex::wait(word, value, SLEEP));
@@ -225,8 +228,8 @@ mod tests {
         assert!(other.station(0).door.enter(one.station(0).door.ask(turnstile::Kind::Exclusive, 0)));
     }
 
-    /// What member 1 finds of puts of these lengths, which two origins leave in turn, from so many on without
-    /// room.
+    /// Checks that member 1 finds `expected` puts. Two origins alternately log puts of these lengths; for the
+    /// remaining ones the log has no room.
     fn check_log(lengths: &[usize], expected: usize) {
         let job = Arc::new(Job::create(&Plan::one_host(1)).unwrap());
         let slot = Slot::take(&job).unwrap();

@@ -1,6 +1,8 @@
-//! A lock in shared memory, held for the few instructions of an accumulate: 0 free, 1 taken, 2 taken and wanted.
+//! Lock in shared memory, held for the few instructions of an accumulate: 0 free, 1 taken, 2 taken and
+//! wanted.
 //!
-//! Who finds it taken looks again a bounded number of times and then sleeps. The usual case is two atomic operations.
+//! A thread that finds it taken looks again a bounded number of times and then sleeps. The usual case is two
+//! atomic operations.
 
 use tutti_base::sync::{AtomicU32, Ordering};
 
@@ -8,7 +10,7 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const WANTED: u32 = 2;
 
-/// The lock.
+/// Lock in one word of shared memory.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Mutex(AtomicU32);
@@ -20,7 +22,7 @@ impl Default for Mutex {
 }
 
 impl Mutex {
-    /// Takes it. `sleep` passes time while the word holds the value that it gets, and may return early.
+    /// Takes the lock. `sleep` passes time while the word holds the value that it gets, and may return early.
     #[inline]
     pub fn lock(&self, looks: u32, sleep: impl FnMut(&AtomicU32, u32)) {
         if self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -46,8 +48,8 @@ impl Mutex {
             }
             std::hint::spin_loop();
         }
-        // Ends when the holder, which waits for nobody, leaves it. Whoever gets it here leaves it marked as wanted: there may
-        // be others that sleep.
+        // Ends when the holder, which waits for nobody, leaves it. Whoever gets it here leaves it marked as
+        // wanted: there may be others that sleep.
         while self.0.swap(WANTED, Ordering::Acquire) != FREE {
             sleep(&self.0, WANTED);
         }

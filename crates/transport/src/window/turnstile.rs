@@ -1,20 +1,21 @@
-//! The lock of MPI_Win_lock in shared memory: shared or exclusive, in the order of asking.
+//! Lock of MPI_Win_lock in shared memory: shared or exclusive, granted in the order of requests (a ticket
+//! lock).
 //!
-//! Who asks takes a ticket. A ticket for shared access is let in when all before it have been let in and none of them is
-//! exclusive; one for exclusive access when all before it have left. Two counters say that: `admitted` counts the
-//! tickets that need not be waited for by a shared one, `left` those that have left. Asking never waits, so a process can
-//! ask on behalf of another that is on another host.
+//! A requester takes a ticket. A ticket for shared access is admitted when all before it have been admitted
+//! and none of them is exclusive; one for exclusive access when all before it have left. Two counters record
+//! that: `admitted` counts the tickets that a shared one need not wait for, `left` those that have left.
+//! Requests never wait, so a process can request on behalf of another one on another host.
 //!
-//! Who waits looks at its counter and sleeps between looks; beside its ticket stands whom to wake, by whoever moves a counter to
-//! it. There are fewer places for names than there may be tickets, so a name may be that of a later ticket: a name is
-//! a hint, and a sleep has a limit.
+//! A waiter looks at its counter and sleeps between looks. Beside its ticket stands the process to wake, for
+//! the one that moves a counter to it. There are fewer places for names than there may be tickets, so a name
+//! may be that of a later ticket: a name is a hint, and a sleep has a limit.
 
 use tutti_base::sync::{AtomicU32, Ordering};
 
-/// Places for names of waiters.
+/// Number of places for the names of waiters.
 const NAMES: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// The lock.
+/// Ticket lock with shared and exclusive access.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Turnstile {
@@ -24,19 +25,19 @@ pub struct Turnstile {
     names: [AtomicU32; NAMES],
 }
 
-/// A place in the queue.
+/// Position in the queue of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     number: u32,
     kind: Kind,
 }
 
-/// What for.
+/// Access that a ticket requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// With others that share (MPI_LOCK_SHARED).
+    /// Shared access, with others that share (MPI_LOCK_SHARED).
     Shared,
-    /// Alone (MPI_LOCK_EXCLUSIVE).
+    /// Exclusive access (MPI_LOCK_EXCLUSIVE).
     Exclusive,
 }
 
@@ -60,7 +61,7 @@ impl Turnstile {
         Ticket { number, kind }
     }
 
-    /// Whether the ticket is let in now. Once it is, `leave` has to follow; it is not asked again.
+    /// Returns true if the ticket is let in now. Once it is, `leave` has to follow; it is not asked again.
     #[inline]
     pub fn enter(&self, ticket: Ticket) -> bool {
         match ticket.kind {

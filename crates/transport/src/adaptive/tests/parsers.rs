@@ -1,5 +1,5 @@
-//! The parsers on well-formed and on any bytes; and what a process does with datagrams that are not for it, not new, or not
-//! from who they say.
+//! The parsers on well-formed and on any bytes; and what a process does with datagrams that are not for it,
+//! not new, or not from who they say.
 
 use std::time::Duration;
 
@@ -59,7 +59,8 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop::sample::select(vec![Data, Request, Reply, Refuse, Confirm, Abandon, Bye])
 }
 
-/// A fragment's kind, header, whether it is the first of its record, the bytes of the record that follow it, and its payload.
+/// A fragment's kind, header, whether it is the first of its record, the bytes of the record that follow it,
+/// and its payload.
 type Parts = (Kind, [u64; 3], bool, u32, Vec<u8>);
 
 fn fragment() -> impl Strategy<Value = Option<Parts>> {

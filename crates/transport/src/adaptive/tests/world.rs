@@ -1,9 +1,10 @@
-//! A network from a seed: datagrams are lost, doubled, delayed and overtaken; lines have a rate and a short buffer, and are
-//! cut; connections fail to come about. Firewalls drop datagrams, long ones only, or connections, in one
-//! direction or both. Processes compute and do not listen, and leave records that they cannot take.
+//! A network from a seed: datagrams are lost, doubled, delayed and overtaken; lines have a rate and a short
+//! buffer, and are cut; connections fail to come about. Firewalls drop datagrams, long ones only, or
+//! connections, in one direction or both. Processes compute and do not listen, and leave records that they
+//! cannot take.
 //!
-//! Each process is driven as a real driver does it. Every record says which one of its pair it is, so it is checked here that
-//! each arrives once, whole, and in order.
+//! Each process is driven as a real driver does it. Every record says which one of its pair it is, so it is
+//! checked here that each arrives once, whole, and in order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};

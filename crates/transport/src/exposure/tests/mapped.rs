@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 const MIB: usize = 1 << 20;
 const ALL: [Access; 3] = [Access::Read, Access::Write, Access::ReadWrite];
 
-/// Whether this kernel can do it at all.
+/// Returns true if this kernel can do it at all.
 fn possible() -> bool {
     Maps::open().is_ok()
 }
@@ -245,7 +245,8 @@ fn a_buffer_does_not_grow_over_what_the_program_has_mapped_of_the_object() {
     with_owner(&at_once(), |owner| {
         let (memory, elsewhere) = (map(MIB), map(MIB));
         owner.lend(memory, MIB, Access::Read);
-        // SAFETY: memory of the test: grown by as much, of which the new half is moved and another put in its place.
+        // SAFETY: memory of the test: grown by as much, of which the new half is moved and another put in its
+        // place.
         let grown: *mut u8 = unsafe {
             let grown: *mut u8 = libc::mremap(memory.cast(), MIB, 2 * MIB, libc::MREMAP_MAYMOVE).cast();
             let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -295,7 +296,8 @@ fn overlapping_buffers_are_mapped_together() {
     });
 }
 
-/// Lends entries of some pages each, `gap` pages after the end of one the next, and expects them mapped or not.
+/// Lends entries of some pages each, `gap` pages after the end of one the next, and expects them mapped or
+/// not.
 fn check_gaps(owner: &mut Owner, gap: usize, mapped: bool) {
     const ENTRY: usize = 4 * PAGE + 100;
     let memory = map(MIB);
@@ -369,8 +371,8 @@ fn map_file(flags: i32) -> *mut u8 {
     }
 }
 
-/// Whether malloc mapped this block by itself, as its header tells: blocks within an arena may begin at the same offset of
-/// their page.
+/// Returns true if malloc mapped this block by itself, as its header tells: blocks within an arena may begin
+/// at the same offset of their page.
 fn has_a_mapping_of_its_own(block: *const u8) -> bool {
     // SAFETY: the word before a block of malloc is its size with three flags.
     unsafe { block.cast::<usize>().sub(1).read() & 7 == 2 }
@@ -604,7 +606,8 @@ fn blocks_are_shared_from_the_start() {
     });
 }
 
-/// Buffers of random sizes come and go, some are lent, all keep their content. TUTTI_STRESS_SECONDS makes it longer.
+/// Buffers of random sizes come and go, some are lent, all keep their content. TUTTI_STRESS_SECONDS makes it
+/// longer.
 #[test]
 fn buffers_come_and_go() {
     let seconds = std::env::var("TUTTI_STRESS_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);

@@ -1,4 +1,4 @@
-//! An owner in a process of its own, and a peer that checks what it lends.
+//! Owner of exposed memory in a process of its own, and a peer that checks the memory.
 
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,19 +22,19 @@ struct Board {
     edges: EdgeRoom,
 }
 
-/// The owner's process.
+/// Handle of the owner's process.
 pub struct Owner {
     board: *mut Board,
     pub exposures: Exposures,
     seed: u32,
 }
 
-/// Byte `index` of the pattern `seed`.
+/// Returns byte `index` of the pattern `seed`.
 pub fn pattern(seed: u32, index: usize) -> u8 {
     ((index as u32).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(97)) >> 13) as u8
 }
 
-/// Settings that convert at the first use.
+/// Returns settings that convert at the first use.
 pub fn at_once() -> Config {
     Config::default().but(|c| {
         c.memory.mapped = Mapped::Always;
@@ -47,8 +47,8 @@ pub fn with_owner(config: &Config, owner: impl FnOnce(&mut Owner)) {
     let object = create_object(c"board", size_of::<Board>() as u64).unwrap();
     let mapping = Mapping::of(object.as_fd()).unwrap();
     let board: *mut Board = mapping.base().as_ptr().cast();
-    // Before the fork, so that all that a process has once is there: what another thread is about to make at the moment of the
-    // fork would never be ready in the child.
+    // Before the fork, so that all that a process has once is there: what another thread is about to make at
+    // the moment of the fork would never be ready in the child.
     let mut exposures = Exposures::new(config);
     fork::install().unwrap();
     // SAFETY: the child runs the closure and leaves by _exit.
@@ -160,13 +160,13 @@ impl Owner {
         unsafe { (*self.board).near == 1 }
     }
 
-    /// Whether the memory holds the last pattern.
+    /// Returns true if the memory holds the last pattern.
     pub fn holds(&self, memory: *const u8, bytes: usize) -> bool {
         // SAFETY: memory of the test.
         (0..bytes).all(|index| unsafe { memory.add(index).read() } == pattern(self.seed, index))
     }
 
-    /// How often a reason was given.
+    /// Returns the number of refusals for this reason.
     pub fn refused(&self, refusal: Refusal) -> u64 {
         self.exposures.statistics().refused[refusal as usize]
     }

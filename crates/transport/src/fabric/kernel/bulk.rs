@@ -1,8 +1,9 @@
 //! Long messages on a connection: the memory of one process, read by the other into its own.
 //!
-//! The reader sends a request ([`CarrierKind::Read`]: loan, bytes, token), which the other answers with pieces ([`CarrierKind::Bulk`]: token,
-//! position). A piece goes from the lender's memory into the socket and from the socket into the reader's memory; in
-//! between nobody copies. Records go between pieces, and several reads take turns, so a piece is short.
+//! The reader sends a request ([`CarrierKind::Read`]: loan, bytes, token), which the other answers with
+//! pieces ([`CarrierKind::Bulk`]: token, position). A piece goes from the lender's memory into the socket and
+//! from the socket into the reader's memory; in between nobody copies. Records go between pieces, and several
+//! reads take turns, so a piece is short.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -83,12 +84,12 @@ impl Outgoing {
         std::mem::take(&mut self.returned)
     }
 
-    /// Whether nothing is left to be sent.
+    /// Returns true if nothing is left to be sent.
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
 
-    /// Whether a piece was begun, so that nothing else may be sent before its end.
+    /// Returns true if a piece was begun, so that nothing else may be sent before its end.
     pub fn is_inside(&self) -> bool {
         self.piece.is_some()
     }
@@ -160,12 +161,12 @@ impl Incoming {
         self.readings.insert(wish.token, Reading { memory, position: 0, bytes: wish.bytes });
     }
 
-    /// Whether nothing is to come.
+    /// Returns true if nothing is to come.
     pub fn is_empty(&self) -> bool {
         self.readings.is_empty()
     }
 
-    /// Whether the next bytes of the connection are of a piece.
+    /// Returns true if the next bytes of the connection are of a piece.
     pub fn is_inside(&self) -> bool {
         self.piece.is_some()
     }
@@ -203,7 +204,8 @@ impl Incoming {
         count
     }
 
-    /// Receives once, into the memory of the piece and, if that is not enough, `tail`: how many bytes into `tail`. `None`: there was nothing.
+    /// Receives once, into the memory of the piece and, if that is not enough, `tail`: how many bytes into
+    /// `tail`. `None`: there was nothing.
     ///
     /// # Errors
     /// The connection is broken or closed.

@@ -1,4 +1,5 @@
-//! What fuzzers run on what comes over a connection, here so that ordinary tests run it too. No part of the interface.
+//! What fuzzers run on what comes over a connection, here so that ordinary tests run it too. No part of the
+//! interface.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +19,8 @@ use crate::loan::Pieces;
 /// Bytes of the memory that is read.
 const READ_BYTES: usize = 64;
 
-/// `input` as what a stranger says first: what is refused stays refused, and what is understood does not change with what follows.
+/// `input` as what a stranger says first: what is refused stays refused, and what is understood does not
+/// change with what follows.
 pub fn greetings(input: &[u8]) {
     let mut before = Ok(None);
     for end in 0..=input.len().min(512) {
@@ -70,8 +72,9 @@ impl Pieces for Plain {
     }
 }
 
-/// `input` as all that a peer has sent on a connection on which two reads are awaited; every third record is left once. It ends,
-/// nothing is handed over but records of possible lengths, and the rest is refused or kept.
+/// `input` as all that a peer has sent on a connection on which two reads are awaited; every third record is
+/// left once. It ends, nothing is handed over but records of possible lengths, and the rest is refused or
+/// kept.
 pub fn streams(input: &[u8]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a loopback");
     let address = listener.local_addr().expect("it is bound");

@@ -96,7 +96,7 @@ impl Stream {
         self.wire.socket()
     }
 
-    /// Whether frames wait in memory; nothing is received meanwhile.
+    /// Returns true if frames wait in memory; nothing is received meanwhile.
     pub fn holds(&self) -> bool {
         self.has_backlog() || self.wire.has_content()
     }
@@ -105,22 +105,22 @@ impl Stream {
         self.done < self.backlog.len()
     }
 
-    /// Whether some of them were not left.
+    /// Returns true if some of them were not left.
     pub fn has_more(&self) -> bool {
         self.holds() && !self.left
     }
 
-    /// Whether something is queued to be sent.
+    /// Returns true if something is queued to be sent.
     pub fn is_queued(&self) -> bool {
         !self.queue.is_empty() || !self.outgoing.is_empty() || self.wire.is_pending()
     }
 
-    /// Whether one of the two processes reads memory of the other.
+    /// Returns true if one of the two processes reads memory of the other.
     pub fn is_read(&self) -> bool {
         !self.outgoing.is_empty() || !self.incoming.is_empty()
     }
 
-    /// Whether what was sent first, and nothing has come since, does not arrive.
+    /// Returns true if what was sent first, and nothing has come since, does not arrive.
     pub fn is_deaf(&self) -> bool {
         !self.has_heard && is_stuck(self.wire.socket())
     }
@@ -174,7 +174,7 @@ impl Stream {
         }
     }
 
-    /// Whether a frame with this payload finds room.
+    /// Returns true if a frame with this payload finds room.
     #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.queue.is_empty() || self.queue.len() + HEADER_BYTES + bytes <= QUEUE_BYTES
@@ -226,11 +226,12 @@ impl Stream {
         Ok(true)
     }
 
-    /// Offers what is held; then, if nothing is, receives once into `room` and hands over the frames found, a bounded
-    /// number. True if anything was taken.
+    /// Offers what is held; then, if nothing is, receives once into `room` and hands over the frames found, a
+    /// bounded number. True if anything was taken.
     ///
     /// # Errors
-    /// The connection is broken, or was closed by the peer (UnexpectedEof) and all that came before was taken.
+    /// The connection is broken, or was closed by the peer (UnexpectedEof) and all that came before was
+    /// taken.
     #[inline]
     pub fn receive(
         &mut self,
@@ -285,7 +286,8 @@ impl Stream {
         }
     }
 
-    /// Receives pieces of memory that this process reads, and after each of them the header of the next frame.
+    /// Receives pieces of memory that this process reads, and after each of them the header of the next
+    /// frame.
     fn receive_pieces(
         &mut self,
         header: &mut [u8],
@@ -404,7 +406,8 @@ impl Stream {
         Ok(taken > 0)
     }
 
-    /// Keeps the beginning of a frame, or what was kept of it so far, with room for all of it that is known to come.
+    /// Keeps the beginning of a frame, or what was kept of it so far, with room for all of it that is known
+    /// to come.
     fn begin_partial(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !bytes.is_empty() {
             self.partial.extend_from_slice(bytes);
@@ -454,8 +457,8 @@ impl Stream {
     }
 }
 
-/// Whether the system has sent the same several times, and it was not acknowledged. That of a process that
-/// does not read acknowledges, and says that there is no room.
+/// Returns true if the system has sent the same several times, and it was not acknowledged. That of a process
+/// that does not read acknowledges, and says that there is no room.
 pub(super) fn is_stuck(socket: &TcpStream) -> bool {
     socket::path(socket.as_fd()).is_ok_and(|path| path.unacknowledged > 0 && path.repetitions >= REPETITIONS)
 }

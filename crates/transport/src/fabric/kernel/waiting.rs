@@ -183,7 +183,7 @@ impl KernelWaiting {
         Ok(())
     }
 
-    /// Whether no connection is being opened.
+    /// Returns true if no connection is being opened.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

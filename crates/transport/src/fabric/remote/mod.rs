@@ -1,16 +1,17 @@
-//! Reads of remote memory by the network itself (FI_RMA): a long message goes from its sender's buffer into its
-//! receiver's, and neither process touches it.
+//! Reads of remote memory by the network itself (FI_RMA): a long message goes from its sender's buffer into
+//! its receiver's, and neither process copies it.
 //!
-//! The lender registers its memory and tells where it is with the offer of the message ([`Loan`]); the receiver reads it
-//! ([`reads`]) without any act of the lender, and then sends a frame (`Done`) that gives the loan back. Registrations are kept as long as it
-//! is certain what they show ([`registrations`]).
+//! The lender registers its memory and sends the address with the offer of the message ([`Loan`]). The
+//! receiver reads it ([`reads`]) without any action of the lender, and then sends a frame (`Done`) that ends
+//! the loan. Registrations are kept as long as it is certain which pages they show ([`registrations`]).
 //!
-//! Memory of short runs is not lent, but sent: an operation costs more than a copy then.
+//! Memory of short runs is sent rather than lent: an operation costs more than a copy then.
 //!
 //! # Safety
-//! - [`Memory`] is valid as long as it is held, and nobody else uses it: a lent one is held until its loan is over or withdrawn,
-//!   one that is read into until all of its operations have ended.
-//! - A kept registration names memory that may be gone. Peers read by keys of loans only, and a loan's memory is there.
+//! - [`Memory`] is valid as long as it is held, and nobody else uses it: a lent one is held until its loan is
+//!   over or withdrawn, one that is read into until all of its operations have ended.
+//! - A kept registration names memory that may be gone. Peers read by keys of loans only, and a loan's memory
+//!   is there.
 //! - Contexts live in [`Buffers`], which an owner drops after its endpoints.
 #![allow(unsafe_code)]
 
@@ -39,17 +40,17 @@ use crate::exposure;
 use crate::link::Peer;
 use crate::loan::{Loan, Memory, Pieces};
 
-/// Operations under way.
+/// Highest number of operations under way.
 const OPERATIONS: usize = 16;
-/// Runs that memory may consist of.
+/// Highest number of runs of memory in one loan.
 const RUNS: usize = 1 << 12;
-/// What an operation has to move on average to be worth it.
+/// Average bytes that an operation must move to be worth its cost.
 const WORTH_BYTES: u64 = 16 << 10;
-/// Registrations that are kept, and their bytes.
+/// Highest number of kept registrations, and of their bytes.
 const KEPT: usize = 256;
 const KEPT_BYTES: u64 = 4 << 30;
 
-/// Registered memory.
+/// Memory registered with the provider.
 #[derive(Debug)]
 pub struct Registered {
     region: RegisteredRegion,
@@ -61,13 +62,13 @@ pub struct Registered {
 struct Lent {
     to: Peer,
     loan: Loan,
-    /// Held until the loan is over.
+    /// Owner of the memory, held until the loan ends.
     _memory: Memory,
     _regions: Vec<Rc<Registered>>,
     _list: Option<Arc<List>>,
 }
 
-/// What a process lends and reads. `P` names a peer as its endpoints do.
+/// Loans and reads of a process. `P` names a peer as its endpoints do.
 #[derive(Debug)]
 pub struct Remote<P> {
     reads: Reads<P, Rc<Registered>>,
@@ -79,7 +80,7 @@ pub struct Remote<P> {
     domain: Rc<Domain>,
 }
 
-/// Begins operations on the endpoints that `way` finds.
+/// Starter of operations on the endpoints that `way` finds.
 struct Operations<'a, W> {
     way: W,
     contexts: &'a Buffers,
@@ -109,7 +110,7 @@ impl<'a, P, W: FnMut(P) -> Option<(&'a Endpoint, PeerAddress)>> Port<P, Rc<Regis
 }
 
 impl<P: Copy + PartialEq> Remote<P> {
-    /// Where the provider of a domain can do it.
+    /// Prepares reads of remote memory. None if the provider of the domain does not support them.
     ///
     /// # Errors
     /// What the provider reports.
@@ -171,12 +172,12 @@ impl<P: Copy + PartialEq> Remote<P> {
         exposure::pages(start, end, writing).map_or(Backing::Unknown, Backing::Pages)
     }
 
-    /// What peers call an address of registered memory.
+    /// Returns the name that peers use for an address of registered memory.
     fn remote_address(&self, registered: &Registered, address: u64) -> u64 {
         if self.domain.info().addresses_are_virtual() { address } else { address - registered.start }
     }
 
-    /// See [`crate::Link::lend`].
+    /// Lends memory to a peer for reading: see [`crate::Link::lend`].
     pub fn lend(&mut self, endpoint: Option<&Endpoint>, to: Peer, memory: Memory) -> Option<Loan> {
         let runs = runs_of(&memory, RUNS)?;
         if runs.is_empty() || memory.bytes() / (runs.len() as u64) < WORTH_BYTES {
@@ -189,7 +190,7 @@ impl<P: Copy + PartialEq> Remote<P> {
         let (loan, list, regions) = if let [one] = &runs[..] {
             (Loan { name, address: at(one).address, key, runs: 1 }, None, vec![registered])
         } else {
-            let list = List::of(key, runs.iter().map(at));
+            let list = List::from_runs(key, runs.iter().map(at));
             let own = [Run { address: list.address(), bytes: list.bytes() }];
             let listed = self.register(endpoint, &own, true)?;
             let address = self.remote_address(&listed, own[0].address);
@@ -201,12 +202,12 @@ impl<P: Copy + PartialEq> Remote<P> {
         Some(loan)
     }
 
-    /// See [`crate::Link::withdraw`].
+    /// Ends a loan early: see [`crate::Link::withdraw`].
     pub fn withdraw(&mut self, loan: Loan) {
         self.loans.remove(&loan.name);
     }
 
-    /// The peer has read a loan: false if it was not lent to it.
+    /// Ends a loan that the peer has read. Returns false if it was not lent to that peer.
     pub fn give_back(&mut self, from: Option<Peer>, name: u64) -> bool {
         if self.loans.get(&name).is_none_or(|lent| Some(lent.to) != from) {
             return false;
@@ -215,12 +216,12 @@ impl<P: Copy + PartialEq> Remote<P> {
         true
     }
 
-    /// See [`crate::Link::returned`].
+    /// Returns the next finished loan: see [`crate::Link::returned`].
     pub fn returned(&mut self) -> Option<Loan> {
         self.returned.pop_front()
     }
 
-    /// See [`crate::Link::read`].
+    /// Starts to read a loan of a peer: see [`crate::Link::read`].
     pub fn read(
         &mut self,
         (endpoint, from): (Option<&Endpoint>, P),
@@ -266,7 +267,7 @@ impl<P: Copy + PartialEq> Remote<P> {
         !reads.is_idle() && reads.step(&mut Operations { way, contexts })
     }
 
-    /// Whether an operation that ended, with so many bytes or an error's number, is one of these.
+    /// Returns true if an operation that ended, with so many bytes or an error's number, is one of these.
     pub fn ended(&mut self, context: *mut OperationContext, result: std::result::Result<usize, i32>) -> bool {
         let Some(operation) = self.contexts.piece_of(context) else { return false };
         let text = |code| format!("a read of its memory failed: {}", std::io::Error::from_raw_os_error(code));
@@ -274,22 +275,22 @@ impl<P: Copy + PartialEq> Remote<P> {
         true
     }
 
-    /// The reads themselves.
+    /// Returns the state machine of the reads.
     pub fn reads(&mut self) -> &mut Reads<P, Rc<Registered>> {
         &mut self.reads
     }
 
-    /// Whether something waits to be asked for.
+    /// Returns true if a returned loan or a completed read can be fetched.
     pub fn has_news(&self) -> bool {
         !self.returned.is_empty() || self.reads.has_completed()
     }
 
-    /// Whether nothing of this process is left to be done.
+    /// Returns true if this process has nothing left to do.
     pub fn is_flushed(&self) -> bool {
         self.reads.is_idle() && self.reads.is_told()
     }
 
-    /// Gives all registrations back: before the endpoint that they belong to is closed.
+    /// Gives all registrations back. Called before the endpoint that they belong to is closed.
     pub fn close(&mut self) {
         self.registrations.clear();
         self.loans.clear();
@@ -300,7 +301,7 @@ impl<P: Copy + PartialEq> Remote<P> {
         self.contexts.memory_bytes() + self.loans.capacity() * size_of::<(u64, Lent)>()
     }
 
-    /// How often memory was registered, and how often a registration was used again.
+    /// Returns the number of registrations of memory, and the number of reused registrations.
     pub fn registrations(&self) -> (u64, u64) {
         self.registrations.counts()
     }

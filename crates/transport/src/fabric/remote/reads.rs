@@ -1,8 +1,9 @@
-//! Reads of remote memory that are under way, as a pure machine.
+//! Reads of remote memory under way, as a pure state machine.
 //!
-//! A read is cut into operations of bounded length, of which a bounded number is under way; several reads take turns. Each
-//! operation takes one run of the lender's memory, as far as it goes, into as many runs of the own as the provider
-//! takes at once. Where the lender's memory consists of several runs, a list of them is read first, as any memory is.
+//! A read is cut into operations of bounded length, of which a bounded number is under way; several reads
+//! take turns. Each operation reads from one run of the lender's memory into as many runs of the own as the
+//! provider takes at once. Where the lender's memory consists of several runs, a list of them is read first,
+//! like any memory.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -10,33 +11,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::loan::{Loan, Memory, Pieces};
 
-/// Bytes of a run in a list: its address and its length. In front of the runs stand the key of their memory and a zero.
+/// Bytes of a run in a list: its address and its length. The key of their memory and a zero come before the
+/// runs.
 const RUN_BYTES: u64 = 16;
 
-/// What a provider takes.
+/// Limits of a provider for read operations.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimits {
     /// Runs of the own memory in one operation.
     pub runs: usize,
     /// Longest operation in bytes.
     pub operation_bytes: u64,
-    /// Operations at a time.
+    /// Highest number of operations at the same time.
     pub operations: usize,
 }
 
-/// One run of the lender's memory.
+/// One contiguous part of the lender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// As the lender's registration counts them.
+    /// Address in the form that the lender's registration uses.
     pub address: u64,
-    /// Its length.
+    /// Length of the run in bytes.
     pub bytes: u64,
 }
 
-/// Who begins operations.
+/// Starter of read operations at the provider.
 pub trait Port<P, R> {
-    /// Begins to read what `from` has at `address` of the memory `key` into the runs, in memory that is registered as `region`.
-    /// False: there is no room now.
+    /// Begins to read from `remote` (address and key at `from`) into the runs, in memory registered as
+    /// `region`. Returns false if there is no room now.
     ///
     /// # Errors
     /// It cannot be read.
@@ -56,7 +58,7 @@ struct Leg<R> {
     memory: Memory,
     region: Option<R>,
     key: u64,
-    /// What is left of the lender's runs.
+    /// Runs of the lender that are still to be read.
     runs: VecDeque<Run>,
     position: u64,
     bytes: u64,
@@ -69,7 +71,7 @@ struct Reading<P, R> {
     loan: Loan,
     token: u64,
     leg: Leg<R>,
-    /// While a list is read: it, and what it is the list of.
+    /// While a list is read: the list, and the read that it describes.
     list: Option<(Arc<List>, Leg<R>)>,
     under_way: usize,
     failed: bool,
@@ -80,18 +82,18 @@ struct Reading<P, R> {
 pub struct List(Mutex<Vec<u8>>);
 
 impl List {
-    /// Room for the list of a loan.
+    /// Allocates memory for the list of a loan of `runs` runs.
     pub fn with_room(runs: u64) -> Arc<List> {
         Arc::new(List(Mutex::new(vec![0; ((runs + 1) * RUN_BYTES) as usize])))
     }
 
-    /// The list of these runs of the memory `key`.
-    pub fn of(key: u64, runs: impl Iterator<Item = Run>) -> Arc<List> {
+    /// Builds the list of these runs of the memory `key`.
+    pub fn from_runs(key: u64, runs: impl Iterator<Item = Run>) -> Arc<List> {
         let words = [key, 0].into_iter().chain(runs.flat_map(|run| [run.address, run.bytes]));
         Arc::new(List(Mutex::new(words.flat_map(u64::to_le_bytes).collect())))
     }
 
-    /// The key and the runs; `None` if they are not runs of at least `bytes`.
+    /// Returns the key and the runs; `None` if they are not runs of at least `bytes`.
     fn runs(&self, bytes: u64) -> Option<(u64, VecDeque<Run>)> {
         let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (words, _) = list.as_chunks::<8>();
@@ -103,7 +105,7 @@ impl List {
         (whole >= bytes && runs.iter().all(|run| run.bytes > 0)).then_some((key, runs))
     }
 
-    /// Where it lies.
+    /// Returns the address of the list.
     pub fn address(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ptr() as u64
     }
@@ -128,32 +130,32 @@ impl Pieces for List {
 /// The own memory of a read: the list of the lender's runs if there is one, and the message.
 #[derive(Debug)]
 pub struct Target<R> {
-    /// With its registration, if the provider wants one.
+    /// List of the lender's runs to be read first, with its registration if the provider needs one.
     pub list: Option<(Arc<List>, Option<R>)>,
-    /// As above.
+    /// Memory to read into, with its registration if the provider needs one.
     pub memory: (Memory, Option<R>),
     /// Length of the message.
     pub bytes: u64,
 }
 
-/// All reads of a process. `P` names who is read from, `R` a registration of own memory.
+/// All reads of a process. `P` names a peer, `R` is a registration of own memory.
 #[derive(Debug)]
 pub struct Reads<P, R> {
     limits: ReadLimits,
     readings: VecDeque<Reading<P, R>>,
     last: u64,
-    /// The read that an operation is part of.
+    /// Number of the read to which each operation belongs.
     operations: Vec<Option<u64>>,
     free: Vec<u32>,
-    /// Tokens of those that are complete.
+    /// Tokens of completed reads.
     completed: VecDeque<u64>,
-    /// What was read, to be told its lender.
+    /// Completed loans whose lenders have not been notified.
     done: VecDeque<(P, Loan)>,
     failures: Vec<(P, String)>,
 }
 
 impl<P: Copy + PartialEq, R> Reads<P, R> {
-    /// No reads.
+    /// Creates a state without any reads.
     pub fn new(limits: ReadLimits) -> Reads<P, R> {
         Reads {
             limits,
@@ -167,7 +169,7 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         }
     }
 
-    /// Plans a read of what `from` has lent.
+    /// Plans a read of memory that `from` has lent.
     pub fn begin(&mut self, from: P, loan: Loan, target: Target<R>, token: u64) {
         self.last += 1;
         let leg = |(memory, region): (Memory, Option<R>), bytes, runs| Leg {
@@ -283,18 +285,18 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         }
     }
 
-    /// There is nothing to be read from `from` any more.
+    /// Drops all reads from `from`, which is gone.
     pub fn gone(&mut self, from: P) {
         self.readings.retain(|reading| reading.from != from);
         self.done.retain(|done| done.0 != from);
     }
 
-    /// Whether something of `from` is read, or its end not told.
+    /// Returns true if a read from `from` is under way, or its lender was not notified of the end.
     pub fn reads_from(&self, from: P) -> bool {
         self.readings.iter().any(|reading| reading.from == from) || self.done.iter().any(|d| d.0 == from)
     }
 
-    /// Whether nothing is read.
+    /// Returns true if no read is under way.
     pub fn is_idle(&self) -> bool {
         self.readings.is_empty()
     }
@@ -304,7 +306,7 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         self.completed.pop_front()
     }
 
-    /// Whether there is such a token.
+    /// Returns true if there is such a token.
     pub fn has_completed(&self) -> bool {
         !self.completed.is_empty()
     }
@@ -319,7 +321,7 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         self.done.pop_front();
     }
 
-    /// Whether all was told.
+    /// Returns true if all was told.
     pub fn is_told(&self) -> bool {
         self.done.is_empty()
     }
@@ -330,19 +332,19 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
     }
 }
 
-/// What fuzzers run, here so that ordinary tests run it too. No part of the interface.
+/// Entry points for fuzzers, here so that ordinary tests run them too. Not part of the interface.
 #[cfg(any(test, fuzzing))]
 pub mod fuzz {
     use super::*;
 
-    /// `input` as the list of the runs that somebody has lent: what is taken for one covers what was asked for, and says what
-    /// stands there.
+    /// Decodes `input` as the list of a loan. An accepted list covers the requested bytes and encodes to the
+    /// same input.
     pub fn lists(input: &[u8]) {
         let list = List(Mutex::new(input.to_vec()));
         for bytes in [0, 1, 1 << 20, u64::MAX] {
             let Some((key, runs)) = list.runs(bytes) else { continue };
             assert!(runs.iter().map(|run| u128::from(run.bytes)).sum::<u128>() >= u128::from(bytes));
-            let again = List::of(key, runs.into_iter());
+            let again = List::from_runs(key, runs.into_iter());
             let again = again.0.lock().unwrap_or_else(PoisonError::into_inner);
             assert_eq!((&again[..8], &again[16..]), (&input[..8], &input[16..again.len()]));
         }
@@ -436,7 +438,8 @@ mod tests {
         Loan { name: 5, address, key: 9, runs }
     }
 
-    /// Reads `message` in these remote runs into own runs of `own` bytes; `order` says which operation ends next.
+    /// Reads `message` in these remote runs into own runs of `own` bytes; `order` says which operation ends
+    /// next.
     fn check(lengths: &[usize], own: usize, order: &[usize]) {
         let whole: usize = lengths.iter().sum();
         let message = bytes(whole);
@@ -448,7 +451,7 @@ mod tests {
             at += length;
         }
         let listed = remote.len() as u64;
-        remote.extend_from_slice(&List::of(9, runs.iter().copied()).0.lock().unwrap());
+        remote.extend_from_slice(&List::from_runs(9, runs.iter().copied()).0.lock().unwrap());
         let mut reads: Reads<u32, ()> = Reads::new(LIMITS);
         let memories = [InRuns::new(vec![0; whole], own, 7), InRuns::new(vec![0; whole], own + 1, 7)];
         for (token, memory) in memories.iter().enumerate() {
@@ -487,7 +490,7 @@ mod tests {
         ) {
             fuzz::lists(&input);
             let runs = low.into_iter().map(|(address, bytes)| Run { address, bytes });
-            fuzz::lists(&List::of(3, runs).0.lock().unwrap());
+            fuzz::lists(&List::from_runs(3, runs).0.lock().unwrap());
         }
 
         #[test]
@@ -530,7 +533,7 @@ mod tests {
         for (lengths, good) in
             [(&[4, 6][..], true), (&[4, 5], false), (&[10, 0], false), (&[9, u64::MAX], false)]
         {
-            let remote = List::of(9, runs(lengths).into_iter()).0.lock().unwrap().clone();
+            let remote = List::from_runs(9, runs(lengths).into_iter()).0.lock().unwrap().clone();
             let (mut reads, mut net) = (Reads::new(LIMITS), net(remote));
             one(&mut reads, 10, Some(List::with_room(2)));
             reads.step(&mut net);

@@ -1,33 +1,34 @@
-//! Registrations that are kept, because the next message is often in the same memory.
+//! Cache of registrations, because the next message is often in the same memory.
 //!
-//! A registration holds on to pages. It may be used again only if the same addresses still show these pages: a program may have
-//! unmapped them and mapped others meanwhile. No guess is made about that ([`Backing`]): where it can be told that nothing has
-//! changed, a registration is kept, and looked at again at each use; where it cannot, it lives as long as the loan or
-//! the read that it was made for.
+//! A registration holds on to pages. It may be used again only if the same addresses still show these pages:
+//! the program may have unmapped them and mapped others meanwhile. No guess is made about that ([`Backing`]).
+//! If a change can be detected, a registration is kept and checked again at each use. Otherwise it lives as
+//! long as the loan or the read that it was made for.
 
 use crate::exposure::Pages;
 
-/// What memory consists of.
+/// Contents of a range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// The provider looks addresses up when they are accessed: a registration holds no pages, and none can be stale.
+    /// Any pages: the provider looks addresses up when they are accessed. A registration holds no pages, so
+    /// none can be stale.
     Addresses,
     /// Pages of this process's own object.
     Pages(Pages),
-    /// Whatever is there: nobody tells when that changes.
+    /// Unknown pages: nothing reports when they change.
     Unknown,
 }
 
-/// What a registration is asked for.
+/// Request for a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// First address.
+    /// First address of the range.
     pub start: u64,
-    /// The address behind the last.
+    /// One past the last address of the range.
     pub end: u64,
-    /// Whether peers may read it; else this process reads into it.
+    /// True if peers may read it; otherwise this process reads into it.
     pub lent: bool,
-    /// What it consists of now.
+    /// Contents of the range now.
     pub backing: Backing,
 }
 
@@ -38,7 +39,8 @@ struct Entry<R> {
     used: u64,
 }
 
-/// The registrations that are kept. `R` is shared by those who use it, so what is thrown out here stays while it is used.
+/// Registrations that are kept. `R` is shared with its users, so an evicted registration lives while it is
+/// used.
 #[derive(Debug)]
 pub struct Registrations<R> {
     entries: Vec<Entry<R>>,
@@ -89,12 +91,12 @@ impl<R: Clone> Registrations<R> {
         self.entries.clear();
     }
 
-    /// Whether nothing is kept.
+    /// Returns true if nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How often a registration was not found, and how often it was.
+    /// Returns the number of misses and of hits.
     pub fn counts(&self) -> (u64, u64) {
         self.counts
     }

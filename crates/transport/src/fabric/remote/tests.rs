@@ -1,4 +1,5 @@
-//! Memory of peers that providers of libfabric read, over loopback; where libfabric is not installed, nothing is tested.
+//! Memory of peers that providers of libfabric read, over loopback; where libfabric is not installed, nothing
+//! is tested.
 
 use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
@@ -40,7 +41,7 @@ impl Apart {
         message
     }
 
-    /// Where the bytes of the message from `position` on lie, in a row: first and length.
+    /// Returns index and length of the contiguous bytes of the message that begin at `position`.
     fn at(&self, position: usize) -> (usize, usize) {
         let (number, inside) = (position / self.run, position % self.run);
         (number * (self.run + self.gap) + inside, (self.run - inside).min(self.bytes - position))
@@ -89,7 +90,8 @@ fn pair(provider: &str) -> Option<Vec<FabricLink>> {
 
 const PROVIDERS: [&str; 2] = ["tcp", "tcp;ofi_rxm"];
 
-/// Messages of so many bytes are read in both directions at once, with records among them; runs and gaps of lender and reader.
+/// Messages of so many bytes are read in both directions at once, with records among them; runs and gaps of
+/// lender and reader.
 fn check(bytes: usize, lent: (usize, usize), own: (usize, usize)) {
     const READS: u64 = 3;
     let message = |who: usize, read: u64| -> Vec<u8> {

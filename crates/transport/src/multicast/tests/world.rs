@@ -1,8 +1,9 @@
-//! A network from a seed: datagrams are lost, doubled, delayed and overtaken; records of the link are
-//! delayed, but reliable and in order. Processes are busy, leave what they have no room for, and do not hear.
+//! Simulated network from a seed. Datagrams are lost, doubled, delayed and overtaken; records of the link are
+//! delayed, but reliable and in order. Processes are busy, leave messages for which they have no room, and
+//! miss datagrams.
 //!
-//! Every message says which one of its sender it is. It is checked that each receiver gets each once, whole
-//! and in order, whichever way it comes.
+//! Every message contains its number at its sender. The test checks that each receiver gets each message
+//! once, whole and in order, on any route.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,29 +12,29 @@ use std::time::Duration;
 use crate::link::{Header, KEEP, LINK_KIND, Peer, Verdict};
 use crate::multicast::{Multicast, MulticastCounters, Terms};
 
-/// What the network and the processes do. Chances in percent, times in microseconds.
+/// Faults of the network and the processes. Chances are in percent, times in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Weather {
     pub ranks: u32,
-    /// So many of them send to all others.
+    /// Number of processes that send to all others.
     pub senders: u32,
-    /// Messages of each.
+    /// Number of messages of each sender.
     pub messages: u64,
-    /// Time between two, at most.
+    /// Longest time between two messages.
     pub pause: u64,
     pub window: u64,
     pub loss: u32,
     pub doubled: u32,
     pub delay: u64,
     pub jitter: u64,
-    /// These get no datagrams, in this time.
+    /// Ranks that get no datagrams during `deaf_us`.
     pub deaf: &'static [u32],
     pub deaf_us: (u64, u64),
-    /// These cannot listen.
+    /// Ranks that cannot listen for multicast.
     pub cannot: &'static [u32],
-    /// Receivers do not look for so long at a time, at most.
+    /// Longest time for which a receiver does not poll.
     pub busy: u64,
-    /// So many messages are left, for so long.
+    /// Percentage of messages that are left, followed by the time for which they are.
     pub leaves: u32,
     pub leaves_us: u64,
 }
@@ -72,10 +73,10 @@ enum Event {
 
 struct Process {
     machine: Multicast,
-    /// What has come and was not looked at.
+    /// Datagrams that have arrived and were not polled.
     datagrams: Vec<Vec<u8>>,
     records: Vec<(u32, Header, Vec<u8>)>,
-    /// The message of each sender that is next; the one that is left, and until when.
+    /// Number of the next message of each sender; then the message that is left, and until when.
     expected: BTreeMap<u32, u64>,
     left: BTreeMap<u32, (u64, u64)>,
     sent: u64,
@@ -87,7 +88,7 @@ struct World<'a> {
     now: u64,
     order: u64,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// When the last record of a pair arrives.
+    /// Time at which the last record of each pair arrives.
     lines: BTreeMap<(u32, u32), u64>,
     state: u64,
 }
