@@ -140,7 +140,7 @@ pub(super) struct Contact {
 
 impl Contact {
     /// Returns the connection that carries the datagrams, if one is established.
-    pub(super) fn on(&self) -> Option<ConnectionId> {
+    pub(super) fn connection(&self) -> Option<ConnectionId> {
         match (self.made, self.got) {
             (Made::Up { id }, _) | (_, Got::Up { id }) => Some(id),
             _ => None,
@@ -258,7 +258,7 @@ impl Contact {
     /// A datagram has come from the peer, not over a connection.
     pub(super) fn heard(&mut self, out: &mut Vec<Effect>) {
         self.called = None;
-        if self.on().is_some() || self.needed && self.made != Made::None {
+        if self.connection().is_some() || self.needed && self.made != Made::None {
             return;
         }
         self.needed = false;
@@ -268,7 +268,7 @@ impl Contact {
 
     /// The connection failed, or was closed. Whether it carried datagrams.
     pub(super) fn closed(&mut self, at: Situation, connection: ConnectionId, out: &mut Vec<Effect>) -> bool {
-        let was_on = self.on() == Some(connection);
+        let was_on = self.connection() == Some(connection);
         match (self.made, self.got) {
             (Made::Connecting { id, .. } | Made::Settling { id, .. }, _) if id == connection => {
                 out.push(Effect::Release(connection));
@@ -356,7 +356,7 @@ impl Contact {
             Made::Settling { .. } => true,
             Made::None | Made::Up { .. } => false,
         };
-        self.failures > 0 && !may_be_busy && self.on().is_none()
+        self.failures > 0 && !may_be_busy && self.connection().is_none()
     }
 
     fn answering(ends: Ends) -> Duration {

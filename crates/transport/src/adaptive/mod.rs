@@ -1,29 +1,29 @@
 //! Adaptive connection management (S6; yu-2006 chapter 3), as state machines without sockets and clocks.
 //!
 //! Every process has one datagram endpoint. Records to a peer go over it, made reliable here, until the pair
-//! has exchanged so much that a connection pays; then they go over the connection, in the same order. So a
-//! process keeps nothing for a peer it never spoke to, and connections only to those it speaks to often.
+//! has exchanged enough for a connection to pay. Then they go over the connection, in the same order. Hence a
+//! process keeps no state for a peer without messages, and connections only to frequent peers.
 //!
-//! Who drives this ([`Adaptive`]) owns the endpoints. It brings what happens (a datagram, an event of the
-//! connection manager, the time), and does what it is told ([`Adaptive::next_action`],
-//! [`Adaptive::transmit`]). Times are those since any fixed moment.
+//! The driver of the machines ([`Adaptive`]) owns the endpoints. It reports what happens (a datagram, an
+//! event of the connection manager, the time), and carries out the requests of [`Adaptive::next_action`] and
+//! [`Adaptive::transmit`]. Times count from any fixed moment.
 //!
 //! # Sending
-//! [`Adaptive::connection_of`] says whether records to a peer go over a connection now; that costs two loads.
-//! If it does, the driver sends there and never tells this module. If not, [`Adaptive::send`] takes the
-//! record, and [`Adaptive::transmit`] hands out the datagrams. What goes where is decided for each direction
-//! by its sender alone.
+//! [`Adaptive::connection_of`] returns the connection over which records to a peer go now, if any; that costs
+//! two loads. With a connection, the driver sends there without any call of this module. Without one,
+//! [`Adaptive::send`] takes the record, and [`Adaptive::transmit`] hands out the datagrams. The sender of
+//! each direction alone decides which way its records take.
 //!
 //! # The order of records, across the switch and back
-//! The datagrams of a direction are one numbered stream. A process that moves to a connection says so as a
-//! record of that stream (*confirm*), so the other side opens the connection ([`Action::Open`]: records found
-//! on it may be delivered) only when all records before it have been delivered. A process that leaves a
-//! connection puts an end mark behind its last record there ([`Action::Finish`]; what the mark looks like is
-//! the driver's business) and goes on by datagrams at once; the other side holds these until the driver says
-//! that everything up to the end mark was taken ([`Adaptive::finished`]).
+//! The datagrams of a direction are one numbered stream. A process that moves to a connection announces it by
+//! a record of that stream (*confirm*). The other side opens the connection only when all records before it
+//! have been delivered ([`Action::Open`]: records found on it may be delivered). A process that leaves a
+//! connection puts an end mark behind its last record there ([`Action::Finish`]; the driver defines the
+//! mark), and continues by datagrams at once. The other side holds these until the driver reports that
+//! everything up to the end mark was taken ([`Adaptive::finished`]).
 //!
-//! # How a connection comes about
-//! | who | what | how |
+//! # Establishment of a connection
+//! | side | step | by |
 //! |---|---|---|
 //! | A | request (nonce of A) | record of the datagram stream |
 //! | B | reply (nonce of B, where B listens), or refuse | record of the datagram stream |
@@ -35,12 +35,12 @@
 //! Where the network lets no datagrams through, a connection carries them instead: see [`contact`].
 //!
 //! Of crossing requests that of the lower rank counts (section 3.4). As the stream is reliable and ordered,
-//! every state has one way out: only A needs a timer, for its connecting. The end mark of one side is
-//! answered by that of the other; who sent one first disconnects when it has the other's.
+//! every state has one way out: only A needs a timer, for its connecting. Each side answers the other's end
+//! mark by its own. The side that sent one first disconnects when it has the other's.
 //!
 //! # Security
-//! Every datagram ends with a keyed tag over all of it, in which sender, receiver and number are; proofs are
-//! tags too. What is malformed, foreign, forged, or was there before is counted and dropped.
+//! Every datagram ends with a keyed tag over all of it, including sender, receiver and number; proofs are
+//! tags too. Datagrams that are malformed, foreign, forged, or repeated are counted and dropped.
 
 mod action;
 mod connection;
@@ -94,13 +94,13 @@ pub enum Mode {
     Never,
     /// When a pair has exchanged enough.
     OnDemand,
-    /// As on demand, and from the start with the neighbours at +-2^j.
+    /// When a pair has exchanged enough; with the neighbours at +-2^j from the start.
     PartiallyStatic,
-    /// From the start with everybody.
+    /// With every peer from the start.
     Static,
 }
 
-/// What the machines are tuned by.
+/// Settings of the connection machines.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Ranks of the job: no rank is above.
@@ -109,7 +109,7 @@ pub struct Settings {
     pub rank: u32,
     /// Number of the job; datagrams of others are foreign.
     pub job: u32,
-    /// The job's secret.
+    /// Secret that the ranks of the job share.
     pub secret: [u8; 32],
     /// Datagrams are sent encrypted.
     pub hides: bool,
@@ -129,13 +129,13 @@ pub struct Settings {
     pub max_connections: usize,
     /// Most connections at a time that carry datagrams, beside those of records.
     pub max_contacts: usize,
-    /// Somebody can be asked to call a peer: [`Action::Call`].
+    /// The directory can request a peer to connect to this process: [`Action::Call`].
     pub can_call: bool,
-    /// The driver tells when a peer's system has accepted a connection: [`Adaptive::reached`].
+    /// The driver reports when a peer's system has accepted a connection: [`Adaptive::reached`].
     pub sees_reach: bool,
-    /// Where this process is reached, told to peers until they answer (may be empty).
+    /// Address of this process, sent to peers until they answer (may be empty).
     pub address: Vec<u8>,
-    /// Where this process listens for connections, told to peers that request one.
+    /// Listening address of this process, sent to peers that request a connection.
     pub listen_address: Vec<u8>,
 }
 
@@ -256,7 +256,7 @@ impl Adaptive {
         Some(connection)
     }
 
-    /// As [`Adaptive::connection_of`], without counting as use.
+    /// Returns the connection like [`Adaptive::connection_of`], without counting a use.
     #[inline]
     pub fn connection_to(&self, peer: Peer) -> Option<ConnectionId> {
         self.pairs[self.peers.find(peer.0)?].connection.on
@@ -267,7 +267,7 @@ impl Adaptive {
         self.names.is_contact(connection)
     }
 
-    /// Something arrived on this connection: it is in use. May be called seldom.
+    /// Notes that something arrived on this connection, so that it is in use. May be called seldom.
     #[inline]
     pub fn used(&mut self, connection: ConnectionId) {
         self.names.used(connection, self.now);
@@ -413,7 +413,7 @@ impl Adaptive {
         any
     }
 
-    /// As [`Adaptive::poll`], from one peer.
+    /// Polls one peer like [`Adaptive::poll`].
     pub fn poll_peer(&mut self, now: Duration, from: Peer, sink: &mut impl Sink) -> bool {
         self.advance(now);
         let Some(index) = self.peers.find(from.0) else { return false };
@@ -427,7 +427,7 @@ impl Adaptive {
         self.waiting.iter().any(|&index| self.pairs[index as usize].waiting.pending())
     }
 
-    /// Datagrams to `peer` can be sent from now on.
+    /// Notes that datagrams can be sent to `peer`.
     pub fn reachable(&mut self, now: Duration, peer: Peer) {
         self.advance(now);
         let Some(index) = self.peers.find(peer.0) else { return };
@@ -438,7 +438,8 @@ impl Adaptive {
         }
     }
 
-    /// This process is reached elsewhere than it was, and its peers too: the driver asks where.
+    /// Notes that this process has other addresses than before. Those of its peers have changed too; the
+    /// driver looks them up.
     pub fn moved(&mut self, address: Vec<u8>, listen_address: Vec<u8>) {
         // Datagrams were measured with an address of the old length in front.
         if address.len() <= self.common.address.len() {
@@ -448,17 +449,17 @@ impl Adaptive {
         self.settings.listen_address = listen_address;
     }
 
-    /// The last time that it was told.
+    /// Returns the last time that the driver has passed.
     pub fn now(&self) -> Duration {
         self.now
     }
 
-    /// All peers that were spoken to.
+    /// Returns all peers with which datagrams were exchanged and that are not gone.
     pub fn peers(&self) -> impl Iterator<Item = Peer> {
         self.pairs.iter().filter(|pair| pair.reach != Reach::Gone).map(|pair| pair.peer)
     }
 
-    /// `peer` is known to be dead, or will never have an address: what is for it is dropped.
+    /// Drops everything for `peer`, which is dead or will never have an address.
     pub fn gone(&mut self, now: Duration, peer: Peer) {
         self.advance(now);
         let index = match self.peers.find(peer.0) {
@@ -488,7 +489,7 @@ impl Adaptive {
         (!self.busy.is_empty()).then_some(self.wake).filter(|&wake| wake != Duration::MAX)
     }
 
-    /// What the driver has to do next.
+    /// Returns the next request to the driver.
     pub fn next_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
         if action.is_none() {
@@ -497,7 +498,7 @@ impl Adaptive {
         action
     }
 
-    /// Nothing will be sent any more. Go on driving until [`Adaptive::is_closed`].
+    /// Starts to leave: nothing is sent any more. The driver continues until [`Adaptive::is_closed`].
     pub fn close(&mut self, now: Duration) {
         self.advance(now);
         self.closing = true;
@@ -521,7 +522,7 @@ impl Adaptive {
         self.polling.due(self.busy.is_empty() && self.names.any())
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> ConnectionCounters {
         let memory = self.common.pool.memory()
             + self.common.scratch.capacity()

@@ -1,4 +1,4 @@
-//! The datagrams of a job: parsed once, here; behind it they are well formed and ours.
+//! Datagrams of a job. They are parsed here, once; afterwards they are well formed and of this job.
 //!
 //! Little endian:
 //!
@@ -46,72 +46,72 @@ const CLEAR_BYTES: usize = 16;
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
 
-/// What a record of a stream is.
+/// Kind of a record of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The user's.
+    /// Record of the layer above.
     Data = 1,
-    /// A connection is wanted.
+    /// Request for a connection.
     Request = 2,
-    /// It is welcome.
+    /// Agreement to a connection.
     Reply = 3,
-    /// Not now.
+    /// Refusal of a connection for now.
     Refuse = 4,
-    /// The next record from here comes over the connection.
+    /// Announcement that the next record from here comes over the connection.
     Confirm = 5,
-    /// No connection comes from what was agreed.
+    /// Withdrawal from an agreed connection.
     Abandon = 6,
-    /// The last record: the sender needs nothing any more.
+    /// Last record: the sender needs nothing any more.
     Bye = 7,
 }
 
 impl Kind {
-    fn of(byte: u8) -> Option<Kind> {
+    fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
         [Data, Request, Reply, Refuse, Confirm, Abandon, Bye].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
-/// What has arrived of the other direction, and what finds room.
+/// Acknowledgement of the other direction, and room for more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Acknowledgement {
-    /// All below have arrived.
+    /// Number below which all datagrams have arrived.
     pub below: u64,
-    /// Bit i: `below + 1 + i` has too.
+    /// Bit i is set if datagram `below + 1 + i` has arrived too.
     pub selective: u64,
-    /// So many from `below` on find room.
+    /// Number of datagrams, from `below` on, for which there is room.
     pub window: u16,
 }
 
-/// A piece of a record.
+/// Piece of a record in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment<'a> {
-    /// Of what.
+    /// Kind of the record.
     pub kind: Kind,
-    /// In the first one: the header, and the payload of the whole record in bytes.
+    /// Header and payload bytes of the whole record, in its first fragment.
     pub first: Option<(Header, u32)>,
-    /// Nothing of the record follows.
+    /// True if nothing of the record follows.
     pub last: bool,
-    /// The payload that is in here.
+    /// Payload in this fragment.
     pub payload: &'a [u8],
 }
 
 /// One datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet<'a> {
-    /// Sender's rank.
+    /// Rank of the sender.
     pub from: u32,
-    /// Number in the stream.
+    /// Number of the datagram in the stream.
     pub sequence: u64,
-    /// Of the other direction.
+    /// Acknowledgement of the other direction.
     pub acknowledgement: Acknowledgement,
-    /// The sender's address, if it is told.
+    /// Address of the sender, if included.
     pub address: &'a [u8],
-    /// None: only the acknowledgement.
+    /// Fragment of a record. None in a datagram with an acknowledgement only.
     pub fragment: Option<Fragment<'a>>,
 }
 
-/// Whose datagrams are taken.
+/// Identity of a process, by which it accepts datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     pub job: u32,
@@ -119,14 +119,14 @@ pub(super) struct Identity {
     pub ranks: u32,
 }
 
-/// Why a datagram was dropped.
+/// Reason for which a datagram is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Not in this format.
+    /// The datagram is not in this format.
     Malformed,
-    /// Of another job, or for somebody else.
+    /// The datagram is of another job or for another rank.
     Foreign,
-    /// With a wrong tag.
+    /// The datagram has a wrong tag.
     Forged,
 }
 
@@ -212,7 +212,7 @@ fn read(bytes: &[u8], from: u32) -> Result<Packet<'_>, Refusal> {
 }
 
 fn fragment(kind: u8, flags: u8, record_bytes: u32, body: &[u8]) -> Result<Fragment<'_>, Refusal> {
-    let kind = Kind::of(kind).ok_or(Refusal::Malformed)?;
+    let kind = Kind::from_byte(kind).ok_or(Refusal::Malformed)?;
     if flags & !(FIRST | LAST) != 0 {
         return Err(Refusal::Malformed);
     }
@@ -229,14 +229,14 @@ fn fragment(kind: u8, flags: u8, record_bytes: u32, body: &[u8]) -> Result<Fragm
     Ok(Fragment { kind, first: Some((header, record_bytes)), last, payload })
 }
 
-/// Where address, header and payload of a datagram go: behind the fixed part and the room for the address,
-/// which is filled (or not) when the datagram is sent.
+/// Outline of a datagram. Header and payload follow the fixed part and the room for the address, which is
+/// filled (or not) when the datagram is sent.
 pub(super) struct Outline {
-    /// Of what the payload is a fragment.
+    /// Kind of the record.
     pub kind: Kind,
-    /// As in [`Fragment::first`].
+    /// Header and payload bytes of the record, like [`Fragment::first`].
     pub first: Option<(Header, u32)>,
-    /// As in [`Fragment::last`].
+    /// True if nothing of the record follows, like [`Fragment::last`].
     pub last: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What a process has with one peer it has spoken to: a stream each way, the records that are held, and what
-//! is known of the peer.
+//! State of a process for one peer with which it exchanges datagrams: a stream each way, held records, and
+//! facts about the peer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::link::{Full, Header, Peer, Sink, Verdict};
 /// A peer that said goodbye has nothing more to send, and leaves: so often it is asked whether it has our
 /// last words.
 const LAST_ATTEMPTS: u32 = 6;
-/// Our goodbye is repeated at least so often, and for so long, for a peer that does not say its own.
+/// Fewest repetitions of our goodbye, followed by its shortest time, for a peer that does not send its own.
 const BYE_ATTEMPTS: u32 = 16;
 const BYE_PATIENCE: Duration = Duration::from_secs(5);
-/// Who heard a goodbye stays that long, for the case that the acknowledgement was lost.
+/// Time for which a process stays after a goodbye, in case that its acknowledgement was lost.
 const LINGER: Duration = Duration::from_millis(10);
-/// A peer that has not answered for so long while this process leaves has left itself: all have entered
-/// MPI_Finalize, where whoever lives answers.
+/// Silence after which a peer is assumed to have left while this process leaves. All processes have then
+/// entered MPI_Finalize, where every live one answers.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What datagrams leave by: to whom, over which connection if not as they are, and their bytes. False without
-/// room.
+/// Function that sends a datagram: receiver, connection that carries it (if any), and bytes. It returns false
+/// without room.
 pub(super) trait Wire: FnMut(Peer, Option<ConnectionId>, &[u8]) -> bool {}
 
 impl<F: FnMut(Peer, Option<ConnectionId>, &[u8]) -> bool> Wire for F {}
 
-/// What all pairs of a process share.
+/// State that all pairs of a process share.
 #[derive(Debug)]
 pub(super) struct Common {
     pub job: u32,
@@ -44,7 +44,7 @@ pub(super) struct Common {
     pub address: Vec<u8>,
     pub pool: Pool,
     pub counters: ConnectionCounters,
-    /// A datagram under construction.
+    /// Memory for a datagram under construction.
     pub sealed: Vec<u8>,
     /// A record under construction.
     pub scratch: Vec<u8>,
@@ -64,18 +64,18 @@ impl Common {
     }
 }
 
-/// Whether datagrams reach the peer.
+/// Reachability of the peer by datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Its address is looked up.
+    /// The address of the peer is being looked up.
     Unknown,
-    /// They do.
+    /// Datagrams reach the peer.
     Known,
-    /// They never will: it is dead, or has left.
+    /// Datagrams will never reach the peer: it is dead, or has left.
     Gone,
 }
 
-/// A record that its receiver did not take, or may not see yet.
+/// Record that its receiver did not take, or may not see yet.
 #[derive(Debug)]
 struct Held {
     kind: Kind,
@@ -159,20 +159,20 @@ pub(super) struct Pair {
     pub waiting: Waiting,
     pub connection: Connection,
     pub contact: Contact,
-    /// It was heard of by datagrams.
+    /// True if a datagram of the peer has arrived.
     pub was_heard: bool,
     /// Records and bytes exchanged by datagrams, both ways, since the last connection.
     pub messages: u64,
     pub bytes: u64,
-    /// The peer has our address.
+    /// True if the peer has our address.
     told: bool,
-    /// The peer told its own.
+    /// True if the peer has sent its own address.
     pub address_seen: bool,
-    /// Number of our goodbye, and when it was said.
+    /// Number of our goodbye, and the time at which it was sent.
     pub bye: Option<(u64, Duration)>,
-    /// When the peer's was last heard.
+    /// Time at which the peer's goodbye last arrived.
     pub bye_heard: Option<Duration>,
-    /// It is in the list of those that have something to do.
+    /// True if the pair is in the list of those with work to do.
     pub listed: bool,
 }
 
@@ -291,7 +291,7 @@ impl Pair {
             let address = if self.told { &[] } else { common.address.as_slice() };
             let acknowledgement = self.receiver.acknowledgement(window);
             packet::seal(content, &acknowledgement, address, &common.guard, &mut common.sealed);
-            if !wire(self.peer, self.contact.on(), &common.sealed) {
+            if !wire(self.peer, self.contact.connection(), &common.sealed) {
                 return false;
             }
             common.counters.sent_datagrams += 1;
@@ -309,7 +309,7 @@ impl Pair {
         packet::write_bare(common.rank, self.peer.0, common.job, self.sender.next(), &mut bare);
         let window = self.waiting.window();
         packet::seal(&bare, &self.receiver.acknowledgement(window), &[], &common.guard, &mut common.sealed);
-        if !wire(self.peer, self.contact.on(), &common.sealed) {
+        if !wire(self.peer, self.contact.connection(), &common.sealed) {
             return false;
         }
         common.counters.sent_datagrams += 1;

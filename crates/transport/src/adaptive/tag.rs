@@ -1,4 +1,4 @@
-//! Keyed tags: who knows the job's secret, and nobody else, can make them.
+//! Keyed tags: only processes that know the job's secret can make them.
 //!
 //! SipHash-2-4 with 128 bits, under keys that are derived from the secret, one for each use.
 
@@ -9,24 +9,24 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 16;
 
-/// What a key is for: tags of one use say nothing of another.
+/// Purpose of a key. Tags of one purpose reveal nothing about another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Datagrams.
+    /// Tags of datagrams.
     Datagram = 1,
-    /// Proofs of those who connect.
+    /// Proofs of connecting processes.
     Connect = 2,
-    /// Proofs of those who accept.
+    /// Proofs of accepting processes.
     Accept = 3,
     /// Nonces.
     Nonce = 4,
-    /// Frames over networks that need no connections.
+    /// Tags of frames over networks that need no connections.
     Frame = 5,
-    /// What the roots of two groups that meet say to each other.
+    /// Messages between the roots of two groups that meet.
     Line = 6,
-    /// Secrets that are made of others.
+    /// Secrets that are derived from others.
     Derived = 7,
-    /// Multicast datagrams.
+    /// Tags of multicast datagrams.
     Multicast = 8,
     /// Nonces of encrypted datagrams.
     Hidden = 9,

@@ -1,12 +1,12 @@
 //! Messages between hosts.
 //!
 //! [`FabricLink`] is a [`Link`] whose peers are ranks of the world. Every process has a datagram endpoint;
-//! pairs that talk much get a connection (S6; the machines in `adaptive` decide, [`driver`] does). What
-//! carries connections is a [`carrier`]: sockets of the kernel ([`kernel`]), or connected endpoints of
-//! libfabric (`connected`). Networks that reach everybody without connections are used as they are
-//! (`reliable`). [`select`] says which it is.
+//! frequent pairs get a connection (S6; the machines in `adaptive` decide, [`driver`] carries it out). A
+//! [`carrier`] transports connections: sockets of the kernel ([`kernel`]), or connected endpoints of
+//! libfabric (`connected`). Networks that reach all processes without connections are used directly
+//! (`reliable`). [`select`] chooses among them.
 //!
-//! Addresses come from a [`Directory`], of a rank when the first record to it is sent.
+//! The address of a rank comes from a [`Directory`] when the first record to it is sent.
 
 pub mod address;
 mod buffers;
@@ -51,23 +51,23 @@ use select::Network;
 
 /// Descriptors that are left to the program, at least; and what part of the others is ours.
 const LEFT_TO_PROGRAM: u64 = 64;
-/// Connections for datagrams that there may be in any case.
+/// Lowest limit of connections for datagrams.
 const LEAST_CONTACTS: u64 = 16;
 
-/// Who this process is among those it talks to.
+/// Identity of this process among its peers.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Its rank in the world.
+    /// Rank of this process in the world.
     pub rank: u32,
     /// Ranks of the job.
     pub ranks: u32,
-    /// Tells the job from others.
+    /// Number that distinguishes the job from others.
     pub job_id: u64,
-    /// Proves that somebody is of the job.
+    /// Secret that proves membership of the job.
     pub secret: Secret,
-    /// Address of the interface to use; empty: the one the system prefers.
+    /// Address of the interface to use. Empty: the one that the system prefers.
     pub interface: String,
-    /// A checkpoint of the job keeps its sockets: of one link a process, that to the own job.
+    /// True if a checkpoint of the job keeps the sockets: those of one link a process, that to the own job.
     pub is_kept: bool,
 }
 
@@ -151,13 +151,13 @@ impl FabricLink {
         each!(&mut self.back_end, back_end => back_end.report_arrival());
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> FabricCounters {
         each!(&self.back_end, back_end => back_end.counters())
     }
 }
 
-/// The network to choose, with this setting and protection.
+/// Returns the network to choose, with this setting and protection.
 fn permitted(fabric: &str, protection: Protection) -> io::Result<&str> {
     match fabric {
         _ if !protection.is_demanded() => Ok(fabric),
@@ -203,7 +203,7 @@ fn stream_cover(protection: Protection) -> Option<Cover> {
     }
 }
 
-/// What datagrams name the job by.
+/// Returns the number of the job in datagrams.
 fn job_number(identity: &Identity) -> u32 {
     (identity.job_id ^ identity.job_id >> 32) as u32
 }
@@ -217,7 +217,7 @@ fn interface(text: &str) -> io::Result<IpAddr> {
     text.parse().map_err(refused)
 }
 
-/// Where others reach this process.
+/// Returns the addresses at which others reach this process.
 fn whereabouts(datagrams: &Datagrams, carrier: &impl Carrier) -> io::Result<Whereabouts> {
     let (datagrams, listen) = (datagrams.address()?, carrier.listen_address().to_vec());
     Ok(Whereabouts { datagrams, listen, host: process::host_name() })

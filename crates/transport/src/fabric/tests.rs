@@ -63,7 +63,7 @@ fn meet(links: &mut [FabricLink]) {
     until(links, |links| strangers(links).is_empty());
 }
 
-/// As [`job`]; the secret of each rank is made of one byte.
+/// Builds links like [`job`]; the secret of each rank consists of one byte.
 fn job_with(ranks: u32, config: &Config, secret: impl Fn(u32) -> u8) -> Vec<FabricLink> {
     let shared = Shared::default();
     let link = |rank| {

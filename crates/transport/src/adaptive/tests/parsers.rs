@@ -187,7 +187,7 @@ proptest! {
         prop_assert_eq!(prover.read(&data, connects), None);
     }
 
-    /// As fuzzers do it.
+    /// Runs the fuzz targets on arbitrary input.
     #[test]
     fn any_input_is_borne(input in prop::collection::vec(any::<u8>(), 0..3000)) {
         fuzz::datagrams(&input);
@@ -195,7 +195,7 @@ proptest! {
         fuzz::words(&input);
     }
 
-    /// A whole process: nothing that comes from outside moves it.
+    /// Checks that input from strangers changes nothing in a whole process.
     #[test]
     fn strangers_change_nothing(
         datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 0..20),
@@ -214,7 +214,7 @@ proptest! {
     }
 }
 
-/// What A says when it has sent `records` records to B.
+/// Returns processes A and B and the datagrams of A after it has sent `records` records to B.
 fn conversation(records: usize) -> (Adaptive, Adaptive, Vec<Vec<u8>>) {
     let weather = Weather { ranks: 10, mode: Mode::Never, ..Weather::default() };
     let (mut a, b) = (Adaptive::new(settings(1, &weather)), Adaptive::new(settings(3, &weather)));

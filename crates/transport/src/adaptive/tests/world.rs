@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// What the network does. Chances in percent, times in microseconds.
+/// Faults of the network. Chances are in percent, times in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Weather {
     pub ranks: u32,
@@ -57,11 +57,11 @@ pub(super) struct Weather {
     /// Whether datagrams pass from one process to another, and whether it can connect there.
     pub passes: fn(u32, u32) -> bool,
     pub connects: fn(u32, u32) -> bool,
-    /// This process gets only datagrams of those that it has sent some to, and nobody connects to it.
+    /// Process that gets only datagrams of peers that it has sent some to. Nobody connects to it.
     pub guarded: Option<u32>,
-    /// Somebody can be asked to call a peer.
+    /// True if the directory can request a peer to connect.
     pub can_call: bool,
-    /// Connections that fail.
+    /// Percentage of connections that fail.
     pub failing: u32,
     /// Records that are left when first offered.
     pub left: u32,
@@ -144,7 +144,7 @@ pub(super) struct Node {
     datagrams: usize,
     busy_until: u64,
     line_free: u64,
-    /// What is to be sent: peer and bytes.
+    /// Messages that are still to be sent: peer and bytes.
     pub plan: VecDeque<(u32, usize)>,
     /// Next number of each peer's records, and what arrived.
     sent: BTreeMap<u32, u64>,
@@ -170,7 +170,7 @@ pub(super) struct World {
     events: BTreeMap<u64, Event>,
     order: u64,
     pub now: u64,
-    /// Who has sent datagrams to whom.
+    /// Pairs (sender, receiver) between which datagrams were sent.
     spoken: BTreeSet<(u32, u32)>,
     wires: BTreeMap<u64, [u32; 2]>,
     wire_free: BTreeMap<(u64, u32), u64>,
@@ -517,7 +517,7 @@ impl World {
         assert!(old.is_none(), "a name in use was given again");
     }
 
-    /// What has arrived on connections.
+    /// Delivers the frames that have arrived on connections.
     fn drain(&mut self, rank: u32, time: Duration) {
         let left = self.weather.left;
         let node = &mut self.nodes[rank as usize];
@@ -705,7 +705,7 @@ impl World {
         }
     }
 
-    /// Whoever is meant computes, or is stopped, until `time`.
+    /// Makes these ranks compute, or stops them, until `time`.
     pub(super) fn away(&mut self, ranks: std::ops::Range<u32>, time: u64) {
         ranks.for_each(|rank| self.nodes[rank as usize].busy_until = time);
     }

@@ -1,8 +1,8 @@
 //! Long messages on a connection: the memory of one process, read by the other into its own.
 //!
-//! The reader sends a request ([`CarrierKind::Read`]: loan, bytes, token), which the other answers with
+//! The reader sends a request ([`CarrierKind::Read`]: loan, bytes, token), and the other process answers with
 //! pieces ([`CarrierKind::Bulk`]: token, position). A piece goes from the lender's memory into the socket and
-//! from the socket into the reader's memory; in between nobody copies. Records go between pieces, and several
+//! from the socket into the reader's memory without another copy. Records go between pieces, and several
 //! reads take turns, so a piece is short.
 
 use std::collections::{HashMap, VecDeque};
@@ -18,31 +18,31 @@ use crate::loan::{Memory, store};
 const PIECE_BYTES: usize = 128 << 10;
 const _: () = assert!(PIECE_BYTES <= BULK_BYTES, "the peer takes pieces of that length");
 
-/// What a peer wants to read.
+/// Request of a peer to read lent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// The name of the memory.
+    /// Name of the loan.
     pub loan: u64,
-    /// So many bytes of it.
+    /// Number of bytes to read.
     pub bytes: u64,
-    /// What the peer calls the read.
+    /// Number by which the peer identifies the read.
     pub token: u64,
 }
 
 impl Wish {
-    /// As the header of a frame.
+    /// Encodes the request as the header of a frame.
     pub fn header(self) -> Header {
         Header([self.loan, self.bytes, self.token])
     }
 
-    /// From that header.
-    pub fn of(header: Header) -> Wish {
+    /// Decodes a request from the header of a frame.
+    pub fn from_header(header: Header) -> Wish {
         let [loan, bytes, token] = header.0;
         Wish { loan, bytes, token }
     }
 }
 
-/// A read by the peer, answered from `position` on.
+/// Read by the peer, answered up to `position`.
 #[derive(Debug)]
 struct Answer {
     memory: Memory,
@@ -52,7 +52,7 @@ struct Answer {
     bytes: u64,
 }
 
-/// A piece of which a part is sent.
+/// Piece of which a part is sent.
 #[derive(Debug)]
 struct Piece {
     front: [u8; HEADER_BYTES],
@@ -60,18 +60,18 @@ struct Piece {
     end: u64,
 }
 
-/// What the peer reads.
+/// Reads of the peer in progress.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// In turn. The piece is of the first.
+    /// Reads that take turns. The piece belongs to the first one.
     answers: VecDeque<Answer>,
     piece: Option<Piece>,
-    /// The loans that were read whole: the system has a copy of what is still under way.
+    /// Loans that were read as a whole. The system has a copy of the bytes still under way.
     returned: Vec<u64>,
 }
 
 impl Outgoing {
-    /// Answers a wish with `memory`.
+    /// Answers a request with `memory`.
     pub fn push(&mut self, memory: Memory, wish: Wish) {
         if wish.bytes > 0 {
             let Wish { loan, bytes, token } = wish;
@@ -146,17 +146,17 @@ struct Reading {
     bytes: u64,
 }
 
-/// What this process reads.
+/// Reads of this process in progress.
 #[derive(Debug, Default)]
 pub struct Incoming {
     readings: HashMap<u64, Reading>,
-    /// The piece that is arriving: its token, and where it ends.
+    /// Token of the piece that is arriving, and the position of its end.
     piece: Option<(u64, u64)>,
     completed: Vec<u64>,
 }
 
 impl Incoming {
-    /// Expects the answer to a wish in `memory`.
+    /// Expects the answer to a request in `memory`.
     pub fn expect(&mut self, memory: Memory, wish: Wish) {
         self.readings.insert(wish.token, Reading { memory, position: 0, bytes: wish.bytes });
     }
@@ -171,12 +171,12 @@ impl Incoming {
         self.piece.is_some()
     }
 
-    /// The tokens of the reads that are over.
+    /// Returns the tokens of the completed reads.
     pub fn take_completed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.completed)
     }
 
-    /// A piece with this front begins.
+    /// Begins a piece with this header.
     ///
     /// # Errors
     /// InvalidData if it is not the next one of a read.
@@ -270,7 +270,8 @@ mod tests {
         (0..count).map(|i| (i * 7 % 251) as u8).collect()
     }
 
-    /// Two reads whose pieces come among records, in parts of `part` bytes; every `left`th record is left once.
+    /// Two reads whose pieces come among records, in parts of `part` bytes; every `left`th record is left
+    /// once.
     fn check(part: usize, left: usize, cover: Option<Cover>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! What fuzzers run on what comes over a connection, here so that ordinary tests run it too. No part of the
-//! interface.
+//! Entry points for fuzzers on the input of connections, here so that ordinary tests run them too. Not part
+//! of the interface.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::{TcpListener, TcpStream};
@@ -52,7 +52,7 @@ pub fn fronts(input: &[u8]) {
     }
 }
 
-/// Memory that a peer's pieces are stored in.
+/// Memory that stores a peer's pieces.
 #[derive(Debug)]
 struct Plain(Mutex<[u8; READ_BYTES]>);
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     proptest! {
-        /// As fuzzers do it.
+        /// Runs the fuzz targets on arbitrary input.
         #[test]
         fn no_bytes_do_harm(input in prop::collection::vec(any::<u8>(), 0..300), traffic in traffic()) {
             check(&input);

@@ -24,10 +24,10 @@ const QUEUE_BYTES: usize = 256 << 10;
 const REPETITIONS: u32 = 4;
 /// Pieces of memory received in a row: then others have their turn.
 const PIECES_AT_ONCE: usize = 8;
-/// Most times that opened content is offered in one call.
+/// Highest number of times that opened content is offered in one call.
 const CONTENT_AT_ONCE: usize = 16;
-/// What is received in one call while pieces are awaited. They would be copied out of the room once more, but for the first
-/// bytes of them.
+/// Bytes received in one call while pieces are awaited. More would be copied once more from the receive
+/// buffer, except for the first bytes of the pieces.
 const ROOM_WHILE_READING: usize = 2 << 10;
 
 /// Frames that came or left on one socket.
@@ -35,27 +35,27 @@ const ROOM_WHILE_READING: usize = 2 << 10;
 pub struct Stream {
     name: ConnectionId,
     wire: Wire,
-    /// A frame of which a part has arrived: its bytes so far, and room for all that are known to come.
+    /// Frame of which a part has arrived: its bytes so far, and room for all that are known to come.
     partial: Vec<u8>,
     filled: usize,
-    /// Frames that arrived and were not handed over yet, from `done` on.
+    /// Frames that arrived and were not handed over yet; they begin at `done`.
     backlog: Vec<u8>,
     done: usize,
-    /// The first of them was left.
+    /// True if the first of them was left.
     left: bool,
     queue: VecDeque<u8>,
     outgoing: Outgoing,
     incoming: Incoming,
-    /// What the peer wants to read, since last asked.
+    /// Read requests of the peer since the last [`Stream::take_wishes`].
     wishes: Vec<Wish>,
     closed: bool,
-    /// Something has come.
+    /// True if anything has arrived.
     has_heard: bool,
-    /// Since when the system sends the same again and again.
+    /// Time since which the system repeats the same bytes.
     stuck: Option<Instant>,
 }
 
-/// The first frame of `bytes`, if it is whole.
+/// Parses the first frame of `bytes`, if it is whole.
 fn first(bytes: &[u8]) -> io::Result<Option<(CarrierKind, Header, &[u8])>> {
     let Some(start) = bytes.first_chunk() else { return Ok(None) };
     let malformed = || io::Error::new(ErrorKind::InvalidData, "what came over the connection is no record");
@@ -86,12 +86,12 @@ impl Stream {
         }
     }
 
-    /// What it is called.
+    /// Returns the name of the connection.
     pub fn name(&self) -> ConnectionId {
         self.name
     }
 
-    /// The socket of this stream.
+    /// Returns the socket of this stream.
     pub fn socket(&self) -> &TcpStream {
         self.wire.socket()
     }
@@ -134,22 +134,22 @@ impl Stream {
         since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
-    /// What was sent counts as sent now.
+    /// Restarts the time for which sent bytes may stay unacknowledged.
     pub fn forget_stuck(&mut self) {
         self.stuck = None;
     }
 
-    /// What the peer wants to read, since this was last asked.
+    /// Returns the read requests of the peer since the last call.
     pub fn take_wishes(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.wishes)
     }
 
-    /// The tokens of the reads that have completed since this was last asked.
+    /// Returns the tokens of the reads that have completed since the last call.
     pub fn take_completed(&mut self) -> Vec<u64> {
         self.incoming.take_completed()
     }
 
-    /// The loans that the peer has read since this was last asked.
+    /// Returns the loans that the peer has read since the last call.
     pub fn take_returned(&mut self) -> Vec<u64> {
         self.outgoing.take_returned()
     }
@@ -164,7 +164,8 @@ impl Stream {
         self.incoming.expect(memory, wish);
     }
 
-    /// What to be woken for: a socket that is not read from would wake a sleeper for ever.
+    /// Returns the events for a sleeper to wait for. A socket that is not read from would wake a sleeper for
+    /// ever.
     pub fn interest(&self) -> Interest {
         match (self.holds(), self.is_queued()) {
             (false, false) => Interest::Read,
@@ -208,8 +209,8 @@ impl Stream {
         if !self.wire.flush()? || !self.outgoing.is_inside() && !self.flush_queue()? {
             return Ok(false);
         }
-        // One piece: what the peer has to say meanwhile may be a wish to be read too, and the request that follows would wait
-        // behind all that the socket has taken.
+        // One piece: what the peer has to say meanwhile may be a wish to be read too, and the request that
+        // follows would wait behind all that the socket has taken.
         Ok(self.outgoing.send(&mut self.wire)? && !self.is_queued())
     }
 
@@ -328,7 +329,7 @@ impl Stream {
         match front.kind {
             CarrierKind::Record | CarrierKind::End | CarrierKind::Datagram => Ok(None),
             CarrierKind::Read => {
-                self.wishes.push(Wish::of(front.header));
+                self.wishes.push(Wish::from_header(front.header));
                 Ok(Some(HEADER_BYTES))
             }
             // Said of memory that the network reads, which this one does not lend.

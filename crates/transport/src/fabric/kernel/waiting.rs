@@ -1,11 +1,10 @@
-//! Connections that are being opened: who has connected says hello, and is accepted or refused.
+//! Connections that are being opened. The connecting side sends a greeting, and is accepted or refused.
 //!
-//! A greeting is 45 bytes (a mark, its kind, the lengths of its data and its padding, the cover of records and a
-//! salt for their keys), up to [`PRIVATE_BYTES`] of private data, and padding up to the longest packet that the
-//! system believes to pass:
-//! where such packets get lost on the way, the connection does not come about, instead of losing what it
-//! would be trusted with. Whoever is accepted may be sent frames right behind the answer. Greetings come from
-//! anybody, so their number, length and time are bounded.
+//! A greeting is 45 bytes (a mark, its kind, the lengths of its data and its padding, the cover of records
+//! and a salt for their keys), up to [`PRIVATE_BYTES`] of private data, and padding. With the padding it is
+//! as long as the longest packet that the system believes to pass. If such packets get lost on the way, the
+//! connection is not established, rather than losing records later. An accepted process may be sent frames
+//! right behind the answer. Greetings come from anybody, so their number, length and time are bounded.
 //!
 //! The end that accepts chooses the stronger of both ends' covers ([`Sealing`]). The keys are derived from
 //! both greetings. If somebody changes a greeting on its way, for example to weaken the cover, there is no
@@ -34,12 +33,12 @@ const COVER_AT: usize = 12;
 const SALT_AT: usize = 13;
 /// Longest padding: packets of networks with long ones. On the loopback no packet gets lost.
 const PADDING_BYTES: usize = 9216;
-/// Strangers that may be connected at a time; more are turned away.
+/// Highest number of strangers that are connected at the same time; more are turned away.
 const STRANGERS: usize = 256;
-/// Who has not said hello after this time does not know how.
+/// Time after which a connected process without a greeting is turned away.
 const HELLO_TIME: Duration = Duration::from_secs(10);
 
-/// What a greeting is.
+/// Kind of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     Request = 0,
@@ -49,13 +48,13 @@ pub(super) enum Word {
 
 #[derive(Debug)]
 enum State {
-    /// The kernel connects; then the request is sent.
+    /// The kernel is connecting; then the request is sent.
     Connecting(ConnectionId, Vec<u8>),
     /// Own request without an answer, and the number of restarts of this process when it was sent.
     Asked(ConnectionId, Offer, u32),
-    /// Somebody connected here and has to say hello.
+    /// A process has connected here and has not sent its greeting.
     Stranger(Instant),
-    /// Its request is with the owner.
+    /// The request of the process is with the owner.
     Requested(Offer),
 }
 
@@ -104,12 +103,12 @@ struct Entry {
     got: Vec<u8>,
 }
 
-/// What became of one.
+/// Outcome of a connection that was being opened.
 #[derive(Debug)]
 pub enum Opening {
-    /// To be reported.
+    /// Event that is to be reported.
     Event(Event),
-    /// The peer has accepted, with this private data.
+    /// Stream to a peer that has accepted, with its private data.
     Connected(Box<Stream>, Vec<u8>),
 }
 
@@ -263,7 +262,7 @@ impl KernelWaiting {
         Ok(Stream::new(name, Wire::new(entry.socket, keys.as_ref()), entry.got))
     }
 
-    /// Refuses a request.
+    /// Refuses a connection request.
     pub fn reject(&mut self, request: RequestId) {
         if let Some(entry) = self.entries.remove(&request.0) {
             let nothing = Offer { cover: None, salt: [0; SALT_BYTES], data: Vec::new() };
@@ -271,7 +270,8 @@ impl KernelWaiting {
         }
     }
 
-    /// Gives up a connection that is being opened; to which host, if that got nothing of what it was asked.
+    /// Gives up a connection that is being opened. Returns the address of the host if nothing sent to it was
+    /// acknowledged.
     pub fn forget(&mut self, connection: ConnectionId) -> Option<IpAddr> {
         let mut stuck = None;
         self.entries.retain(|_, entry| match &entry.state {
@@ -371,7 +371,7 @@ fn send_greeting(mut socket: &TcpStream, word: Word, offer: &Offer) -> io::Resul
     }
 }
 
-/// What is reported of a connection that could not be opened: strangers are not.
+/// Returns the event for a connection that could not be opened. Strangers are not reported.
 fn closed(state: &State, error: &io::Error) -> Option<Event> {
     match state {
         State::Connecting(connection, _) | State::Asked(connection, ..) => {
