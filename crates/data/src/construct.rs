@@ -43,7 +43,7 @@ fn indexed(blocklengths: &[i64], displacements: &[i64]) -> Result<Blocks> {
 }
 
 impl Datatype {
-    /// `MPI_Type_dup`: the same type as a new object, committed if this one is.
+    /// Copies the type into a new object, committed if this one is (`MPI_Type_dup`).
     pub fn create_dup(&self) -> Datatype {
         // Only the nesting limit can refuse, and the same object is as good as a duplicate then.
         let Ok(duplicate) = Datatype::new(Constructor::Dup(self.clone()), Form::Int) else {
@@ -55,13 +55,13 @@ impl Datatype {
         duplicate
     }
 
-    /// `MPI_Type_contiguous`: `count` items one after the other.
+    /// Creates `count` items one after the other (`MPI_Type_contiguous`).
     pub fn create_contiguous(count: i64, inner: &Datatype, form: Form) -> Result<Datatype> {
         non_negative(ErrorClass::Count, "count", count)?;
         Datatype::new(Constructor::Contiguous { count, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_vector`: `count` blocks, `stride` extents of `inner` apart.
+    /// Creates `count` blocks, `stride` extents of `inner` apart (`MPI_Type_vector`).
     pub fn create_vector(
         count: i64,
         blocklength: i64,
@@ -74,7 +74,7 @@ impl Datatype {
         Datatype::new(Constructor::Vector { count, blocklength, stride, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_create_hvector`: `count` blocks, `stride` bytes apart.
+    /// Creates `count` blocks, `stride` bytes apart (`MPI_Type_create_hvector`).
     pub fn create_hvector(
         count: i64,
         blocklength: i64,
@@ -87,7 +87,7 @@ impl Datatype {
         Datatype::new(Constructor::Hvector { count, blocklength, stride, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_indexed`: blocks at displacements in extents of `inner`.
+    /// Creates blocks at displacements in extents of `inner` (`MPI_Type_indexed`).
     pub fn create_indexed(
         blocklengths: &[i64],
         displacements: &[i64],
@@ -98,7 +98,7 @@ impl Datatype {
         Datatype::new(Constructor::Indexed { blocklengths, displacements, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_create_hindexed`: blocks at displacements in bytes.
+    /// Creates blocks at displacements in bytes (`MPI_Type_create_hindexed`).
     pub fn create_hindexed(
         blocklengths: &[i64],
         displacements: &[i64],
@@ -109,7 +109,7 @@ impl Datatype {
         Datatype::new(Constructor::Hindexed { blocklengths, displacements, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_create_indexed_block`: blocks of one length at displacements in extents of `inner`.
+    /// Creates blocks of one length at displacements in extents of `inner` (`MPI_Type_create_indexed_block`).
     pub fn create_indexed_block(
         blocklength: i64,
         displacements: &[i64],
@@ -121,7 +121,7 @@ impl Datatype {
         Datatype::new(Constructor::IndexedBlock { blocklength, displacements, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_create_hindexed_block`: blocks of one length at displacements in bytes.
+    /// Creates blocks of one length at displacements in bytes (`MPI_Type_create_hindexed_block`).
     pub fn create_hindexed_block(
         blocklength: i64,
         displacements: &[i64],
@@ -133,7 +133,7 @@ impl Datatype {
         Datatype::new(Constructor::HindexedBlock { blocklength, displacements, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_create_struct`: blocks of different types at displacements in bytes.
+    /// Creates blocks of different types at displacements in bytes (`MPI_Type_create_struct`).
     pub fn create_struct(
         blocklengths: &[i64],
         displacements: &[i64],
@@ -145,7 +145,7 @@ impl Datatype {
         Datatype::new(Constructor::Struct { blocklengths, displacements, inner: inner.into() }, form)
     }
 
-    /// `MPI_Type_create_subarray`: a box of an array, with the extent of the whole array.
+    /// Creates a box of an array, with the extent of the whole array (`MPI_Type_create_subarray`).
     pub fn create_subarray(
         sizes: &[i64],
         subsizes: &[i64],
@@ -177,13 +177,13 @@ impl Datatype {
         Datatype::new(Constructor::Subarray { sizes, subsizes, starts, order, inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_create_darray`: one process's share of a distributed array.
+    /// Creates one process's share of a distributed array (`MPI_Type_create_darray`).
     pub fn create_darray(array: &Darray, inner: &Datatype, form: Form) -> Result<Datatype> {
         array.validate()?;
         Datatype::new(Constructor::Darray { array: Box::new(array.clone()), inner: inner.clone() }, form)
     }
 
-    /// `MPI_Type_create_resized`: the same data with other bounds.
+    /// Creates a type with the same data and other bounds (`MPI_Type_create_resized`).
     pub fn create_resized(lb: i64, extent: i64, inner: &Datatype, form: Form) -> Result<Datatype> {
         Datatype::new(Constructor::Resized { lb, extent, inner: inner.clone() }, form)
     }

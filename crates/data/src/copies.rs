@@ -33,7 +33,7 @@ impl<const PACK: bool> Copier<PACK> {
         Copier { memory, packed }
     }
 
-    /// The next packed bytes and how the two sides are used: (source, destination).
+    /// Returns source and destination for the next packed bytes.
     fn sides(&self, offset: i64) -> (*const u8, *mut u8) {
         let memory = self.memory.wrapping_offset(offset as isize);
         if PACK { (memory, self.packed) } else { (self.packed, memory) }
@@ -111,7 +111,7 @@ impl<const PACK: bool> Visitor for InsideOut<'_, PACK> {
     }
 }
 
-/// One run of any length.
+/// Copies one run of any length.
 ///
 /// # Safety
 /// `bytes` are valid at both ends, which do not overlap.
@@ -129,7 +129,7 @@ unsafe fn copy_run(source: *const u8, destination: *mut u8, bytes: usize) {
     }
 }
 
-/// `bytes` in N..=2N as two copies of N.
+/// Copies `bytes` bytes, N to 2N, as two copies of N that may overlap.
 ///
 /// # Safety
 /// As for [`copy_run`].
@@ -144,7 +144,7 @@ unsafe fn overlapped<const N: usize>(source: *const u8, destination: *mut u8, by
     }
 }
 
-/// `count` runs at constant distances on both sides.
+/// Copies `count` runs at constant distances on both sides.
 ///
 /// # Safety
 /// All runs are valid on both sides and do not overlap.
@@ -198,7 +198,7 @@ unsafe fn fixed<const N: usize>(
     }
 }
 
-/// Equal runs at listed offsets.
+/// Copies equal runs at listed offsets.
 ///
 /// # Safety
 /// All runs are valid on both sides and do not overlap.

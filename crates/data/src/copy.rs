@@ -147,7 +147,7 @@ pub fn fill_streaming(into: &mut [u8], from: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Each way of copying moves these bytes, and none beside them.
+    /// Checks that each way of copying moves these bytes, and none beside them.
     fn check(bytes: usize, from: usize, into: usize) {
         let source: Vec<u8> = (0..bytes + from).map(|i| i as u8 ^ (i >> 8) as u8).collect();
         let ways: [unsafe fn(*const u8, *mut u8, usize); 3] = [copy_small, copy, copy_streaming];

@@ -21,7 +21,7 @@ pub enum Distribution {
 pub const DEFAULT_ARGUMENT: i32 = 19;
 
 impl Distribution {
-    /// From `MPI_DISTRIBUTE_*`; an argument error otherwise.
+    /// Returns the distribution for `MPI_DISTRIBUTE_*`; an argument error otherwise.
     pub fn from_code(code: i32) -> Result<Distribution> {
         match code {
             16 => Ok(Distribution::None),
@@ -125,7 +125,7 @@ impl Darray {
         coordinates
     }
 
-    /// The share as repetitions of `part`, whose extent is `extent`.
+    /// Expands the share into repetitions of `part`, whose extent is `extent`.
     pub(crate) fn expand<A: Algebra>(&self, extent: i64, mut part: A) -> Result<A> {
         let coordinates = self.coordinates();
         let mut stride = extent;
@@ -136,7 +136,7 @@ impl Darray {
         Ok(part.bounded(0, stride))
     }
 
-    /// The share of one dimension: `part` is one index of it, `stride` bytes from the next.
+    /// Expands the share of one dimension. `part` is one index of it, `stride` bytes from the next.
     fn deal<A: Algebra>(&self, dimension: usize, coordinate: i64, stride: i64, part: A) -> Result<A> {
         let (gsize, psize) = (self.gsizes[dimension], i64::from(self.psizes[dimension]));
         let argument = Some(self.arguments[dimension]).filter(|a| *a != DEFAULT_ARGUMENT).map(i64::from);

@@ -102,7 +102,7 @@ pub(crate) enum Constructor {
 }
 
 impl Constructor {
-    /// The inner types, in the order of the arguments.
+    /// Returns the inner types, in the order of the arguments.
     pub(crate) fn inner(&self) -> &[Datatype] {
         match self {
             Constructor::Named(_) | Constructor::Fortran { .. } | Constructor::ValueIndex { .. } => &[],
@@ -152,12 +152,12 @@ impl Datatype {
         self.0.facts.size
     }
 
-    /// Lower bound in bytes.
+    /// Returns the lower bound in bytes.
     pub fn lb(&self) -> i64 {
         self.0.lb
     }
 
-    /// Upper bound in bytes.
+    /// Returns the upper bound in bytes.
     pub fn ub(&self) -> i64 {
         self.0.ub
     }
@@ -185,7 +185,7 @@ impl Datatype {
         Some((low.checked_add(last.min(0))?, high.checked_add(last.max(0))?))
     }
 
-    /// The handle of the ABI, if this is a named predefined datatype.
+    /// Returns the handle of the ABI, if this is a named predefined datatype.
     pub fn code(&self) -> Option<u32> {
         match &self.0.constructor {
             Constructor::Named(row) => Some(row.code),
@@ -193,7 +193,7 @@ impl Datatype {
         }
     }
 
-    /// The standard's name of a named predefined datatype.
+    /// Returns the standard's name of a named predefined datatype.
     pub fn name(&self) -> Option<&'static str> {
         match &self.0.constructor {
             Constructor::Named(row) => Some(row.name),
@@ -201,25 +201,26 @@ impl Datatype {
         }
     }
 
-    /// Named or not (Fortran kinds, pairs): not to be freed, always committed.
+    /// Returns true for predefined types, named or not (Fortran kinds, pairs). They are not to be freed and
+    /// always committed.
     pub fn is_predefined(&self) -> bool {
         matches!(self.0.constructor, Constructor::Named(_)) || self.0.constructor.is_unnamed_predefined()
     }
 
-    /// A number that is the same for two handles of one object, for tables of handles.
+    /// Returns a number that is the same for two handles of one object, for tables of handles.
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// The bytes of an item, if the type is committed and any number of items is one run that begins at the
-    /// buffer's address: the usual case, told by one load. Types without it may be so too.
+    /// Returns the bytes of an item if the type is committed and any number of items is one run that begins
+    /// at the buffer's address. One load shows this usual case. `None` does not prove the opposite.
     #[inline]
     pub fn dense(&self) -> Option<NonZeroU64> {
         NonZeroU64::new(self.0.dense.load(Ordering::Relaxed))
     }
 
-    /// The bytes of so many items, if the type is [`Datatype::dense`]; `None` also where they do not fit 63
-    /// bits.
+    /// Returns the bytes of `count` items of a [`Datatype::dense`] type. `None` if it is not dense or they do
+    /// not fit 63 bits.
     #[inline]
     pub fn dense_bytes(&self, count: u64) -> Option<u64> {
         count.checked_mul(self.dense()?.get()).filter(|bytes| *bytes <= i64::MAX as u64)
@@ -230,19 +231,19 @@ impl Datatype {
         self.0.committed.load(Ordering::Acquire)
     }
 
-    /// A hash of the signature of `count` items: equal for equal sequences of basic types, however they
-    /// were constructed. `None` if bytes or packed data, which match anything, are among them.
+    /// Returns a hash of the signature of `count` items: equal for equal sequences of basic types, however
+    /// they were constructed. `None` if bytes or packed data, which match anything, are among them.
     pub fn signature_hash(&self, count: u64) -> Option<u64> {
         self.0.facts.signature.repeat(count).hash()
     }
 
-    /// Basic items in one item of this type; a pair such as `MPI_FLOAT_INT` counts two.
+    /// Returns the number of basic items in one item of this type; a pair such as `MPI_FLOAT_INT` counts two.
     pub fn elements(&self) -> i64 {
         self.0.facts.elements
     }
 
-    /// Whole items in `bytes` packed bytes (`MPI_Get_count`), or `None` if a part remains. For a type
-    /// without data, 0.
+    /// Returns the number of whole items in `bytes` packed bytes (`MPI_Get_count`), or `None` if a part
+    /// remains. For a type without data, 0.
     pub fn complete_items(&self, bytes: u64) -> Option<u64> {
         match self.size() as u64 {
             0 => (bytes == 0).then_some(0),
@@ -250,7 +251,7 @@ impl Datatype {
         }
     }
 
-    /// The space that `count` items need in a buffer of `MPI_Pack`, in bytes.
+    /// Returns the bytes that `count` items need in a buffer of `MPI_Pack`.
     pub fn pack_size(&self, count: i64) -> Result<i64> {
         crate::facts::fit(i128::from(self.size()) * i128::from(count.max(0)), "the packed size")
     }

@@ -56,7 +56,7 @@ pub(crate) fn expand<A: Algebra>(constructor: &Constructor, of: Inner<A>, item: 
     }
 }
 
-/// A scalar, or a pair laid out as the C struct of its two items (MPI-5 section 6.9.4).
+/// Interprets a scalar, or a pair laid out as the C struct of its two items (MPI-5 section 6.9.4).
 fn basic<A: Algebra>(row: &'static Predefined, item: Item<A>) -> Result<A> {
     let Some((value, index)) = row.pair else { return Ok(item(row)) };
     let (value, index) = (predefined::scalar(value), predefined::scalar(index));

@@ -97,7 +97,7 @@ const EXTRA: u32 = 49;
 const INTEGER_BIT: u64 = 1 << 63;
 
 impl Extended {
-    /// From its 16 bytes in memory; the last six are padding.
+    /// Reads a value from its 16 bytes in memory; the last six are padding.
     pub fn from_bytes(bytes: [u8; 16]) -> Extended {
         let bits = u128::from_le_bytes(bytes);
         Extended { mantissa: bits as u64, sign_exponent: (bits >> 64) as u16, padding: [0; 3] }

@@ -34,7 +34,7 @@ impl Mul for LongQuad {
 }
 
 impl LongQuad {
-    /// From its 16 bytes in memory.
+    /// Reads a value from its 16 bytes in memory.
     pub fn from_bytes(bytes: [u8; 16]) -> LongQuad {
         LongQuad(Quad(u128::from_le_bytes(bytes)))
     }

@@ -107,7 +107,7 @@ impl<F: FnMut(i64, &'static Predefined) -> bool> Visitor for Items<F> {
     }
 }
 
-/// One item to external32; `None` if its value does not fit.
+/// Converts one item to external32; `None` if its value does not fit.
 fn encode(row: &Predefined, native: &[u8], out: &mut [u8]) -> Option<()> {
     match row.class {
         Class::Extended | Class::ExtendedComplex => {
@@ -136,7 +136,7 @@ fn encode(row: &Predefined, native: &[u8], out: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// One item from external32.
+/// Converts one item from external32.
 fn decode(row: &Predefined, input: &[u8], native: &mut [u8]) {
     match row.class {
         Class::Extended | Class::ExtendedComplex => {

@@ -10,22 +10,22 @@ use tutti_base::{Error, ErrorClass, Result};
 
 /// An interpretation of type constructors.
 pub(crate) trait Algebra: Sized + Clone {
-    /// `count` copies, each `stride` bytes after the one before; `count` is not negative.
+    /// Repeats this part `count` times, each `stride` bytes after the one before. `count` is not negative.
     fn repeat(self, count: i64, stride: i64) -> Result<Self>;
-    /// Several parts in this order, each moved by its displacement in bytes.
+    /// Joins parts in this order, each moved by its displacement in bytes.
     fn join(parts: impl Iterator<Item = Result<(i64, Self)>>) -> Result<Self>;
-    /// The same items with these lower and upper bounds.
+    /// Returns the same items with these lower and upper bounds.
     fn bounded(self, lb: i64, ub: i64) -> Self;
 }
 
-/// Whether all basic items of a type are of one kind.
+/// Kinds of the basic items of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basics {
     /// No items at all.
     Absent,
     /// All of the predefined type with this code.
     One(u32),
-    /// Of several types.
+    /// Items of several kinds.
     Mixed,
 }
 
@@ -64,7 +64,7 @@ impl Basics {
     }
 }
 
-/// `value` as a displacement or size, or an error that says which quantity does not fit.
+/// Returns `value` as a displacement or size, or an error that names the quantity `what` if it does not fit.
 pub(crate) fn fit(value: i128, what: &str) -> Result<i64> {
     i64::try_from(value).map_err(|_| {
         let message = format!(
@@ -74,7 +74,7 @@ pub(crate) fn fit(value: i128, what: &str) -> Result<i64> {
     })
 }
 
-/// `count` times `unit` bytes.
+/// Returns `count` times `unit` bytes, or an error that names `what`.
 pub(crate) fn scale(count: i64, unit: i64, what: &str) -> Result<i64> {
     fit(i128::from(count) * i128::from(unit), what)
 }
@@ -92,7 +92,7 @@ impl Facts {
         predefined: Basics::Absent,
     };
 
-    /// The facts of one basic item.
+    /// Returns the facts of one basic item.
     pub fn item(basic: &'static Predefined) -> Facts {
         let size = i64::from(basic.bytes);
         Facts {
@@ -190,7 +190,7 @@ impl Algebra for Facts {
     }
 }
 
-/// The smallest range that holds `all` and `part` moved by `displacement`.
+/// Returns the smallest range that contains `all` and `part` moved by `displacement`.
 fn hull(all: Option<(i64, i64)>, part: Option<(i64, i64)>, displacement: i64) -> Result<Option<(i64, i64)>> {
     let Some((low, high)) = part else { return Ok(all) };
     let low = fit(i128::from(low) + i128::from(displacement), "the lower bound")?;

@@ -30,19 +30,20 @@ const REALS: [(i32, i32, u32, u32); 4] =
 const INTEGERS: [(i32, u32); 5] = [(2, 0x2c1), (4, 0x2c9), (9, 0x2d1), (18, 0x2d9), (38, 0x2e1)];
 
 impl Datatype {
-    /// `MPI_Type_create_f90_real`; -32766 (`MPI_UNDEFINED`) stands for an argument not given.
+    /// Returns the type of `MPI_Type_create_f90_real`; -32766 (`MPI_UNDEFINED`) means an argument that is not
+    /// given.
     pub fn f90_real(precision: i32, range: i32) -> Result<Datatype> {
         let row = real(precision, range)?.2;
         Ok(kind(FortranKind::Real { precision, range }, row))
     }
 
-    /// `MPI_Type_create_f90_complex`; as for reals.
+    /// Returns the type of `MPI_Type_create_f90_complex`, with arguments as for reals.
     pub fn f90_complex(precision: i32, range: i32) -> Result<Datatype> {
         let row = real(precision, range)?.3;
         Ok(kind(FortranKind::Complex { precision, range }, row))
     }
 
-    /// `MPI_Type_create_f90_integer`: the smallest kind for `range` decimal digits.
+    /// Returns the type of `MPI_Type_create_f90_integer`: the smallest kind for `range` decimal digits.
     pub fn f90_integer(range: i32) -> Result<Datatype> {
         let row = INTEGERS.iter().find(|kind| (0..=kind.0).contains(&range)).ok_or_else(|| {
             let message = format!("argument r is {range}; integer kinds have 0 to 38 decimal digits");
@@ -51,7 +52,8 @@ impl Datatype {
         Ok(kind(FortranKind::Integer { range }, row.1))
     }
 
-    /// `MPI_Type_match_size`: the Fortran type of a class (`MPI_TYPECLASS_*`, 191..=194) and a size in bytes.
+    /// Returns the Fortran type of a class (`MPI_TYPECLASS_*`, 191..=194) and a size in bytes
+    /// (`MPI_Type_match_size`).
     pub fn match_size(typeclass: i32, size: i32) -> Result<&'static Datatype> {
         let code = match (typeclass, size) {
             (191, 1) => 0x2c0,
@@ -105,7 +107,7 @@ fn kind(kind: FortranKind, code: u32) -> Datatype {
     unnamed(Key::Kind(kind), || Constructor::Fortran { kind, row })
 }
 
-/// A new row for a pair without a name. It is never freed: the table above keeps the type.
+/// Makes a row for a pair without a name. It is never freed: the table above keeps the type.
 fn pair(value: u32, index: u32) -> Constructor {
     let row = Predefined {
         code: 0,
@@ -127,7 +129,7 @@ fn unnamed(key: Key, make: impl FnOnce() -> Constructor) -> Datatype {
     entry.clone()
 }
 
-/// The smallest real kind with this precision and range.
+/// Returns the smallest real kind with this precision and range.
 fn real(precision: i32, range: i32) -> Result<&'static (i32, i32, u32, u32)> {
     if precision == UNDEFINED && range == UNDEFINED {
         return Err(Error::new(

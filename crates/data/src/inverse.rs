@@ -124,7 +124,7 @@ fn below(shape: &Shape, limit: i64) -> u64 {
     }
 }
 
-/// The same of `body` repeated, without end if there is no count.
+/// Returns the number of packed bytes below `limit` of `body` repeated, without end if there is no count.
 fn looped(body: &Shape, stride: i64, count: Option<u64>, limit: i64) -> u64 {
     let reach = limit.saturating_sub(first(body));
     if reach <= 0 {
@@ -140,7 +140,7 @@ fn looped(body: &Shape, stride: i64, count: Option<u64>, limit: i64) -> u64 {
     last.saturating_mul(body.size) + below(body, limit.saturating_sub(begin))
 }
 
-/// Packed bytes below `offset` of the items of a layout without end.
+/// Returns the number of packed bytes below `offset` of the items of a layout without end.
 pub(crate) fn endless_below(layout: &Layout, offset: i64) -> u64 {
     let (body, stride, start) = layout.endless();
     if body.size == 0 { 0 } else { looped(body, stride, None, offset.saturating_sub(start)) }
@@ -169,14 +169,14 @@ impl Datatype {
         endless_below(self.layout(), offset)
     }
 
-    /// The same as a range: the packed bytes that lie in `offsets`.
+    /// Returns the range of packed bytes that lie in `offsets`.
     pub fn bytes_within(&self, offsets: Range<i64>) -> Range<u64> {
         self.bytes_below(offsets.start)..self.bytes_below(offsets.end)
     }
 
-    /// The type with the same constructors over other basic types: each is so many bytes as `bytes_of` says
-    /// of it. This is what a file type is in a representation of data whose items have other lengths (MPI-5
-    /// section 14.5). Committed.
+    /// Returns the committed type with the same constructors over other basic types. `bytes_of` gives the
+    /// length of each. This is a file type in a data representation whose items have other lengths (MPI-5
+    /// section 14.5).
     ///
     /// # Errors
     /// Those of `bytes_of`; `Type` for bounds that do not fit.
@@ -264,7 +264,7 @@ impl Constructor {
     }
 }
 
-/// MPI_BYTE.
+/// Returns the type MPI_BYTE.
 fn byte() -> Result<&'static Datatype> {
     const BYTE: u32 = 0x247;
     Datatype::predefined(BYTE).ok_or_else(|| Error::new(ErrorClass::Intern, "there is no MPI_BYTE"))

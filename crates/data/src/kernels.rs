@@ -130,8 +130,8 @@ impl<V: PartialOrd, I: PartialOrd> Combine<Pair<V, I>> for MostWithIndex {
     }
 }
 
-/// The loops of a predefined operator over arrays of a predefined type, or `None` if it has none: the
-/// groups are checked by the caller.
+/// Returns the loops of a predefined operator over arrays of a predefined type, or `None` if it has none. The
+/// caller checks the groups.
 pub(crate) fn select(operator: Operator, row: &Predefined) -> Option<Kernels> {
     match operator {
         Operator::Sum => arithmetic::<Sum>(row).or_else(|| complex_sum(row)),
@@ -150,7 +150,8 @@ pub(crate) fn select(operator: Operator, row: &Predefined) -> Option<Kernels> {
     }
 }
 
-/// Signed and unsigned wrap around alike, so one loop serves both.
+/// Returns the loops of an arithmetic operator. Signed and unsigned integers wrap around alike, so one loop
+/// serves both.
 fn arithmetic<O>(row: &Predefined) -> Option<Kernels>
 where
     O: Combine<Wrapping<u8>> + Combine<Wrapping<u16>> + Combine<Wrapping<u32>>,

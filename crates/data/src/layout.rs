@@ -57,7 +57,7 @@ impl Layout {
         Layout { shape, contiguity, stride, body, offset }
     }
 
-    /// The items without end as one loop: the body, its stride and its offset.
+    /// Returns the items without end as one loop: the body, its stride and its offset.
     pub fn endless(&self) -> (&Shape, i64, i64) {
         (&self.body, self.stride, self.offset)
     }

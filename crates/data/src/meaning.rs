@@ -19,7 +19,7 @@ static TABLE: LazyLock<Box<[Option<Datatype>]>> = LazyLock::new(|| {
     table.into()
 });
 
-/// The datatype of an ABI handle, if the handle is a predefined datatype other than null.
+/// Returns the datatype of an ABI handle, if the handle is a predefined datatype other than null.
 fn of_code(code: u32) -> Option<&'static Datatype> {
     TABLE.get(code.wrapping_sub(CODES.start) as usize)?.as_ref()
 }
@@ -72,8 +72,8 @@ impl Datatype {
         self.0.committed.store(true, Ordering::Release);
     }
 
-    /// The predefined type, pairs among them, of which all of this type is made, if there is one: what
-    /// `MPI_Accumulate` requires of derived types. Of a predefined type it is itself.
+    /// Returns the predefined type of which all of this type is made, if there is one; pairs count as
+    /// predefined. `MPI_Accumulate` requires that of derived types. A predefined type returns itself.
     pub fn basic(&self) -> Option<&'static Datatype> {
         match (self.code(), self.0.facts.predefined) {
             (None, Basics::One(code)) => of_code(code),
@@ -81,8 +81,8 @@ impl Datatype {
         }
     }
 
-    /// Basic items in the first `bytes` packed bytes of an array of this type (`MPI_Get_elements`), or
-    /// `None` if `bytes` ends within one.
+    /// Returns the number of basic items in the first `bytes` packed bytes of an array of this type
+    /// (`MPI_Get_elements`), or `None` if `bytes` ends within one.
     pub fn element_count(&self, bytes: u64) -> Option<u64> {
         let size = self.size() as u64;
         if size == 0 {
@@ -99,18 +99,18 @@ impl Datatype {
         Some(whole + self.typed().elements_before(rest)?)
     }
 
-    /// The program that names the runs of memory.
+    /// Returns the program that names the runs of memory.
     pub(crate) fn layout(&self) -> &Layout {
         self.0.layout.get_or_init(|| Layout::new(self.shape(false), self.extent()))
     }
 
-    /// The program with runs of different basic types kept apart.
+    /// Returns the program with runs of different basic types kept apart.
     pub(crate) fn typed(&self) -> &Shape {
         self.0.typed.get_or_init(|| self.shape(true))
     }
 
-    /// The program of a type made of pairs in which each pair is one item with its padding: runs are arrays
-    /// of pairs.
+    /// Returns the program of a type made of pairs in which each pair is one item with its padding: runs are
+    /// arrays of pairs.
     pub(crate) fn pairs(&self) -> Layout {
         Layout::new(self.pair_shape(), self.extent())
     }

@@ -15,8 +15,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 impl Datatype {
-    /// The one run of memory that `count` items are, as its offset from the buffer's address and its
-    /// bytes; `None` if they are several.
+    /// Returns the run of memory of `count` items if it is only one, as its offset from the buffer's address
+    /// and its bytes.
     #[inline]
     pub fn contiguous(&self, count: u64) -> Option<(i64, u64)> {
         let layout = self.layout();
@@ -27,7 +27,7 @@ impl Datatype {
         }
     }
 
-    /// Packed bytes of `count` items, saturating.
+    /// Returns the packed bytes of `count` items, saturating.
     #[inline]
     pub fn packed_bytes(&self, count: u64) -> u64 {
         (self.size() as u64).saturating_mul(count)
@@ -105,7 +105,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The start of `count` items.
+    /// Starts at the beginning of `count` items.
     pub fn new(datatype: &'a Datatype, count: u64) -> Cursor<'a> {
         Cursor { datatype, count, position: 0 }
     }
@@ -115,12 +115,12 @@ impl<'a> Cursor<'a> {
         self.position = position;
     }
 
-    /// The packed byte that comes next.
+    /// Returns the position of the next packed byte.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Packed bytes not yet passed.
+    /// Returns the number of packed bytes not yet passed.
     pub fn remaining(&self) -> u64 {
         self.datatype.packed_bytes(self.count).saturating_sub(self.position)
     }

@@ -60,7 +60,7 @@ unsafe fn lines_avx2(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
-/// An ordinary copy.
+/// Copies in the ordinary way.
 ///
 /// # Safety
 /// See the module; both sides hold so many bytes.
@@ -78,7 +78,7 @@ pub(crate) fn fence() {
     unsafe { std::arch::x86_64::_mm_sfence() };
 }
 
-/// An ordinary copy: there is no stable way to say more.
+/// Copies in the ordinary way: no stable instruction bypasses the caches here.
 ///
 /// # Safety
 /// See the module; both sides hold so many bytes.
@@ -89,7 +89,7 @@ pub(crate) unsafe fn store(from: *const u8, into: *mut u8, bytes: usize) {
     unsafe { into.copy_from_nonoverlapping(from, bytes) };
 }
 
-/// Ordinary stores need none.
+/// Does nothing, as ordinary stores need no fence.
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 #[inline(always)]
 pub(crate) fn fence() {}

@@ -43,7 +43,7 @@ impl Shape {
         }
     }
 
-    /// `body` at each of `offsets`, of which there is at least one.
+    /// Returns the shape of `body` at each of `offsets`, of which there is at least one.
     fn listed(offsets: Vec<i64>, body: Shape) -> Shape {
         let (first, count) = (offsets[0] + body.offset, offsets.len() as u64);
         if count == 1 {

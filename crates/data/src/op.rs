@@ -64,17 +64,17 @@ const PREDEFINED: [(&str, Op); 14] = {
 static TABLE: [(&str, Op); 14] = PREDEFINED;
 
 impl Op {
-    /// The predefined operator with this handle of the ABI (0x21..=0x3d).
+    /// Returns the predefined operator with this handle of the ABI (0x21..=0x3d).
     pub fn predefined(code: u32) -> Option<&'static Op> {
         TABLE.iter().map(|entry| &entry.1).find(|op| op.code() == Some(code))
     }
 
-    /// An operator by a user's function (`MPI_Op_create`).
+    /// Creates an operator from a user's function (`MPI_Op_create`).
     pub fn user(function: UserFunction, commutative: bool) -> Op {
         Op(OperatorKind::User { function, commutative })
     }
 
-    /// The handle of the ABI, if predefined.
+    /// Returns the handle of the ABI, if predefined.
     pub fn code(&self) -> Option<u32> {
         match self.0 {
             OperatorKind::Predefined(operator) => Some(operator as u32),
@@ -82,7 +82,7 @@ impl Op {
         }
     }
 
-    /// The standard's name, if predefined.
+    /// Returns the standard's name, if predefined.
     pub fn name(&self) -> Option<&'static str> {
         let code = self.code()?;
         TABLE.iter().find(|entry| entry.1.code() == Some(code)).map(|entry| entry.0)
@@ -96,9 +96,9 @@ impl Op {
         }
     }
 
-    /// Whether a reduction may use this operator with this type: predefined operators
-    /// take predefined types of their groups, `MPI_REPLACE`, `MPI_NO_OP` and user functions anything.
-    /// An operator error names both otherwise.
+    /// Checks that a reduction may use this operator with this type. Predefined operators take predefined
+    /// types of their groups; `MPI_REPLACE`, `MPI_NO_OP` and user functions take any type. Otherwise an
+    /// operator error names both.
     ///
     /// `MPI_CHAR` counts as the integer that C takes a `char` for. The standard gives it no operator (MPI-5
     /// section 6.9.2), but MPICH and Open MPI take it, and it is the default type of common benchmarks;
@@ -157,7 +157,7 @@ impl Op {
         Err(Error::new(ErrorClass::Op, message))
     }
 
-    /// The predefined type whose items a predefined operator would combine.
+    /// Returns the predefined type whose items a predefined operator would combine.
     pub(crate) fn row(&self, operator: Operator, datatype: &Datatype) -> Result<&'static Predefined> {
         let row = match &datatype.0.constructor {
             Constructor::Named(row) | Constructor::Fortran { row, .. } | Constructor::ValueIndex { row } => {

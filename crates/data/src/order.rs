@@ -25,7 +25,7 @@ impl Order {
     }
 }
 
-/// The dimensions of an array from the contiguous one outwards.
+/// Returns the dimensions of an array from the contiguous one outwards.
 pub(crate) fn inwards_first(order: Order, dimensions: usize) -> Box<dyn Iterator<Item = usize>> {
     match order {
         Order::C => Box::new((0..dimensions).rev()),

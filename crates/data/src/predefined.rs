@@ -187,7 +187,7 @@ pub(crate) const ROWS: &[Predefined] = &[
 /// The first and last handle of predefined datatypes.
 pub(crate) const CODES: std::ops::Range<u32> = 0x200..0x300;
 
-/// The row of a scalar type, for code that already holds a valid code.
+/// Returns the row of a scalar type. The code must be valid.
 ///
 /// Walks no list: the position is precomputed at compile time.
 pub(crate) fn scalar(code: u32) -> &'static Predefined {
@@ -204,7 +204,7 @@ const POSITIONS: [u8; 256] = {
     positions
 };
 
-/// The named pair type of these items, if the standard has one.
+/// Returns the named pair type of these items, if the standard has one.
 pub(crate) fn named_pair(value: u32, index: u32) -> Option<u32> {
     ROWS.iter().find(|row| row.pair == Some((value, index))).map(|row| row.code)
 }

@@ -144,7 +144,7 @@ impl PartialOrd for Quad {
 pub(crate) struct Half(pub u16);
 
 impl Half {
-    /// The same value in single precision. Without branches, so that loops over it vectorise.
+    /// Returns the same value in single precision. Without branches, so that loops over it vectorise.
     #[inline(always)]
     pub fn widen(self) -> f32 {
         let (sign, magnitude) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7fff) << 13);
@@ -154,7 +154,7 @@ impl Half {
         f32::from_bits(sign | rest)
     }
 
-    /// The nearest binary16, ties to even. Without branches too.
+    /// Returns the nearest binary16, ties to even. Without branches too.
     #[inline(always)]
     pub fn narrow(value: f32) -> Half {
         let bits = value.to_bits();

@@ -97,8 +97,8 @@ impl Op {
         })
     }
 
-    /// `inout[i] = input[i] op inout[i]` for `count` items. [`Op::bind`] tells what types are allowed;
-    /// for others this fails.
+    /// Computes `inout[i] = input[i] op inout[i]` for `count` items. Fails for types that [`Op::bind`] does
+    /// not permit.
     ///
     /// # Safety
     /// Both buffers hold `count` items and are disjoint.
@@ -159,7 +159,7 @@ impl Reducer {
         unsafe { self.apply_into(input, inout, inout, count) }
     }
 
-    /// `into[i] = left[i] op right[i]` for `count` items.
+    /// Computes `into[i] = left[i] op right[i]` for `count` items.
     ///
     /// # Safety
     /// The buffers hold `count` items each. `into` is `right`, or disjoint from it, and disjoint from `left`.

@@ -76,7 +76,8 @@ impl Shape {
         }
     }
 
-    /// Basic items in the first `bytes` packed bytes, or `None` if they end within an item.
+    /// Returns the number of basic items in the first `bytes` packed bytes, or `None` if they end within an
+    /// item.
     pub fn elements_before(&self, bytes: u64) -> Option<u64> {
         match &self.kind {
             _ if bytes >= self.size => Some(self.elements()),

@@ -120,7 +120,7 @@ impl Kernels {
         }
     }
 
-    /// The same loops for items of several elements.
+    /// Returns the same loops for items of several elements.
     pub fn lanes(self, lanes: usize) -> Kernels {
         Kernels { lanes, ..self }
     }
@@ -245,8 +245,8 @@ unsafe fn chunks<T: Copy, O: Combine<T>, const CHUNK: usize, const STREAMING: bo
     }
 }
 
-/// In a loop over chunks or operands: the compiler shall not vectorise across them, which gathers and
-/// scatters.
+/// Keeps the compiler from vectorising across chunks or operands, which would gather and scatter. Called in
+/// the loops over them.
 #[inline(always)]
 fn one_by_one() {
     #[cfg(not(miri))]

@@ -151,7 +151,7 @@ impl Input<'_> {
         Some(i64::from_le_bytes(*first))
     }
 
-    /// A number of things of which each takes so many bytes at least.
+    /// Reads a number of parts, each of which takes at least `each` bytes.
     fn count(&mut self, each: usize) -> Option<u64> {
         let count = u64::try_from(self.number()?).ok()?;
         (count > 0 && count <= (self.0.len() / each) as u64).then_some(count)

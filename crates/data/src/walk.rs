@@ -7,26 +7,26 @@ use crate::shape::{Entry, Kind, Shape, Unit};
 
 /// Receives the runs of memory in packed order. Every method returns whether to go on.
 pub(crate) trait Visitor: Sized {
-    /// One run; `offset` is from the buffer's address.
+    /// Visits one run; `offset` is from the buffer's address.
     fn run(&mut self, offset: i64, bytes: u64, unit: Unit) -> bool;
 
-    /// Equal runs, `stride` apart.
+    /// Visits equal runs, `stride` apart.
     fn strided(&mut self, offset: i64, stride: i64, count: u64, bytes: u64, unit: Unit) -> bool {
         (0..count).all(|i| self.run(offset + i as i64 * stride, bytes, unit))
     }
 
-    /// Equal runs at `base` plus each offset.
+    /// Visits equal runs at `base` plus each offset.
     fn listed(&mut self, base: i64, offsets: &[i64], bytes: u64, unit: Unit) -> bool {
         offsets.iter().all(|offset| self.run(base + offset, bytes, unit))
     }
 
-    /// `body` whole, `count` times, where it is neither empty nor a single run.
+    /// Visits the whole `body` `count` times, where it is neither empty nor a single run.
     fn repeated(&mut self, body: &Shape, offset: i64, stride: i64, count: u64) -> bool {
         (0..count).all(|i| whole(self, body, offset + i as i64 * stride))
     }
 }
 
-/// All of `shape`, placed at `base`.
+/// Visits all of `shape`, placed at `base`.
 pub(crate) fn whole<V: Visitor>(visitor: &mut V, shape: &Shape, base: i64) -> bool {
     let base = base + shape.offset;
     match &shape.kind {
@@ -38,7 +38,7 @@ pub(crate) fn whole<V: Visitor>(visitor: &mut V, shape: &Shape, base: i64) -> bo
     }
 }
 
-/// `take` packed bytes of `shape` after the first `skip`; not more than there are.
+/// Visits `take` packed bytes of `shape` after the first `skip`; not more than there are.
 pub(crate) fn part<V: Visitor>(visitor: &mut V, shape: &Shape, base: i64, skip: u64, take: u64) -> bool {
     if skip == 0 && take == shape.size {
         return whole(visitor, shape, base);
@@ -67,7 +67,7 @@ pub(crate) fn part<V: Visitor>(visitor: &mut V, shape: &Shape, base: i64, skip: 
     }
 }
 
-/// `take` packed bytes after `skip` of an endless loop over `body`.
+/// Visits `take` packed bytes after `skip` of an endless loop over `body`.
 pub(crate) fn looped<V: Visitor>(
     visitor: &mut V,
     body: &Shape,

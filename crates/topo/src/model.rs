@@ -68,7 +68,7 @@ pub enum Distance {
 pub(crate) struct Row {
     /// The operating system's number of the processor.
     pub number: u32,
-    /// For each level the instance, if the processor is in one.
+    /// Instance of each level, if the processor is in one.
     pub at: [Option<u32>; LEVELS],
 }
 
@@ -103,53 +103,53 @@ impl Machine {
         Machine { name, rows, numbers }
     }
 
-    /// The name it was recorded under, or the host's.
+    /// Returns the name under which the machine was recorded, or the host's.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Number of instances of a level.
+    /// Returns the number of instances of a level.
     pub fn count(&self, level: Level) -> usize {
         self.numbers[level as usize].len()
     }
 
-    /// The operating system's number of an instance (for memory controllers and packages; caches and
+    /// Returns the operating system's number of an instance (for memory controllers and packages; caches and
     /// boards are numbered by their source).
     pub fn number(&self, level: Level, instance: u32) -> Option<u32> {
         self.numbers[level as usize].get(instance as usize).copied()
     }
 
-    /// All processors, neighbours side by side.
+    /// Returns all processors, neighbours side by side.
     pub fn processors(&self) -> impl Iterator<Item = usize> + '_ {
         self.rows.iter().map(|row| row.number as usize)
     }
 
-    /// The instance of `level` that holds a processor; `None` if there is none or the processor is
+    /// Returns the instance of `level` that contains a processor. `None` if there is none or the processor is
     /// not one of this machine.
     pub fn instance(&self, processor: usize, level: Level) -> Option<u32> {
         self.row(processor)?.at[level as usize]
     }
 
-    /// The processors of an instance.
+    /// Returns the processors of an instance.
     pub fn members(&self, level: Level, instance: u32) -> ProcessorSet {
         let inside = self.rows.iter().filter(|row| row.at[level as usize] == Some(instance));
         inside.map(|row| row.number as usize).collect()
     }
 
-    /// The one instance of `level` that holds all processors of `set`; `None` if there is none.
+    /// Returns the one instance of `level` that contains all processors of `set`; `None` if there is none.
     pub fn location(&self, set: &ProcessorSet, level: Level) -> Option<u32> {
         let mut found = set.iter().map(|processor| self.instance(processor, level));
         let first = found.next()??;
         found.all(|other| other == Some(first)).then_some(first)
     }
 
-    /// For each level the one instance that holds all processors of `set`.
+    /// Returns for each level the one instance that contains all processors of `set`.
     pub fn places(&self, set: &ProcessorSet) -> Places {
         Level::ALL.map(|level| self.location(set, level))
     }
 
-    /// Distance between two processes that may run on these processors: that of the closest thing that
-    /// holds both of them wholly.
+    /// Returns the distance between two processes that may run on these processors: that of the closest
+    /// instance that contains both sets entirely.
     pub fn distance(&self, one: &ProcessorSet, two: &ProcessorSet) -> Distance {
         let share = |level| {
             let instance = self.location(one, level);

@@ -30,19 +30,19 @@ const NAMES: &[(&str, Resource)] = &[
 ];
 
 impl Resource {
-    /// The resource of a name, in any case of letters; `None` for a name that is not known.
+    /// Returns the resource of a name, in any case of letters; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Resource> {
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|&(_, resource)| resource)
     }
 
-    /// The name under which the resource is listed.
+    /// Returns the name under which the resource is listed.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, resource)| *resource == self).map_or("", |(name, _)| name)
     }
 }
 
-/// Number of the instance of `resource` that a process bound to `set` is confined to; `None` if it is
-/// not confined to one: it may run on several, or the machine has none.
+/// Returns the number of the instance of `resource` to which a process bound to `set` is confined. `None` if
+/// it may run on several, or the machine has none.
 pub fn resource_of(machine: &Machine, set: &ProcessorSet, resource: Resource) -> Option<u32> {
     match resource {
         Resource::SharedMemory => Some(0),
@@ -57,7 +57,7 @@ pub fn confinement(machine: &Machine, set: &ProcessorSet) -> Vec<(&'static str, 
     are_uris.map(|&(name, resource)| (name, resource_of(machine, set, resource).is_some())).collect()
 }
 
-/// The outermost level that tells processes at these places of one node apart; `None` if none does.
+/// Returns the outermost level that distinguishes processes at these places of one node; `None` if none does.
 pub fn unguided(machine: &Machine, places: &[Places]) -> Option<Level> {
     Level::ALL.into_iter().find(|level| {
         let at = *level as usize;

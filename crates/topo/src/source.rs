@@ -118,7 +118,7 @@ impl Machine {
         assemble(parts).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// A machine of which nothing is known but which processors may be used.
+    /// Describes a machine of which only the permitted processors are known.
     fn flat() -> Machine {
         let numbers: Vec<u32> = match cpu::affinity() {
             Ok(set) => set.iter().map(|number| number as u32).collect(),
@@ -131,7 +131,7 @@ impl Machine {
     }
 }
 
-/// The level 2 and 3 caches of one processor.
+/// Adds the level 2 and 3 caches of one processor.
 fn caches(directory: &Path, number: u32, parts: &mut Vec<Part>) {
     for index in 0..8 {
         let cache = directory.join(format!("index{index}"));
@@ -171,7 +171,7 @@ fn assemble(parts: Vec<Part>) -> Option<Machine> {
     (!rows.is_empty()).then(|| Machine::from_rows(process::host_name(), rows))
 }
 
-/// A group is taken for a board only if it holds a package and more.
+/// Returns true for a part that is no board, and for a board that contains a package smaller than itself.
 fn is_real(part: &Part, parts: &[Part]) -> bool {
     let holds = |other: &&Part| {
         other.processors.len() < part.processors.len()
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// hwloc's picture of a machine and the recorded one have the same distances.
+    /// Checks that hwloc's picture of a machine and the recorded one have the same distances.
     fn check_recorded(name: &str, description: &str) {
         let synthetic = match Machine::synthetic(description) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,

@@ -51,7 +51,8 @@ use crate::shm::ring_doorbell;
 
 /// Bytes of a line.
 const LINE: usize = 64;
-/// Banks of more than the first and less than the second move about in their slots,
+/// Banks longer than the first length and shorter than the second move within their slots
+/// ([`Banks::spread`]).
 const SPREAD_BYTES: [usize; 2] = [8 << 10, 32 << 10];
 /// Limit of the payload of all members together for the above: the share of a cache that they may take.
 const ALL_BYTES: usize = 8 << 20;
@@ -88,7 +89,7 @@ unsafe impl Sync for Banks {}
 struct Parts {
     /// First byte of the part of member 0.
     base: NonNull<u8>,
-    /// From part to part.
+    /// Distance from one part to the next.
     stride: usize,
     members: u32,
 }
@@ -111,7 +112,7 @@ pub struct Slot {
 struct Waits {
     /// Bit i: a flag of a member whose number is i modulo 64.
     flags: AtomicU64,
-    /// By class: the count of operations left that it needs of all; 0: none.
+    /// Count of operations left that the member needs of all members, by class; 0 if none.
     left: [AtomicU64; CLASSES],
     /// Not 0: from which operation on it uses the set no more, see [`Banks::give_up`].
     gave_up: AtomicU64,
@@ -225,10 +226,10 @@ impl Banks {
         }
     }
 
-    /// The slot with its bank further back in its payload, by its number, so that it takes long until the
-    /// same lines come again. Lines that have left the caches of who read them are written at once: 16 KiB
-    /// take 0.8 us instead of 3. For slots whose payload holds nothing but the bank; all members get the
-    /// same.
+    /// Returns the slot with its bank further back in its payload, depending on the number. Then it takes
+    /// long until the same lines are used again. Lines that have left the caches of their readers are written
+    /// at once: 16 KiB take 0.8 us instead of 3. For slots whose payload contains only the bank. All members
+    /// get the same offset.
     #[inline]
     pub fn spread(&self, slot: Slot, number: u64, bytes: usize) -> Slot {
         let [least, most] = SPREAD_BYTES;
@@ -261,7 +262,7 @@ impl Banks {
         );
     }
 
-    /// The same of page edges and tables, for operations that lend memory so many times.
+    /// Populates page edges and tables, for operations that expose memory this often.
     pub fn populate_exposures(&mut self, class: Class, exposures: usize) {
         let (place, count) = (class as usize, self.layout.slots[class as usize].count);
         let exposures = exposures.min(RECORDS);
@@ -275,8 +276,8 @@ impl Banks {
         }
     }
 
-    /// Of the own part, from `first` on: so many bytes of each of `count` pieces that begin `stride` bytes
-    /// apart, or all of them at once, if that is most.
+    /// Populates pieces of the own part: `bytes` of each of `count` pieces that begin `stride` bytes apart,
+    /// the first at `first`. If that is most of the memory, populates all of it at once.
     fn populate_each(&self, first: usize, stride: usize, count: u32, bytes: usize, is_most: bool) {
         let (pieces, length) = if is_most { (1, count as usize * stride) } else { (count as usize, bytes) };
         for piece in 0..pieces {
@@ -284,7 +285,7 @@ impl Banks {
         }
     }
 
-    /// Operation `number` has ended here: this member neither reads nor writes what belongs to it any more.
+    /// Notes that operation `number` has ended here: this member no longer reads or writes its memory.
     #[inline]
     pub fn leave(&mut self, class: Class, number: u64) {
         let parts = self.parts;
@@ -297,7 +298,7 @@ impl Banks {
         }
     }
 
-    /// Flag `flag` of `member`, a word as [`turns::word`] makes it.
+    /// Returns flag `flag` of `member`, a word in the format of [`turns::word`].
     #[inline]
     pub fn flag(&self, slot: &Slot, member: u32, flag: u16) -> &AtomicU64 {
         let head = slot.head as usize + member as usize * self.parts.stride;
@@ -352,8 +353,8 @@ impl Banks {
         turns::is_at_odds(self.flag(slot, member, flag).load(Ordering::Acquire), slot.tag)
     }
 
-    /// The same, and says that this member waits for it: for the `pending` of a wait, which is asked before
-    /// sleeping. Who sleeps without is not woken.
+    /// Returns the result of [`Banks::is_reached`], and publishes that this member waits for the flag. For
+    /// the `pending` of a wait, which runs before sleeping. A sleeper that has not called it is not woken.
     pub fn want(&self, slot: &Slot, member: u32, flag: u16, value: u64) -> bool {
         let flags = &self.parts.waits(self.me).flags;
         let wanted = flags.load(Ordering::Relaxed) | 1 << (member % 64);
@@ -363,13 +364,14 @@ impl Banks {
         self.is_reached(slot, member, flag, value)
     }
 
-    /// The bank of `member`: as many bytes as the grant said, 64-aligned, or 8-aligned up to 56 bytes.
+    /// Returns the bank of `member`: as many bytes as the grant allowed, 64-aligned, or 8-aligned up to 56
+    /// bytes.
     #[inline]
     pub fn bank(&self, slot: &Slot, member: u32) -> *mut u8 {
         self.address_in_part(member, slot.bank as usize)
     }
 
-    /// All payload of a slot of `member`, 64-aligned; a bank of more than 56 bytes is its beginning.
+    /// Returns all payload of a slot of `member`, 64-aligned. A bank of more than 56 bytes is its beginning.
     #[inline]
     pub fn payload(&self, slot: &Slot, member: u32) -> *mut u8 {
         let class = slot.class as usize;
@@ -401,8 +403,8 @@ impl Banks {
             .then(|| self.address_in_part(member, self.places.edges[slot.class as usize] + within))
     }
 
-    /// Room for the table of exposure `number` of `member`: [`Layout::rows`] rows of 16 bytes, 64-aligned.
-    /// None in small slots.
+    /// Returns the memory for the table of exposure `number` of `member`: [`Layout::rows`] rows of 16 bytes,
+    /// 64-aligned. None in small slots.
     pub fn table(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
         assert!(number < RECORDS, "exposure {number}");
         let within = (usize::from(slot.place) * RECORDS + number) * self.places.table_bytes;
@@ -440,7 +442,7 @@ impl Banks {
         }
     }
 
-    /// The counters of everyone, then.
+    /// Reads the counters of all members.
     #[cold]
     #[inline(never)]
     fn look(&mut self, class: Class, number: u64) -> bool {

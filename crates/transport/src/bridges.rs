@@ -42,7 +42,7 @@ pub struct Bridges<F> {
     /// Ranks of the own world: the first number of a process of another job.
     first: u32,
     bridges: Vec<Option<Bridge<F>>>,
-    /// By which bridge each of the others is reached.
+    /// Bridge and rank by which each process of other jobs is reached.
     routes: Vec<Option<Route>>,
     /// Bridges over the network that are used no more, and since when.
     parting: Vec<(Box<F>, Instant)>,
@@ -74,7 +74,7 @@ impl<S: Sink> Sink for Named<'_, S> {
 }
 
 impl<F: FarLink> Bridges<F> {
-    /// None, in a world of so many ranks.
+    /// Creates an empty set of bridges in a world of `world` ranks.
     pub fn new(world: u32) -> Bridges<F> {
         Bridges { first: world, bridges: Vec::new(), routes: Vec::new(), parting: Vec::new() }
     }
@@ -141,19 +141,19 @@ impl<F: FarLink> Bridges<F> {
         }
     }
 
-    /// The processes that can be reached.
+    /// Returns the processes that can be reached.
     pub fn known(&self) -> impl Iterator<Item = Peer> + '_ {
         let numbers = self.first..;
         numbers.zip(&self.routes).filter(|(_, route)| route.is_some()).map(|(number, _)| Peer(number))
     }
 
-    /// The link that leads to `peer`, and what it is called there.
+    /// Returns the link that leads to `peer`, and the peer's rank there.
     pub fn route(&self, peer: Peer) -> Option<(&Way<F>, Peer)> {
         let route = self.find(peer)?;
         Some((&self.bridges.get(route.bridge)?.as_ref()?.way, route.rank))
     }
 
-    /// The same, to send.
+    /// Returns the link that leads to `peer`, for sending, and the peer's rank there.
     pub fn route_mut(&mut self, peer: Peer) -> Option<(&mut Way<F>, Peer)> {
         let route = self.find(peer)?;
         Some((&mut self.bridges.get_mut(route.bridge)?.as_mut()?.way, route.rank))
@@ -199,7 +199,7 @@ impl<F: FarLink> Bridges<F> {
         })
     }
 
-    /// A process that cannot be reached any more, and why.
+    /// Returns a process that cannot be reached any more, and the reason.
     #[cold]
     pub fn failure(&mut self) -> Option<(Peer, String)> {
         self.bridges.iter_mut().flatten().find_map(|Bridge { way, members }| {
@@ -245,8 +245,8 @@ mod tests {
     use crate::memory::MemoryLink;
     use crate::shm::Home;
 
-    /// A bridge between jobs of these sizes; the ends of all their ranks. Rank 0 of the second job is known
-    /// to the first as number `size of the first`, and the other way round.
+    /// Builds a bridge between jobs of these sizes and returns the ends of all their ranks. Rank 0 of the
+    /// second job is known to the first as number `size of the first`, and the other way round.
     fn bridge(one: u32, other: u32) -> Vec<(ShmLink, Box<[Peer]>)> {
         let jobs = [one, other].map(|ranks| Arc::new(Job::create(&Plan::one_host(ranks)).unwrap()));
         let object = Arc::new(Job::create(&Plan::one_host(one + other)).unwrap());
@@ -268,7 +268,7 @@ mod tests {
             .collect()
     }
 
-    /// The records that `bridges` finds, as number of the sender and first word.
+    /// Returns the records that `bridges` finds, as number of the sender and first word.
     fn found(bridges: &mut Bridges<MemoryLink>) -> Vec<(u32, u64)> {
         let mut found = Vec::new();
         bridges.poll(&mut |peer: Peer, header: Header, _: &[u8]| {

@@ -62,7 +62,7 @@ pub trait Directory: fmt::Debug + Send {
         false
     }
 
-    /// The next rank that had this process called, if one has. Never blocks.
+    /// Returns the next rank that had this process called, if any. Never blocks.
     fn called(&mut self) -> Option<u32> {
         None
     }

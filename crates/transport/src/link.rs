@@ -49,7 +49,7 @@ impl<F: FnMut(Peer, Header, &[u8]) -> Verdict> Sink for F {
 /// A process is not its own peer. Every call returns in bounded time; a poll hands over a bounded
 /// number of records.
 pub trait Link {
-    /// Longest payload of one record, in bytes.
+    /// Returns the longest payload of one record, in bytes.
     fn max_payload(&self) -> usize;
 
     /// Sends a record of `bytes` that `fill` writes straight into the link's memory, which holds
@@ -105,8 +105,8 @@ pub trait Link {
         Ok(())
     }
 
-    /// A record that was to go to a peer with others', and has to be sent to it by itself: in this order,
-    /// before anything else.
+    /// Returns a record of a multicast that has to be sent to one peer by itself: in this order, before
+    /// anything else.
     fn handed_back(&mut self) -> Option<(Peer, Header, Vec<u8>)> {
         None
     }
@@ -123,8 +123,8 @@ pub trait Link {
     /// Hands what has arrived from `from` to `sink`. True if anything was taken.
     fn poll_peer(&mut self, from: Peer, sink: &mut impl Sink) -> bool;
 
-    /// Whether a record has come from `from` that its owner has not left; `None` where a look at memory does
-    /// not tell.
+    /// Returns whether a record has come from `from` that its owner has not left; `None` if memory does not
+    /// show that.
     fn has_come(&self, _from: Peer) -> Option<bool> {
         None
     }
@@ -148,7 +148,7 @@ pub trait Link {
     /// Ends a loan that nobody will read.
     fn withdraw(&mut self, _loan: Loan) {}
 
-    /// A loan that is over, as it was read: its memory may be written again. Polls find them.
+    /// Returns a loan that has ended by being read: its memory may be written again. Polls find them.
     fn returned(&mut self) -> Option<Loan> {
         None
     }
@@ -160,12 +160,13 @@ pub trait Link {
         false
     }
 
-    /// The token of a read that is complete. Polls complete them.
+    /// Returns the token of a completed read. Polls complete them.
     fn completed(&mut self) -> Option<u64> {
         None
     }
 
-    /// Why the job cannot go on, if it cannot: a peer that can no longer be reached, and the reason.
+    /// Returns the reason why the job cannot go on, if any: a peer that can no longer be reached, and the
+    /// cause.
     #[inline]
     fn failure(&mut self) -> Option<(Peer, String)> {
         None

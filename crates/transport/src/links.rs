@@ -21,8 +21,8 @@ use crate::shm::ShmLink;
 
 /// A link to other hosts: peers are ranks of the world.
 pub trait FarLink: Link {
-    /// For a sleep: the descriptors to watch, and until when to sleep at most. False if there is something to
-    /// do first.
+    /// Prepares a sleep: appends the descriptors to watch and returns the latest end. False if there is
+    /// something to do first.
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>);
 
     /// Returns true if all that was sent has reached its peers, or will without this process. Asked again and
@@ -46,7 +46,7 @@ pub struct Links<F> {
 }
 
 impl<F: FarLink> Links<F> {
-    /// `far` is there if and only if the job has several hosts.
+    /// Combines the links. `far` is given if and only if the job has several hosts.
     pub fn new(near: ShmLink, far: Option<Box<F>>) -> Links<F> {
         let job = Arc::clone(near.job());
         debug_assert_eq!(far.is_some(), job.header().has_other_hosts());
@@ -54,25 +54,25 @@ impl<F: FarLink> Links<F> {
         Links { near, job, far, casting: None, interval: PollInterval::default(), bridges }
     }
 
-    /// The same with multicast to other hosts.
+    /// Adds multicast to other hosts.
     #[must_use]
     pub fn with_casting(self, casting: Option<Box<Casting>>) -> Links<F> {
         Links { casting, ..self }
     }
 
-    /// Multicast to other hosts, if there may be any. The next poll looks at it.
+    /// Returns the multicast to other hosts, if there is any. The next poll includes it.
     pub fn casting(&mut self) -> Option<&mut Casting> {
         self.interval.at_once();
         self.casting.as_deref_mut()
     }
 
-    /// The link to other hosts, if there are any. The next poll looks at it.
+    /// Returns the link to other hosts, if there are any. The next poll includes it.
     pub fn far(&mut self) -> Option<&mut F> {
         self.interval.at_once();
         self.far.as_deref_mut()
     }
 
-    /// The ways to processes of other jobs.
+    /// Returns the links to processes of other jobs.
     pub fn bridges(&mut self) -> &mut Bridges<F> {
         &mut self.bridges
     }
@@ -135,7 +135,7 @@ impl<S: Sink> Sink for Sieve<'_, S> {
 }
 
 impl<F: FarLink> Links<F> {
-    /// The fabric, if `peer` is to be reached by it; otherwise the peer as shared memory knows it.
+    /// Returns the fabric if it leads to `peer`; otherwise the peer's number in shared memory.
     #[inline]
     fn route(&mut self, peer: Peer) -> Route<'_, F> {
         if self.bridges.is_beyond(peer) {
@@ -159,7 +159,7 @@ impl<F: FarLink> Links<F> {
         !self.bridges.is_beyond(peer) && self.job.local_rank(peer.0).is_none()
     }
 
-    /// The fabric, if it leads to `peer` of the own job: memory is lent there only.
+    /// Returns the fabric if it leads to `peer` of the own job: memory is lent there only.
     fn far_to(&mut self, peer: Peer) -> Option<&mut F> {
         let is_elsewhere = self.is_elsewhere(peer);
         self.far.as_deref_mut().filter(|_| is_elsewhere)
@@ -374,7 +374,8 @@ mod tests {
     use super::*;
     use crate::memory::MemoryLink;
 
-    /// Every rank of a job on these hosts sends a record to every other, which takes it for what it is.
+    /// Checks that every rank of a job on these hosts sends a record to every other, which receives it
+    /// unchanged.
     fn check(hosts: &[u32]) {
         let placement = Placement::from_hosts(hosts.iter().copied()).unwrap();
         let several = placement.hosts() > 1;

@@ -26,7 +26,7 @@ struct Queue {
 }
 
 impl MemoryLink {
-    /// The ends of `ranks` processes, every pair linked by a queue of `capacity` records of up to
+    /// Returns the ends of `ranks` processes. Every pair is linked by a queue of `capacity` records of up to
     /// `max_payload` bytes.
     pub fn connected(ranks: u32, capacity: usize, max_payload: usize) -> Vec<MemoryLink> {
         let queues: Arc<[Queue]> = (0..ranks * ranks).map(|_| Queue::default()).collect();
@@ -103,7 +103,7 @@ impl Link for MemoryLink {
     }
 }
 
-/// A queue is whole whatever its last user did: a panic in a test does not spoil it.
+/// Locks a queue, even after a panic: the queue is consistent whatever its last user did.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

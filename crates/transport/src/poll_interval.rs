@@ -12,10 +12,10 @@ const PART: u64 = 16;
 /// Longest time between two of them, in ticks of the clock: some 10 to 60 microseconds.
 const LONGEST: u64 = 1 << 16;
 
-/// After so many looks in a row that found nothing, the next one waits for half of what one costs.
+/// Number of polls in a row that found nothing after which the next one waits for half of a poll's cost.
 const IN_VAIN: u32 = 64;
 
-/// When to look at the network. Times are ticks of any clock.
+/// Schedule of polls of the network. Times are ticks of any clock.
 #[derive(Debug, Default)]
 pub struct PollInterval {
     /// Something had come from near between the last two looks.
@@ -46,8 +46,8 @@ impl PollInterval {
         true
     }
 
-    /// The network was looked at from `begun` to `ended`; `found`: there was something, so it tells nothing
-    /// about the cost of a look.
+    /// Notes that the network was polled from `begun` to `ended`. If something was `found`, the time says
+    /// nothing about the cost of a poll.
     #[inline]
     pub fn looked(&mut self, begun: u64, ended: u64, found: bool) {
         self.looked = ended;
@@ -57,7 +57,7 @@ impl PollInterval {
         }
     }
 
-    /// The next poll looks: whoever is about to sleep, or was woken, has to know.
+    /// Makes the next poll include the network: a thread that is about to sleep, or was woken, has to know.
     #[inline]
     pub fn at_once(&mut self) {
         (self.flowing, self.recent, self.in_vain) = (false, false, 0);

@@ -151,15 +151,16 @@ impl<'a> Ring<'a> {
         Ring { control, slots, short_lane, long_lane: payload_bytes - short_lane }
     }
 
-    /// Longest payload that always finds room in an empty ring of `payload_bytes`, wherever it starts.
+    /// Returns the longest payload that always finds room in an empty ring of `payload_bytes`, wherever it
+    /// starts.
     pub fn max_payload(payload_bytes: u64) -> usize {
         let lane = if payload_bytes >= CUT_FROM { payload_bytes - SHORT_LANE } else { payload_bytes };
         let half = lane / 2 / PAYLOAD_ALIGN * PAYLOAD_ALIGN;
         half.min(u64::from(u32::MAX) / 2) as usize
     }
 
-    /// Room for a record of `bytes`, or None if the ring is full. Reserving again without publishing
-    /// gives the same room.
+    /// Reserves room for a record of `bytes`; None if the ring is full. Reserving again without publishing
+    /// returns the same room.
     #[inline]
     pub fn reserve(&self, bytes: usize) -> Option<Place> {
         match self.place(bytes) {
@@ -193,7 +194,7 @@ impl<'a> Ring<'a> {
         place.sequence == 0
     }
 
-    /// The slot of a reserved place, to write an inline payload into.
+    /// Returns the slot of a reserved place, for writing an inline payload.
     #[inline]
     pub fn slot_of(&self, place: &Place) -> &'a RingSlot {
         self.slot(place.sequence)
@@ -293,7 +294,7 @@ impl<'a> Ring<'a> {
         (state >> 32) as u32 == self.lap(sequence)
     }
 
-    /// A place as far as the sender has seen the receiver free.
+    /// Returns a place as far as the sender has seen the receiver free.
     #[inline]
     fn place(&self, bytes: usize) -> Option<Place> {
         let sender = &self.control.sender;
@@ -319,7 +320,7 @@ impl<'a> Ring<'a> {
         fits.then_some(Place { sequence, offset: lane_start + offset, lane_start, end })
     }
 
-    /// The lane of a payload that does not go inline.
+    /// Returns the lane of a payload that is not inline.
     #[inline]
     fn lane(&self, bytes: usize) -> usize {
         usize::from(bytes > SHORT_BYTES || self.short_lane == 0)
@@ -330,7 +331,7 @@ impl<'a> Ring<'a> {
         &self.slots[sequence as usize & (self.slots.len() - 1)]
     }
 
-    /// The lap on which record `sequence` travels: 1 at first. It may wrap: only the lap before it is
+    /// Returns the lap on which record `sequence` travels: 1 at first. It may wrap: only the lap before it is
     /// ever seen in its place.
     #[inline]
     fn lap(&self, sequence: u64) -> u32 {

@@ -101,7 +101,7 @@ impl ShmLink {
         ShmLink::in_lane(job, rank, 0)
     }
 
-    /// The link of local rank `rank` in a lane of `job`: lanes share nothing.
+    /// Opens the link of local rank `rank` in a lane of `job`. Lanes share nothing.
     ///
     /// # Errors
     /// InvalidData when the job object states sizes that no ring can have; AlreadyExists when there is a
@@ -142,9 +142,9 @@ impl ShmLink {
         Ok(link)
     }
 
-    /// The link of rank `rank` in a bridge: a job object of nothing but rings, between processes that belong
-    /// to several jobs. A process sleeps in one place only, so `homes` says where each rank of the bridge
-    /// does.
+    /// Opens the link of rank `rank` in a bridge: a job object of nothing but rings, between processes of
+    /// several jobs. A process sleeps in one place only, so `homes` contains the location of each rank of the
+    /// bridge.
     ///
     /// # Errors
     /// As [`ShmLink::new`].
@@ -158,12 +158,12 @@ impl ShmLink {
         Ok(link)
     }
 
-    /// The job object that carries this link.
+    /// Returns the job object that carries this link.
     pub fn job(&self) -> &Arc<Job> {
         &self.job
     }
 
-    /// Local rank of this process.
+    /// Returns the local rank of this process.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -194,7 +194,7 @@ impl ShmLink {
         Ring::new(control, slots, self.payload_bytes as u64)
     }
 
-    /// First byte of a payload of `bytes` at `offset` of the byte ring.
+    /// Returns the first byte of a payload of `bytes` at `offset` of the byte ring.
     #[inline]
     fn payload(&self, base: NonNull<u8>, offset: usize, bytes: usize) -> NonNull<u8> {
         let inside = offset <= self.payload_bytes && bytes <= self.payload_bytes - offset;
@@ -203,7 +203,7 @@ impl ShmLink {
         unsafe { base.add(self.payload_offset + offset) }
     }
 
-    /// Announcement word `index` of `receiver`'s inbox: the summary first, then the senders.
+    /// Returns announcement word `index` of `receiver`'s inbox: the summary first, then the senders.
     #[inline]
     fn announcement(&self, receiver: u32, index: usize) -> &AtomicU64 {
         debug_assert!(index < SUMMARY_WORDS + (self.ranks as usize).div_ceil(64));
@@ -397,13 +397,13 @@ pub fn ring_doorbell(job: &Job, rank: u32, lane: u32) {
     });
 }
 
-/// The words of a doorbell.
+/// Returns the words of a doorbell.
 #[inline]
 pub fn bell(doorbell: &Doorbell) -> Bell<'_> {
     Bell { sleeping: &doorbell.sleeping, futex: &doorbell.futex, polled: &doorbell.polled }
 }
 
-/// The positions of the ones in `word`.
+/// Returns the positions of the ones in `word`.
 #[inline]
 fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {

@@ -128,7 +128,7 @@ impl SingleCopy for CrossMemoryAttach {
     }
 }
 
-/// Whether what was read is what the peer holds.
+/// Checks that the word that was read is the proof of the peer.
 fn is_proof(word: [u8; 8], proof: u64) -> Result<(), CopyError> {
     if u64::from_ne_bytes(word) == proof { Ok(()) } else { Err(CopyError::Stranger) }
 }

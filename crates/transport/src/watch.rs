@@ -21,7 +21,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// For the rank whose bell this is.
+    /// Starts a watch for the rank of this doorbell.
     pub fn new(bell: BorrowedFd<'a>) -> Watch<'a> {
         Watch { bell, descriptors: RefCell::default(), room: Cell::new(None), until: Cell::new(None) }
     }
@@ -35,7 +35,7 @@ impl<'a> Watch<'a> {
         self.until.set(list(&mut descriptors));
     }
 
-    /// And until this one can be written.
+    /// Ends sleeps also when this descriptor becomes writable.
     pub fn set_room(&self, descriptor: Option<RawFd>) {
         self.room.set(descriptor);
     }
@@ -45,7 +45,7 @@ impl<'a> Watch<'a> {
         !self.descriptors.borrow().is_empty() || self.until.get().is_some()
     }
 
-    /// Sleeps, at most for `timeout`.
+    /// Sleeps for at most `timeout`.
     pub fn sleep(&self, timeout: Duration) {
         let mut descriptors = self.descriptors.borrow_mut();
         descriptors.push(self.bell.as_raw_fd());
@@ -81,8 +81,8 @@ mod tests {
     use crate::shm::ring_doorbell;
     use crate::waiting::Waiting;
 
-    /// A rank that watches something that never comes, in several lanes, is woken by a doorbell, by a
-    /// descriptor, or by the clock.
+    /// Checks that a rank which watches in several lanes for something that never comes is woken by a
+    /// doorbell, a descriptor, or the clock.
     fn check(wake: impl FnOnce(&Job, BorrowedFd<'_>) + Send, until: Option<Duration>) {
         let plan = Plan { lanes: 3, ..Plan::one_host(1) };
         let job = Arc::new(Job::create(&plan).unwrap());

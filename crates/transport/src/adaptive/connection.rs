@@ -112,7 +112,7 @@ impl Connection {
         self.is_none() || matches!(self.state, State::Up { mark_sent: true, mark_received: true, .. })
     }
 
-    /// The nonces of the connection that A is expected to make.
+    /// Returns the name and nonces of the connection that A is expected to make.
     pub(super) fn expected(&self) -> Option<(ConnectionId, Nonces)> {
         match self.state {
             State::Answered { id, nonces } => Some((id, nonces)),
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// The nonces of the connection that this side is making.
+    /// Returns the nonces of the connection that this side is making.
     pub(super) fn making(&self, connection: ConnectionId) -> Option<Nonces> {
         match self.state {
             State::Connecting { id, nonces, .. } if id == connection => Some(nonces),
@@ -142,8 +142,8 @@ impl Connection {
         out.push(Effect::Say(Word::Request { nonce }));
     }
 
-    /// The peer asks for one. `name` is there if [`Connection::needs_name`] and it is welcome; `own` is a
-    /// fresh nonce.
+    /// Handles a request of the peer. `name` is given if [`Connection::needs_name`] and the connection is
+    /// welcome; `own` is a fresh nonce.
     pub(super) fn requested(
         &mut self,
         ends: Ends,
@@ -172,7 +172,7 @@ impl Connection {
         out.push(Effect::Say(Word::Reply { nonce, own, address: address.to_vec() }));
     }
 
-    /// The peer agrees. `private_data` has the proof.
+    /// Handles the peer's agreement. `private_data` contains the proof.
     pub(super) fn replied(
         &mut self,
         (now, peer): (Duration, Peer),
@@ -242,7 +242,8 @@ impl Connection {
         }
     }
 
-    /// The connection manager is ready. `proved`: the other side is who it says.
+    /// Notes that the connection manager is ready. `proved` is true if the other side has authenticated
+    /// itself.
     pub(super) fn established(
         &mut self,
         now: Duration,
@@ -278,7 +279,7 @@ impl Connection {
         out.extend([Effect::Say(Word::Confirm { nonce }), Effect::Up]);
     }
 
-    /// The connection manager says that there is no connection, or none any more.
+    /// Notes that the connection manager has no connection, or none any more.
     pub(super) fn closed(&mut self, now: Duration, connection: ConnectionId, out: &mut Vec<Effect>) {
         match self.state {
             State::Connecting { id, .. } if id == connection => self.fail(now, out),
@@ -300,7 +301,8 @@ impl Connection {
         }
     }
 
-    /// The peer's end mark, and all before it, was taken. True if the stream goes on.
+    /// Notes that the peer's end mark, and everything before it, was taken. Returns true if the stream goes
+    /// on.
     pub(super) fn finished(&mut self, connection: ConnectionId, out: &mut Vec<Effect>) -> bool {
         if matches!(self.state, State::Accepted { id, confirmed: true, .. } if id == connection) {
             self.come_up(out);
@@ -335,7 +337,8 @@ impl Connection {
         }
     }
 
-    /// Nothing will be sent any more. What waits for the peer's decision goes on waiting.
+    /// Starts to close, as nothing else will be sent. A request that waits for the peer's decision goes on
+    /// waiting.
     pub(super) fn close(&mut self, out: &mut Vec<Effect>) {
         match self.state {
             State::Requested { id, nonce } => {
@@ -358,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// The peer is dead.
+    /// Drops all connections to a peer that is dead.
     pub(super) fn drop_all(&mut self, out: &mut Vec<Effect>) {
         match self.state {
             State::Requested { id, .. } | State::Answered { id, .. } => out.push(Effect::Release(id)),
@@ -371,7 +374,7 @@ impl Connection {
         self.on = None;
     }
 
-    /// The timer of who connects.
+    /// Runs the timer of the connecting side.
     pub(super) fn tick(&mut self, now: Duration, out: &mut Vec<Effect>) {
         if let State::Connecting { id, until, .. } = self.state
             && now >= until
@@ -390,7 +393,7 @@ impl Connection {
         self.not_before += OTHERS_TURN;
     }
 
-    /// None for some time.
+    /// Makes no attempt for some time.
     fn rest(&mut self, now: Duration) {
         self.state = State::None;
         self.not_before = now + (LEAST_BACKOFF * (1 << self.failures.min(10))).min(MOST_BACKOFF);

@@ -36,13 +36,13 @@ pub(super) const CLOSING_SILENCE: Duration = Duration::from_millis(500);
 pub(super) const FIRST_SILENCE: Duration = Duration::from_secs(1);
 /// One that did: it computes, as a rule.
 pub(super) const LATER_SILENCE: Duration = Duration::from_millis(3500);
-/// After so long without the peer's system accepting, the peer is asked to connect itself.
+/// Time without acceptance by the peer's system after which the peer is requested to connect.
 const CALL_AFTER: Duration = Duration::from_millis(1500);
-/// After so long, the attempt has failed.
+/// Time after which an attempt has failed.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// A peer that was only busy answers by datagrams at the same time.
 const SETTLING: Duration = Duration::from_millis(20);
-/// From one attempt to the next: at first, and later.
+/// Time between attempts: at first, and later.
 const RETRY: Duration = Duration::from_secs(1);
 const LATER_RETRY: Duration = Duration::from_secs(10);
 const FIRST_ATTEMPTS: u32 = 8;
@@ -196,7 +196,8 @@ impl Contact {
         }
     }
 
-    /// The connection is there. `nonces`: if the other side is who it says.
+    /// Notes that the connection is established. `nonces` are given if the other side has authenticated
+    /// itself.
     pub(super) fn established(
         &mut self,
         at: Situation,
@@ -219,7 +220,7 @@ impl Contact {
         }
     }
 
-    /// The peer connects. An older connection of it is no more: it knows best.
+    /// Accepts a connection of the peer. It replaces an older one of the peer, which knows best.
     pub(super) fn accept(&mut self, connection: ConnectionId, nonces: Nonces, out: &mut Vec<Effect>) {
         self.drop_got(out);
         self.got = Got::Accepted { id: connection, nonces };
@@ -255,7 +256,7 @@ impl Contact {
         }
     }
 
-    /// A datagram has come from the peer, not over a connection.
+    /// Notes that a datagram has come from the peer without a connection.
     pub(super) fn heard(&mut self, out: &mut Vec<Effect>) {
         self.called = None;
         if self.connection().is_some() || self.needed && self.made != Made::None {
@@ -266,7 +267,7 @@ impl Contact {
         self.drop_made(out);
     }
 
-    /// The connection failed, or was closed. Whether it carried datagrams.
+    /// Handles a connection that failed or was closed. Returns true if it carried datagrams.
     pub(super) fn closed(&mut self, at: Situation, connection: ConnectionId, out: &mut Vec<Effect>) -> bool {
         let was_on = self.connection() == Some(connection);
         match (self.made, self.got) {
@@ -363,7 +364,7 @@ impl Contact {
         if ends.rank < ends.peer.0 { ANSWERING } else { ANSWERING + OTHERS_WORD }
     }
 
-    /// When [`Contact::tick`] has something to do. `ends`: whose it is.
+    /// Returns the time at which [`Contact::tick`] has something to do. `ends` are those of this contact.
     pub(super) fn deadline(&self, means: Means, ends: Ends) -> Option<Duration> {
         let gives_up = self.called.filter(|_| self.may_give_up(means));
         let gives_up = gives_up.map(|called| called + Contact::answering(ends));
@@ -383,7 +384,7 @@ impl Contact {
         }
     }
 
-    /// The peer is dead, or it needs no contact now.
+    /// Drops all contacts, as the peer is dead or needs none now.
     pub(super) fn drop_all(&mut self, out: &mut Vec<Effect>) {
         self.drop_made(out);
         self.drop_got(out);
@@ -397,7 +398,7 @@ impl Contact {
         self.made = Made::None;
     }
 
-    /// The peer has not proved itself.
+    /// Drops the peer's connection, as the peer has not authenticated itself.
     pub(super) fn drop_got_of(&mut self, _at: Situation, out: &mut Vec<Effect>) {
         self.drop_got(out);
     }

@@ -15,7 +15,7 @@ const IDLE: Duration = Duration::from_secs(1);
 const SHORT_BYTES: usize = 508;
 
 impl Adaptive {
-    /// The system of the peer has accepted a connection that [`Action::Contact`] asked for; the peer itself
+    /// Notes that the system of the peer has accepted a connection of [`Action::Contact`]. The peer itself
     /// answers later.
     pub fn reached(&mut self, now: Duration, connection: ConnectionId) {
         self.advance(now);
@@ -25,13 +25,13 @@ impl Adaptive {
         }
     }
 
-    /// Long packets get lost on the way to some host, as the driver has found out.
+    /// Notes that the driver has found long packets to get lost on the way to some host.
     pub fn narrow(&mut self, now: Duration) {
         self.advance(now);
         self.is_narrow = true;
     }
 
-    /// `peer` cannot reach this process, and had it called ([`Action::Call`]).
+    /// Notes that `peer` cannot reach this process, and had it called ([`Action::Call`]).
     pub fn called(&mut self, now: Duration, peer: Peer) {
         self.advance(now);
         if peer.0 >= self.settings.ranks || peer.0 == self.settings.rank {
@@ -45,7 +45,7 @@ impl Adaptive {
         self.list(index);
     }
 
-    /// A frame came on a connection that carries datagrams. Records that are complete by it go to `sink`.
+    /// Takes a frame of a connection that carries datagrams. Records that it completes go to `sink`.
     pub fn contacted(&mut self, now: Duration, connection: ConnectionId, bytes: &[u8], sink: &mut impl Sink) {
         self.advance(now);
         let Some(index) = self.names.pair_of(connection) else { return };
@@ -90,7 +90,7 @@ impl Adaptive {
         Some(Decision::Accept { peer, connection, private_data })
     }
 
-    /// See [`Adaptive::established`].
+    /// Handles the establishment of a contact: see [`Adaptive::established`].
     pub(super) fn contact_established(&mut self, index: usize, connection: ConnectionId, data: &[u8]) {
         let Some(connecting) = self.pairs[index].contact.making(connection) else { return };
         let proved = self.prover.read(data, false).filter(|claim| {
@@ -101,7 +101,7 @@ impl Adaptive {
         self.contact(index, |contact, at, out| contact.established(at, connection, nonces, out));
     }
 
-    /// See [`Adaptive::closed`].
+    /// Handles the end of a contact: see [`Adaptive::closed`].
     pub(super) fn contact_closed(&mut self, index: usize, connection: ConnectionId) {
         let mut was_on = false;
         self.contact(index, |contact, at, out| was_on = contact.closed(at, connection, out));
@@ -115,7 +115,7 @@ impl Adaptive {
         self.list(index);
     }
 
-    /// A datagram came from a peer as it is.
+    /// Notes that a datagram came from a peer without a connection.
     pub(super) fn heard_datagram(&mut self, index: usize) {
         self.last_datagram = Some(self.now);
         self.pairs[index].was_heard = true;

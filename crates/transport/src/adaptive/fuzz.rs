@@ -34,8 +34,9 @@ fn machine() -> Adaptive {
     })
 }
 
-/// `input` as datagrams of strangers, and as those of peers that know the secret and say anything: the first
-/// two bytes of each piece are its length and what to do before. Nothing may panic, and memory stays bounded.
+/// Feeds `input` as datagrams of strangers, and as datagrams with any content from peers that know the
+/// secret. The first two bytes of each piece are its length and the action before it. Nothing may panic, and
+/// memory stays bounded.
 pub fn datagrams(input: &[u8]) {
     let mut machine = machine();
     let key = Key::new(&SECRET, Use::Datagram);
@@ -80,7 +81,7 @@ pub fn datagrams(input: &[u8]) {
     }
 }
 
-/// `input` as private data of somebody who connects, and as the answer of who accepts.
+/// Feeds `input` as private data of a connecting process, and of an accepting one.
 pub fn private_data(input: &[u8]) {
     assert_eq!(machine().requested(Duration::ZERO, input), Decision::Reject);
     let prover = Prover::new(&SECRET);
@@ -91,7 +92,7 @@ pub fn private_data(input: &[u8]) {
     }
 }
 
-/// `input` as the text of a word about connections, of the kind of its first byte.
+/// Feeds `input` as the text of a message about connections, of the kind of its first byte.
 pub fn words(input: &[u8]) {
     use Kind::*;
     let Some((first, text)) = input.split_first() else { return };

@@ -14,8 +14,8 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Connections that are wanted from the start are made so many at a time.
 const AT_A_TIME: usize = 16;
 
-/// The ranks at +-2^j of `rank`, each once: the partners of binary trees and of recursive doubling (section
-/// 3.3).
+/// Returns the ranks at +-2^j of `rank`, each once: the partners of binary trees and of recursive doubling
+/// (section 3.3).
 pub fn neighbours(rank: u32, ranks: u32) -> impl Iterator<Item = Peer> {
     let mut all = Vec::new();
     let mut distance = 1;
@@ -81,8 +81,8 @@ impl Adaptive {
         });
     }
 
-    /// The connection was refused, or closed by the peer, or broke; the driver has dropped it, and its name
-    /// may be used again. To be called when all that had arrived on it was taken.
+    /// Notes that the connection was refused, or closed by the peer, or broke. The driver has dropped it, and
+    /// its name may be used again. Called when everything that had arrived on it was taken.
     pub fn closed(&mut self, now: Duration, connection: ConnectionId) {
         if let Some(index) = self.contact_event(now, connection) {
             return self.contact_closed(index, connection);
@@ -90,8 +90,8 @@ impl Adaptive {
         self.event(now, connection, |machine, _, out| machine.closed(now, connection, out));
     }
 
-    /// The peer's end mark was found on the connection, which was open ([`Action::Open`]), and every record
-    /// before it was taken. Records that were held may be delivered now: [`Adaptive::pending`].
+    /// Notes that the peer's end mark was found on an open connection ([`Action::Open`]), and that every
+    /// record before it was taken. Held records may be delivered now: [`Adaptive::pending`].
     pub fn finished(&mut self, now: Duration, connection: ConnectionId) {
         let Some(index) = self.names.pair_of(connection) else { return };
         let mut goes_on = false;
@@ -170,7 +170,7 @@ impl Adaptive {
         }
     }
 
-    /// The peer said something about connections.
+    /// Handles a message of the peer about connections.
     pub(super) fn said(&mut self, index: usize, kind: Kind, text: &[u8]) {
         let Some(word) = Word::parse(kind, text) else {
             self.common.counters.absurd += 1;
@@ -197,7 +197,7 @@ impl Adaptive {
         }
     }
 
-    /// The peer asks for a connection.
+    /// Handles the peer's request for a connection.
     fn asked(&mut self, index: usize, nonce: u64) {
         let welcome = !self.closing && self.settings.mode != Mode::Never;
         let needs_name = self.pairs[index].connection.needs_name();
@@ -244,7 +244,7 @@ impl Adaptive {
         Some(index)
     }
 
-    /// An event of the connection manager.
+    /// Applies an event of the connection manager.
     fn event(
         &mut self,
         now: Duration,
@@ -292,7 +292,7 @@ impl Adaptive {
         }
     }
 
-    /// A number that nobody can guess, and that this process never said before.
+    /// Returns a number that nobody can guess, and that this process has never used before.
     pub(super) fn nonce(&mut self) -> u64 {
         self.nonces += 1;
         let tag = self.nonce_key.tag(&[

@@ -84,10 +84,10 @@ use words::Prover;
 
 use crate::link::{Full, Header, Peer, Sink};
 
-/// When datagrams found no room, they are tried again after so long at the latest.
+/// Longest time until datagrams that found no room are tried again.
 const NO_ROOM: Duration = Duration::from_micros(200);
 
-/// When connections are made.
+/// Policy for making connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Never: everything goes by datagrams.
@@ -119,7 +119,7 @@ pub struct Settings {
     pub datagram_bytes: usize,
     /// Longest payload of a record.
     pub record_bytes: usize,
-    /// When connections are made.
+    /// Policy for making connections.
     pub mode: Mode,
     /// A pair that has exchanged more messages than this connects.
     pub threshold_messages: u64,
@@ -164,7 +164,8 @@ pub struct Adaptive {
     polling: Polling,
     /// Long datagrams to somebody get lost.
     is_narrow: bool,
-    /// When a datagram last came from somebody, and when a connection last turned out to be needed for them.
+    /// Time at which a datagram last arrived, and time at which a connection last turned out to be needed for
+    /// datagrams.
     last_datagram: Option<Duration>,
     last_contact: Option<Duration>,
     /// The latest time that was told.
@@ -175,7 +176,7 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// A process that has spoken to nobody.
+    /// Creates the state of a process without any peers.
     ///
     /// # Panics
     /// If a datagram has no room for an address, a header and some payload.
@@ -247,7 +248,7 @@ impl Adaptive {
         }
     }
 
-    /// The connection over which records to `peer` have to go now; none: [`Adaptive::send`].
+    /// Returns the connection over which records to `peer` have to go now. None: use [`Adaptive::send`].
     #[inline]
     pub fn connection_of(&mut self, peer: Peer) -> Option<ConnectionId> {
         let index = self.peers.find(peer.0)?;
@@ -341,12 +342,12 @@ impl Adaptive {
         self.wake = wake;
     }
 
-    /// A datagram arrived. Records that are complete by it go to `sink`.
+    /// Takes a datagram that has arrived. Records that it completes go to `sink`.
     pub fn datagram(&mut self, now: Duration, bytes: &[u8], sink: &mut impl Sink) {
         self.arrived(now, bytes, None, sink);
     }
 
-    /// A datagram: as it is, or over the connection of this pair.
+    /// Takes a datagram that has arrived by itself, or over the connection of the pair `contact`.
     fn arrived(&mut self, now: Duration, bytes: &[u8], contact: Option<usize>, sink: &mut impl Sink) {
         let mut opened = std::mem::take(&mut self.opened);
         self.arrived_in(now, (bytes, &mut opened), contact, sink);
@@ -469,7 +470,7 @@ impl Adaptive {
         self.bury(index);
     }
 
-    /// Timers. Call when [`Adaptive::deadline`] has passed; it costs nothing before.
+    /// Performs what is due. Call it when [`Adaptive::deadline`] has passed; it costs nothing before.
     pub fn tick(&mut self, now: Duration) {
         self.advance(now);
         self.want_next();
@@ -484,7 +485,7 @@ impl Adaptive {
         }
     }
 
-    /// When [`Adaptive::tick`], then [`Adaptive::transmit`], have to be called next.
+    /// Returns the time at which [`Adaptive::tick`], then [`Adaptive::transmit`], have to be called next.
     pub fn deadline(&self) -> Option<Duration> {
         (!self.busy.is_empty()).then_some(self.wake).filter(|&wake| wake != Duration::MAX)
     }
@@ -543,7 +544,7 @@ impl Adaptive {
         self.now = self.now.max(now);
     }
 
-    /// The pair with `peer`, made if it is the first time.
+    /// Returns the index of the pair with `peer`, which is created at its first use.
     fn pair(&mut self, peer: Peer) -> usize {
         if let Some(index) = self.peers.find(peer.0) {
             return index;
@@ -553,7 +554,7 @@ impl Adaptive {
         index
     }
 
-    /// The same for a peer that was heard of first, and may have told its address.
+    /// Returns the index of the pair with a peer whose datagram has arrived, which may contain its address.
     fn pair_of_arrival(&mut self, peer: Peer, address: &[u8]) -> usize {
         let found = self.peers.find(peer.0);
         if address.is_empty() {
@@ -574,7 +575,7 @@ impl Adaptive {
         index
     }
 
-    /// Something may have to be done for this pair, at once.
+    /// Puts a pair in the list of those that may have work to do at once.
     fn list(&mut self, index: usize) {
         self.wake = Duration::ZERO;
         let pair = &mut self.pairs[index];
@@ -596,7 +597,7 @@ impl Adaptive {
         any
     }
 
-    /// The peer is dead, or records to or from it may be lost.
+    /// Drops the state of a peer that is dead, or whose records may be lost.
     fn bury(&mut self, index: usize) {
         self.pairs[index].forget(&mut self.common);
         self.drop_connection(index);

@@ -61,7 +61,7 @@ impl Names {
         self.count() + self.resting.len() >= self.limit
     }
 
-    /// A name for a connection of this pair.
+    /// Returns a free name for a connection of this pair.
     pub(super) fn take(&mut self, pair: usize, now: Duration) -> Option<ConnectionId> {
         if self.is_full() {
             return None;
@@ -71,7 +71,7 @@ impl Names {
         Some(name)
     }
 
-    /// A name for a connection that carries the datagrams of this pair.
+    /// Returns a free name for a connection that carries the datagrams of this pair.
     pub(super) fn take_contact(&mut self, pair: usize, now: Duration) -> Option<ConnectionId> {
         if self.contacts >= self.most_contacts {
             return None;
@@ -98,7 +98,7 @@ impl Names {
         self.slots.get(connection.0 as usize)?.as_ref()
     }
 
-    /// The connection is gone, and its name with it.
+    /// Returns the name of a connection that is gone.
     pub(super) fn give(&mut self, connection: ConnectionId) {
         if let Some(&Slot { is_contact, .. }) = self.slot(connection) {
             self.contacts -= usize::from(is_contact);
@@ -107,7 +107,7 @@ impl Names {
         }
     }
 
-    /// The driver has done all that it was told: names that were given back may be used again.
+    /// Makes returned names usable again. Called when the driver has carried out all requests.
     pub(super) fn recycle(&mut self) {
         self.free.append(&mut self.resting);
     }

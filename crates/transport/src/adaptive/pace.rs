@@ -78,7 +78,7 @@ impl Pace {
         self.round_trip = Some((7 * round_trip + time) / 8);
     }
 
-    /// So many more have arrived.
+    /// Notes that `datagrams` more datagrams have been acknowledged.
     pub(super) fn arrived(&mut self, datagrams: u32) {
         self.timeouts = 0;
         if self.window < self.threshold {
@@ -93,7 +93,8 @@ impl Pace {
         self.window = self.window.min(u32::from(WINDOW));
     }
 
-    /// `sequence` is lost; `next` is the first that was never sent. A window pays once.
+    /// Notes the loss of datagram `sequence`. `next` is the first that was never sent. A window shrinks once
+    /// for all its losses.
     pub(super) fn lost(&mut self, sequence: u64, next: u64) {
         if sequence >= self.recovery {
             self.recovery = next;
@@ -102,7 +103,7 @@ impl Pace {
         }
     }
 
-    /// Nothing was answered in time.
+    /// Notes that nothing was acknowledged in time.
     pub(super) fn timed_out(&mut self, next: u64) {
         if self.timeouts == 0 {
             self.threshold = (self.window / 2).max(LEAST_WINDOW);
@@ -120,7 +121,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The time-out in milliseconds after these samples (milliseconds; 0: a time-out).
+    /// Checks the time-out in milliseconds after these samples (milliseconds; 0: a time-out).
     fn check(samples: &[u32], expected_ms: std::ops::RangeInclusive<u128>) {
         let mut pace = Pace::new();
         for &sample in samples {

@@ -140,7 +140,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// `hides`: datagrams are sent encrypted.
+    /// Derives the keys of the job. `hides` is true if datagrams are sent encrypted.
     pub(super) fn new(secret: &[u8; 32], hides: bool) -> Guard {
         Guard {
             key: Key::new(secret, Use::Datagram),

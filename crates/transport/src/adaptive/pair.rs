@@ -51,7 +51,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Payload of a datagram that is not (or is) the first of a record.
+    /// Returns the payload bytes of a datagram that is the first of a record, or not.
     fn payload_bytes(&self, first: bool) -> usize {
         let header = if first { HEADER_BYTES } else { 0 };
         self.datagram_bytes - FIXED_BYTES - self.guard.overhead_bytes() - self.address.len() - header
@@ -318,7 +318,7 @@ impl Pair {
         true
     }
 
-    /// A datagram of this peer. Records in order go to `sink`; the answer is what was said about connections.
+    /// Takes a datagram of this peer. Records in order go to `sink`. Returns the messages about connections.
     pub(super) fn take(
         &mut self,
         now: Duration,
@@ -384,7 +384,7 @@ impl Pair {
         (any, confirm.map(|text| (Kind::Confirm, text)))
     }
 
-    /// Repetitions.
+    /// Repeats what is due.
     pub(super) fn tick(&mut self, now: Duration, common: &mut Common) {
         if !self.sender.expire(now) {
             return;
@@ -395,14 +395,14 @@ impl Pair {
         }
     }
 
-    /// The peer is dead, or has left.
+    /// Drops everything for a peer that is dead or has left.
     pub(super) fn forget(&mut self, common: &mut Common) {
         self.reach = Reach::Gone;
         self.sender.clear(&mut common.pool);
         self.receiver = Receiver::new();
     }
 
-    /// Nothing will be sent any more. A peer that has said goodbye needs none.
+    /// Sends a goodbye, as nothing else will be sent. A peer that has sent its own needs none.
     pub(super) fn close(&mut self, now: Duration, common: &mut Common) {
         if self.bye.is_none() && self.bye_heard.is_none() {
             self.bye = Some((self.sender.sequence(), now));
@@ -430,7 +430,7 @@ impl Pair {
             || tired && sequence.checked_sub(1).is_none_or(|last| self.sender.has_arrived(last))
     }
 
-    /// When something is due; `None`: nothing until something happens.
+    /// Returns the time at which something is due; `None` if nothing is until an event.
     pub(super) fn deadline(&self, now: Duration, rank: u32, means: Means) -> Option<Duration> {
         if self.reach != Reach::Known {
             return self.connection.deadline();

@@ -13,7 +13,7 @@ impl Pool {
         Pool { buffer_bytes, idle: Vec::new() }
     }
 
-    /// An empty buffer that has room for a datagram.
+    /// Returns an empty buffer that has room for a datagram.
     pub(super) fn take(&mut self) -> Vec<u8> {
         self.idle.pop().unwrap_or_else(|| Vec::with_capacity(self.buffer_bytes))
     }

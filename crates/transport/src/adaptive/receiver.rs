@@ -10,7 +10,7 @@ use crate::link::Header;
 
 /// An answer, if there is one, takes the acknowledgement along.
 const ACKNOWLEDGE_AFTER: Duration = Duration::from_micros(100);
-/// So many datagrams are not left without one.
+/// Number of datagrams after which an acknowledgement is due.
 const ACKNOWLEDGE_EVERY: u32 = 2;
 
 /// A fragment that is kept.
@@ -38,7 +38,7 @@ pub(super) struct Whole<'a> {
     pub kind: Kind,
     pub header: Header,
     pub payload: &'a [u8],
-    /// In so many datagrams.
+    /// Number of datagrams of the record.
     pub datagrams: u16,
 }
 
@@ -125,7 +125,7 @@ impl Receiver {
         Arrival::New
     }
 
-    /// The fragment that comes next. False if it cannot be.
+    /// Appends the next fragment to the partial record. Returns false if it cannot be the next one.
     fn join(&mut self, fragment: &Fragment<'_>, limit: usize, whole: &mut impl FnMut(Whole<'_>)) -> bool {
         match (fragment.first, &mut self.partial) {
             (Some((header, bytes)), None) => {
@@ -179,12 +179,12 @@ impl Receiver {
         self.acknowledge_at = None;
     }
 
-    /// When an acknowledgement is due.
+    /// Returns the time at which an acknowledgement is due.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.acknowledge_at
     }
 
-    /// An acknowledgement is due now.
+    /// Makes an acknowledgement due now.
     pub(super) fn acknowledge_now(&mut self, now: Duration) {
         self.acknowledge_at = Some(now);
     }

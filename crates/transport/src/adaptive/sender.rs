@@ -14,7 +14,7 @@ const OVERTAKEN: u64 = 3;
 /// reason.
 const SWALLOWED: u32 = 8;
 const UNMOVED: u32 = 3;
-/// So many leave at once, whatever the pace, and though some before them seem to be lost.
+/// Number of datagrams that leave at once, whatever the pace, even if some before them seem to be lost.
 const AT_ONCE: usize = 32;
 /// A record of more datagrams goes by the pace: such come in long rows, which would flood a slow line.
 const SHORT: usize = 16;
@@ -23,7 +23,7 @@ const SHORT: usize = 16;
 struct Outgoing {
     /// All but what is known only when it is sent (see `packet::seal`).
     content: Vec<u8>,
-    /// When it was last sent, and how often.
+    /// Time of the last transmission, followed by the number of transmissions.
     sent_at: Duration,
     times: u32,
     arrived: bool,
@@ -185,7 +185,8 @@ impl Sender {
         progress
     }
 
-    /// The receiver has room for those below `limit`. What was sent without being sure of that is sent again.
+    /// Extends the receiver's room to the datagrams below `limit`. Datagrams that were sent without certain
+    /// room are sent again.
     fn widen(&mut self, limit: u64) {
         if limit <= self.limit {
             return;
@@ -219,7 +220,7 @@ impl Sender {
         }
     }
 
-    /// The next datagram to send, and its content.
+    /// Returns index and content of the next datagram to send.
     pub(super) fn due(&self) -> Option<(usize, &[u8])> {
         let promised = self.next < self.promised;
         if self.under_way >= self.pace.window() && !promised {
@@ -237,7 +238,7 @@ impl Sender {
         self.packets.get(index).map(|packet| (index, packet.content.as_slice()))
     }
 
-    /// The datagram at `index` was sent. True if not for the first time.
+    /// Notes that the datagram at `index` was sent. Returns true if it was sent before.
     pub(super) fn sent(&mut self, now: Duration, index: usize) -> bool {
         let packet = &mut self.packets[index];
         packet.sent_at = now;
@@ -256,12 +257,12 @@ impl Sender {
         again
     }
 
-    /// When [`Sender::expire`] is due.
+    /// Returns the time at which [`Sender::expire`] is due.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.timer
     }
 
-    /// Nothing came in time: all under way counts as lost. True if it was time for that.
+    /// Counts all datagrams under way as lost if nothing came in time. Returns true if it was time for that.
     pub(super) fn expire(&mut self, now: Duration) -> bool {
         if self.timer.is_none_or(|timer| now < timer) {
             return false;
@@ -278,7 +279,7 @@ impl Sender {
         true
     }
 
-    /// For how long nothing was heard though something was sent.
+    /// Returns the time since which nothing has arrived although something was sent.
     pub(super) fn silent(&self, now: Duration) -> Option<Duration> {
         Some(now.saturating_sub(self.unanswered?))
     }
@@ -296,7 +297,7 @@ impl Sender {
         self.packets.front().is_some_and(|first| first.times > 1 && first.content.len() > bytes)
     }
 
-    /// All that is under way goes another way from now on: at once.
+    /// Sends all datagrams under way again at once, as they now take another route.
     pub(super) fn repeat_all(&mut self, now: Duration) {
         if self.timer.is_some() {
             self.timer = Some(now);

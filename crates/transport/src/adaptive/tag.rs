@@ -36,7 +36,7 @@ pub enum Use {
 #[derive(Clone, Copy)]
 pub struct Key([u8; 16]);
 
-/// 32 bytes that nobody finds out who does not know `secret`.
+/// Derives 32 bytes that cannot be guessed without `secret`.
 pub fn derive(secret: &[u8; 32], of: &[&[u8]]) -> [u8; 32] {
     let key = Key::new(secret, Use::Derived);
     let half = |number: u8| key.tag(&[&[&[number][..]], of].concat());
@@ -47,7 +47,7 @@ pub fn derive(secret: &[u8; 32], of: &[&[u8]]) -> [u8; 32] {
 }
 
 impl Key {
-    /// The key of one use of a secret.
+    /// Derives the key for one purpose from a secret.
     ///
     /// # Panics
     /// Never: the secret has two halves.
@@ -59,12 +59,12 @@ impl Key {
         Key(Key(first.try_into().expect("half of 32 bytes")).tag(&[&label]))
     }
 
-    /// A key that was agreed upon.
+    /// Uses a key that was agreed upon.
     pub fn from_bytes(bytes: [u8; 16]) -> Key {
         Key(bytes)
     }
 
-    /// The tag of the parts, one after the other.
+    /// Returns the tag of the parts, one after the other.
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         for part in parts {

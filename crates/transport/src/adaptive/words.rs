@@ -7,7 +7,7 @@ use super::tag::{Key, TAG_BYTES, Use};
 /// Bytes of private data.
 pub(super) const PRIVATE_BYTES: usize = 32 + TAG_BYTES;
 
-/// Of private data about connections of records, and of datagrams.
+/// First word of private data for connections of records, and of datagrams.
 const MAGIC: u32 = 0x7475_0001;
 const CONTACT_MAGIC: u32 = 0x7475_0002;
 
@@ -102,7 +102,7 @@ impl Prover {
         Prover { connect: Key::new(secret, Use::Connect), accept: Key::new(secret, Use::Accept) }
     }
 
-    /// Private data of who connects, or else of who accepts.
+    /// Returns the private data of a connecting process, or of an accepting one.
     pub(super) fn write(&self, claim: &Claim, connects: bool) -> Vec<u8> {
         let Claim { job, from, to, is_contact, nonces } = claim;
         let magic = if *is_contact { CONTACT_MAGIC } else { MAGIC };

@@ -95,7 +95,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// A hash of the key with two bits free.
+/// Returns a hash of the key with two bits free.
 fn tag(key: [u64; KEY_WORDS]) -> u64 {
     // The finaliser of MurmurHash3.
     let mix = |mut word: u64| {

@@ -151,8 +151,8 @@ impl Layout {
         layout
     }
 
-    /// The class whose slots have room for a bank of `bytes` bytes and, if wanted, for what lending takes;
-    /// the smallest of several.
+    /// Returns the smallest class whose slots have room for a bank of `bytes` bytes and, if `lends`, for
+    /// exposing memory.
     #[inline]
     pub fn class_of(&self, bytes: usize, lends: bool) -> Option<Class> {
         let fits = |class: Class| {
@@ -243,7 +243,7 @@ fn apart(bytes: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Every byte of every slot of every member belongs to one purpose, and pages to one member.
+    /// Checks that every byte of every slot of every member belongs to one purpose, and pages to one member.
     fn check(layout: Layout) {
         let places = layout.places();
         let mut ranges = Vec::new();

@@ -17,10 +17,10 @@ use super::{Banks, Parts};
 /// Operations of which a member's notes are kept: more than it can be ahead of the others within the node.
 const KEPT: usize = SAID_BYTES / size_of::<Note>();
 
-/// In the kind of a note: its member was told that others take the operation for something else.
+/// Bit of a note's kind: its member has learnt that others take the operation for something else.
 const TOLD: u8 = 0x80;
 
-/// In the word of a member that has given up, above the number.
+/// Bit, above the number, in the word of a member that has given up.
 const GIVEN_UP: u64 = 1 << 32;
 
 /// Numbers wrap around; those in use together are near each other.

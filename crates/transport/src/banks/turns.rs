@@ -110,7 +110,7 @@ impl Turns {
         self.left
     }
 
-    /// The number of the next operation.
+    /// Returns the number of the next operation.
     #[inline]
     pub fn begin(&mut self) -> u64 {
         debug_assert!(self.slots > 0, "an operation of a class without slots");
@@ -118,7 +118,7 @@ impl Turns {
         self.begun - 1
     }
 
-    /// The slot of operation `number`.
+    /// Returns the slot of operation `number`.
     #[inline]
     pub fn slot(&self, number: u64) -> u32 {
         (number & self.slots.wrapping_sub(1)) as u32
@@ -155,8 +155,9 @@ impl Turns {
         is_granted
     }
 
-    /// Operation `number` has ended here: nothing of its slot will be read or written by this member.
-    /// Publishes it, unless earlier ones are still under way. Says from what to what the count went.
+    /// Notes that operation `number` has ended here: this member no longer reads or writes its slot.
+    /// Publishes the count, unless earlier operations are still under way. Returns the count before and
+    /// after.
     #[inline]
     pub fn leave(&mut self, number: u64, left: &AtomicU64) -> (u64, u64) {
         debug_assert!((self.left..self.begun).contains(&number), "left without being begun, or twice");
@@ -190,7 +191,7 @@ const _: () = assert!(MOST_SLOTS <= u128::BITS as u64, "a bit a slot");
 mod tests {
     use super::*;
 
-    /// One member's operations end in `order`; what it publishes after each.
+    /// Checks what one member publishes after each operation, if they end in `order`.
     fn check(slots: u32, order: &[u64], expected: &[u64]) {
         let (mut turns, left, wanted) = (Turns::new(slots), AtomicU64::new(0), AtomicU64::new(0));
         let mut seen = Vec::new();

@@ -25,7 +25,7 @@ pub enum BackEnd {
     Knem = 2,
 }
 
-/// Why memory cannot be exposed in this process.
+/// Reason for which memory cannot be exposed in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
     /// TUTTI_SINGLE_COPY=never.
@@ -46,7 +46,7 @@ impl fmt::Display for Unavailable {
 static ATTACH: CrossMemoryAttach = CrossMemoryAttach::allowed();
 static NONE: OutOfReach = OutOfReach;
 
-/// Of a peer whose memory cannot be reached from here.
+/// Error text for a peer whose memory cannot be reached from here.
 #[derive(Debug)]
 struct OutOfReach;
 
@@ -70,7 +70,7 @@ pub(super) fn none() -> &'static dyn SingleCopy {
 }
 
 impl BackEnd {
-    /// The one that a process with these settings uses.
+    /// Returns the back end that a process with these settings uses.
     pub(super) fn choose(config: &Config) -> Result<BackEnd, Unavailable> {
         if config.messages.single_copy == Setting::Never {
             return Err(Unavailable::Off);

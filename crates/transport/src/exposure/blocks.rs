@@ -30,7 +30,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// A block of at least `bytes`, if `limit` bytes of mapped memory are not exceeded.
+    /// Allocates a block of at least `bytes`, if mapped memory stays within `limit` bytes.
     pub(super) fn allocate(
         &mut self,
         object: &'static Object,
@@ -105,7 +105,7 @@ impl Blocks {
     }
 }
 
-/// `bytes`, rounded up so that few sizes occur: whole pages, and four significant bits.
+/// Rounds `bytes` up so that few sizes occur: whole pages, and four significant bits.
 fn size_class(bytes: u64) -> u64 {
     let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
     let grain = 1 << (bytes.ilog2().max(3) - 3);

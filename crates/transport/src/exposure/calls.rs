@@ -122,7 +122,7 @@ fn note(start: u64, end: u64, has_attribute: bool) {
     }
 }
 
-/// madvise, as the program means it.
+/// Performs madvise as the program means it.
 ///
 /// # Errors
 /// What the system reports.
@@ -155,7 +155,7 @@ pub unsafe fn advise(start: u64, bytes: u64, advice: i32) -> io::Result<()> {
     }
 }
 
-/// Before memory is moved, grown or shrunk: it becomes one mapping of its own again.
+/// Makes memory one mapping of its own again, before it is moved, grown or shrunk.
 unsafe fn moves(start: u64, bytes: u64) -> io::Result<()> {
     let Some((start, end)) = private::pages_of(start, bytes) else { return Ok(()) };
     if private::holds(start, end) {
@@ -185,7 +185,8 @@ unsafe fn changes(start: u64, bytes: u64) -> io::Result<()> {
     unsafe { private::make_plain(start, end, Meanwhile::Read) }
 }
 
-/// munlock: exposed memory stays locked, so that whatever discards it and does not come this way is refused.
+/// Handles munlock. Exposed memory stays locked, so that a discarding call which bypasses this library is
+/// refused.
 unsafe fn unlock(start: u64, bytes: u64) -> io::Result<()> {
     let kernel = |start: u64, end: u64| remap::unlock(start, end - start);
     let page = start / super::PAGE_BYTES * super::PAGE_BYTES;

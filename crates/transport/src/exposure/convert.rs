@@ -142,7 +142,8 @@ pub(super) unsafe fn convert(
     }
 }
 
-/// Whether calls of the program that concern the memory are seen, and it has no attribute that it would lose.
+/// Checks that calls of the program that concern the memory are intercepted, and that it has no attribute
+/// that it would lose.
 fn check_program(start: u64, end: u64) -> Result<(), Refusal> {
     match () {
         () if tutti_sys::calls::are_made_past_this() => Err(Refusal::OwnCalls),
@@ -151,7 +152,7 @@ fn check_program(start: u64, end: u64) -> Result<(), Refusal> {
     }
 }
 
-/// Whether memory can be moved to the object, under the lock of the account.
+/// Checks that memory can be moved to the object, under the lock of the account.
 fn check_object(object: &Object) -> Result<(), Refusal> {
     match () {
         // A fork in another thread has retired it.
@@ -290,7 +291,7 @@ unsafe fn move_piece(
     Ok(())
 }
 
-/// Whether all of `start..end` is private anonymous memory that may be moved, or in the object already.
+/// Checks that all of `start..end` is private anonymous memory that may be moved, or in the object already.
 fn check_areas(object: &Object, maps: &Maps, start: u64, end: u64, idle: bool) -> Result<(), Refusal> {
     let on_stack = 0u8;
     let stack = &raw const on_stack as u64;
@@ -324,8 +325,8 @@ fn check_area(object: &Object, area: &Area, name: &str, stack: u64) -> Result<()
     }
 }
 
-/// Whether something in this process may hold on to pages that are about to be replaced; how many bytes are
-/// locked.
+/// Checks that nothing in this process may hold on to pages that are about to be replaced. Returns how many
+/// bytes are locked.
 fn check_process() -> Result<u64, Refusal> {
     let held = this_process::held_memory().ok_or(Refusal::System)?;
     if held.pinned > 0 {
@@ -337,7 +338,7 @@ fn check_process() -> Result<u64, Refusal> {
     Ok(held.locked)
 }
 
-/// Whether the driver of a device knows some of the memory, and holds on to its pages.
+/// Checks that no device driver knows some of the memory and holds on to its pages.
 fn check_device(start: u64, end: u64) -> Result<(), Refusal> {
     let is_known = |address: u64| device::kind(address) != device::MemoryKind::Unknown;
     let step = ((end - start) / SAMPLES).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES) as usize;
@@ -345,7 +346,7 @@ fn check_device(start: u64, end: u64) -> Result<(), Refusal> {
     if is_held { Err(Refusal::Pinned) } else { Ok(()) }
 }
 
-/// Whether the pages are where new ones would be: on the node of this thread.
+/// Checks that the pages are on the node of this thread, where new ones would be.
 fn check_nodes(start: u64, end: u64) -> Result<(), Refusal> {
     if !std::path::Path::new("/sys/devices/system/node/node1").exists() {
         return Ok(());

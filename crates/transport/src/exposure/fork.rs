@@ -251,7 +251,7 @@ impl UnderWay {
         self.count += 1;
     }
 
-    /// The copies, each once.
+    /// Returns the copies, each once.
     fn finish(&mut self) -> impl Iterator<Item = Copy> + use<> {
         let (copies, count) = (self.copies, std::mem::take(&mut self.count));
         // SAFETY: so many were written; the room is released after they were read.

@@ -80,7 +80,7 @@ impl Known {
         !matches!(self.hearing, Hearing::Deaf(_))
     }
 
-    /// For people.
+    /// Returns a line about the watcher, for people.
     pub(super) fn report(&self) -> String {
         match &self.hearing {
             Hearing::Untried | Hearing::On(..) => "the kernel tells of changes of mapped memory".into(),

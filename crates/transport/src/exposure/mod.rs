@@ -136,14 +136,15 @@ pub struct Exposures {
     lock: bool,
 }
 
-/// After how many loans it is looked whether mapped memory should be given back, and after what time it is.
+/// Number of exposures after which the give-back of mapped memory is considered, followed by the time after
+/// which it happens.
 const LENDS: u64 = 1024;
 const SWEEP: Duration = Duration::from_secs(1);
 /// Ranges of addresses that are kept in mind.
 const HINTS: usize = 4096;
 
 impl Exposures {
-    /// From the settings of this process.
+    /// Creates the exposures of a process from its settings.
     pub fn new(config: &Config) -> Exposures {
         let back_end = BackEnd::choose(config);
         calls::install(config.memory.mapped != Mapped::Never);
@@ -172,7 +173,7 @@ impl Exposures {
         }
     }
 
-    /// Of a rank of a job.
+    /// Attaches the exposures to a rank of a job.
     #[must_use]
     pub fn of_job(self, job: Arc<Job>) -> Exposures {
         Exposures {
@@ -203,7 +204,8 @@ impl Exposures {
         self.proofs.verify(peer, record).is_ok()
     }
 
-    /// The system has refused to reach the memory of `peer`, as it may at any time: it is not asked again.
+    /// Notes that the system has refused access to the memory of `peer`, as it may at any time. It is not
+    /// tried again.
     #[cold]
     pub fn is_refused(&mut self, peer: Peer, error: CopyError) {
         self.proofs.refuse(peer, error);
@@ -216,19 +218,19 @@ impl Exposures {
         self.write_back.is_due()
     }
 
-    /// A peer was observed to be so far; `None`: it could not be found.
+    /// Notes the observed distance of a peer; `None` if it could not be determined.
     pub fn note_distance(&mut self, distance: Option<CoreDistance>) {
         self.write_back.note(distance);
     }
 
-    /// Whether to lend mapped memory is cheap: the kernel tells when it changes.
+    /// Returns true if exposing mapped memory is cheap, as the kernel reports changes.
     #[inline]
     pub fn is_told(&self) -> bool {
         self.known.is_told() && self.back_end == Ok(BackEnd::Attach)
     }
 
-    /// By what any memory of this process can be lent to peers of the same user, or why it cannot. Whether a
-    /// peer can use it the peer finds out ([`Exposures::open`]).
+    /// Returns the back end by which any memory of this process can be exposed to peers of the same user, or
+    /// the reason why there is none. A peer finds out by itself whether it can use it ([`Exposures::open`]).
     ///
     /// # Errors
     /// Why not.
@@ -382,7 +384,7 @@ impl Exposures {
         }
     }
 
-    /// The owner's end of the loan: all peers are done with what `record` names.
+    /// Ends the exposure of `record` at its owner. All peers must be done with it.
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
         self.loans.end();
@@ -425,8 +427,8 @@ impl Exposures {
         (record.is_near() && near_start < PAGE_BYTES && bytes - near_end < PAGE_BYTES).then_some(lent)
     }
 
-    /// Memory of at least `bytes` that is shared from the start, page aligned, all zero or left by an earlier
-    /// use; `None` when there is none (ordinary memory serves as well, but slower).
+    /// Allocates at least `bytes` of memory that is shared from the start, page aligned, all zero or left by
+    /// an earlier use. `None` if there is none (ordinary memory serves as well, but slower).
     pub fn allocate(&mut self, bytes: u64) -> Option<ptr::NonNull<u8>> {
         let object = self.object().ok().filter(|_| self.shares)?;
         self.blocks.allocate(object, bytes, self.limit_bytes)
@@ -633,7 +635,7 @@ impl Exposures {
         }
     }
 
-    /// The object of this process; a new one if a fork has retired it.
+    /// Returns the object of this process; a new one if a fork has retired it.
     fn object(&mut self) -> Result<&'static Object, Refusal> {
         if let Some(object) = self.object.filter(|object| object.is_current()) {
             return Ok(object);
@@ -686,8 +688,8 @@ impl Exposures {
     }
 }
 
-/// The key of memory that a module has to be told of; an impossible one where it refuses, so that peers fail
-/// by name.
+/// Registers memory at a kernel module and returns its key. If the module refuses, the key is an impossible
+/// one, so that peers fail with a named error.
 #[cold]
 fn register(by: BackEnd, record: &Record, access: Access) -> u64 {
     let (readable, writable) = (access != Access::Write, access != Access::Read);

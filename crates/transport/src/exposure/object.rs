@@ -155,15 +155,16 @@ impl DerefMut for Locked {
     }
 }
 
-/// The state, locked. A fork waits for the lock; so whoever holds it neither forks nor calls what might.
+/// Returns the locked state. A fork waits for the lock, so its holder must neither fork nor call anything
+/// that might.
 pub(super) fn state() -> Locked {
     let signals = Blocked::new();
     // A panic under the lock is a bug that ends the process; the state stays usable for its end.
     Locked { state: STATE.lock().unwrap_or_else(PoisonError::into_inner), _signals: signals }
 }
 
-/// The state, locked, for a call of the program that may come from inside of its memory allocator: `None` if
-/// another thread does not give it back, which may itself wait for the allocator.
+/// Returns the locked state for a call of the program that may come from inside of its memory allocator.
+/// `None` if another thread does not release it, which may itself wait for the allocator.
 pub(super) fn state_soon() -> Option<Locked> {
     let signals = Blocked::new();
     for _ in 0..PATIENCE {
@@ -184,7 +185,7 @@ pub(super) fn has_been() -> bool {
     HAS_BEEN.load(Ordering::Relaxed)
 }
 
-/// The object of this process, if there is one already.
+/// Returns the object of this process, if there is one already.
 pub(super) fn existing() -> Option<&'static Object> {
     // SAFETY: null, or an object that is never destroyed.
     unsafe { OBJECT.load(Ordering::Acquire).as_ref() }
@@ -262,7 +263,7 @@ pub(super) fn retire(state: &mut State, object: &Object) {
 }
 
 impl Object {
-    /// The object of this process.
+    /// Returns the object of this process.
     ///
     /// # Errors
     /// Why there is none.
@@ -320,8 +321,8 @@ impl Object {
         self.fd.load(Ordering::Relaxed)
     }
 
-    /// The inode and the device of the object. In a rank that was made from a checkpoint another object has
-    /// taken its place.
+    /// Returns the inode and the device of the object. In a rank restored from a checkpoint another object
+    /// has taken its place.
     pub(super) fn identity(&self) -> (u64, (u32, u32)) {
         if kept::has_restarted() && self.number() >= 0 {
             return remap::identity(self.fd()).unwrap_or(self.identity);
@@ -334,7 +335,7 @@ impl Object {
         area.shared && (area.inode, area.device) == self.identity()
     }
 
-    /// The first part of `address..address + bytes` that is mapped from this object now.
+    /// Returns the first part of `address..address + bytes` that is mapped from this object now.
     pub(super) fn find(&self, address: u64, bytes: u64, writing: bool) -> Option<Place> {
         let maps = self.maps?;
         let end = address + bytes;
@@ -487,7 +488,7 @@ impl State {
     }
 }
 
-/// The address space of the process of that number, this one, which is described once.
+/// Returns the address space of this process, whose number is `pid`. It is opened once.
 fn maps(pid: u32) -> Option<&'static Maps> {
     static MAPS: OnceLock<(u32, Option<Maps>)> = OnceLock::new();
     let (of, maps) = MAPS.get_or_init(|| (pid, Maps::open().ok()));
@@ -498,7 +499,7 @@ fn maps(pid: u32) -> Option<&'static Maps> {
     Maps::open().ok().map(|maps| &*Box::leak(Box::new(maps)))
 }
 
-/// The slot that holds a byte of the object.
+/// Returns the slot that contains a byte of the object.
 pub(super) fn slot_of(offset: u64) -> usize {
     (offset >> SLOT_SHIFT) as usize
 }

@@ -135,7 +135,7 @@ impl Peers {
 }
 
 impl OfPeer {
-    /// The object of a record; `None` if there are too many.
+    /// Returns the object of a record; `None` if there are too many.
     fn opened(&mut self, record: &Record) -> Option<&mut Opened> {
         if record.is_settled() {
             self.earlier.retain(|opened| opened.sequence >= record.sequence);

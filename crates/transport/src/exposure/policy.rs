@@ -48,7 +48,7 @@ pub(super) enum Advice {
 }
 
 impl Policy {
-    /// From the settings of this process.
+    /// Creates the policy from the settings of this process.
     pub(super) fn new(config: &Config) -> Policy {
         let after = match config.memory.mapped {
             Mapped::Never => None,
@@ -80,20 +80,20 @@ impl Policy {
         }
     }
 
-    /// The buffer has just been converted.
+    /// Notes that the buffer has just been converted.
     pub(super) fn converted(&mut self, address: u64, bytes: u64) {
         let entry = &mut self.buffers[place(address)];
         (entry.lent_bytes, entry.mapped_bytes, entry.converted) = (0, bytes, true);
     }
 
-    /// The buffer cannot be converted now.
+    /// Notes that the buffer cannot be converted now.
     pub(super) fn refused(&mut self, address: u64, for_good: bool) {
         let entry = &mut self.buffers[place(address)];
         entry.lent_bytes = 0;
         entry.after = if for_good { u32::MAX } else { entry.after.saturating_mul(4).min(MOST_AFTER) };
     }
 
-    /// The buffer was mapped and is no more, or not as much of it as was thought; whether to convert it at
+    /// Notes that less of a mapped buffer is mapped than expected. Returns true if it should be converted at
     /// once.
     pub(super) fn lost(&mut self, address: u64, bytes: u64) -> bool {
         let first = self.after.unwrap_or(u32::MAX);

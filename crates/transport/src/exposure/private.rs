@@ -41,7 +41,7 @@ struct Part {
     rights: PageRights,
 }
 
-/// Whether other threads may use memory while it is made plain.
+/// Use of memory by other threads while it is made plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meanwhile {
     /// The memory may be read by other threads.
@@ -256,7 +256,7 @@ fn address(address: u64) -> *mut u8 {
     std::ptr::without_provenance_mut(address as usize)
 }
 
-/// The pages that `bytes` from `start` on touch: from the first to behind the last; `None` where they do not
+/// Returns the pages of `bytes` bytes from `start`: from the first to behind the last. `None` if they do not
 /// begin on a page, which the kernel refuses.
 pub(super) fn pages_of(start: u64, bytes: u64) -> Option<(u64, u64)> {
     let end = start.checked_add(bytes)?.checked_next_multiple_of(PAGE_BYTES)?;

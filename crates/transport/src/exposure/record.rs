@@ -70,7 +70,7 @@ pub struct Record {
     pub(super) layout: u32,
     /// Rows of the table.
     pub(super) entries: u32,
-    /// Whether the edge room holds the ends.
+    /// Nonzero if the edge memory contains the ends.
     pub(super) edges: u32,
     /// Number of the [`super::BackEnd`] that reaches the memory where it is not mapped.
     pub(super) by: u32,
@@ -133,7 +133,7 @@ impl Record {
         ]
     }
 
-    /// From these numbers; `None` where they are no record of mapped memory.
+    /// Decodes a record from numbers; `None` if they are no record of mapped memory.
     pub fn from_words(words: [u64; Record::WORDS]) -> Option<Record> {
         let [
             address,
@@ -173,7 +173,7 @@ impl Record {
         })
     }
 
-    /// Length of the exposed memory, gaps between entries included.
+    /// Returns the length of the exposed memory, including gaps between entries.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -204,7 +204,7 @@ impl Record {
         self.is_near() && (self.edges != 0 || self.near_start == 0 && self.near_end == self.bytes)
     }
 
-    /// All of it, at its owner.
+    /// Returns address and length of all the memory, at its owner.
     pub(super) fn piece(&self) -> (*mut u8, u64) {
         (std::ptr::without_provenance_mut(self.address as usize), self.bytes)
     }

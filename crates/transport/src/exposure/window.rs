@@ -46,7 +46,7 @@ pub struct Window {
 unsafe impl Send for Window {}
 
 impl Window {
-    /// Memory of this process, or mapped in it.
+    /// Creates a window on memory of this process, or mapped in it.
     ///
     /// # Safety
     /// The memory stays as long as the window is used.
@@ -55,7 +55,8 @@ impl Window {
         Window { near: base, near_end: bytes, bytes, lent: Lent { bytes, ..whole.lent }, ..whole }
     }
 
-    /// All memory of a process, by its addresses, through the system's calls: offsets are addresses there.
+    /// Creates a window on all memory of a process, through system calls. Offsets are addresses in that
+    /// process.
     pub fn of_process(pid: Pid) -> Window {
         Window {
             copier: BackEnd::Attach.copier(),
@@ -77,7 +78,7 @@ impl Window {
         self.bytes
     }
 
-    /// The part of it that begins at byte `offset`.
+    /// Returns the part of the window that begins at byte `offset`.
     ///
     /// # Panics
     /// If it is outside: a bug of the caller.
@@ -91,7 +92,7 @@ impl Window {
         self.layout == RecordLayout::Entries
     }
 
-    /// Entry `index` of exposed memory that was given with a table.
+    /// Returns the window on entry `index` of memory that was exposed with a table.
     ///
     /// # Panics
     /// If there is no such entry: a bug of the caller.

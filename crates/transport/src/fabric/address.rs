@@ -53,7 +53,7 @@ impl Whereabouts {
 }
 
 impl fmt::Display for Whereabouts {
-    /// For people: `host n1, UDP 10.0.0.2:40001, TCP 10.0.0.2:40002`.
+    /// Formats the addresses for people: `host n1, UDP 10.0.0.2:40001, TCP 10.0.0.2:40002`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.host.is_empty() {
             write!(f, "host {}, ", self.host)?;
@@ -63,7 +63,7 @@ impl fmt::Display for Whereabouts {
     }
 }
 
-/// The bytes of an address.
+/// Returns the bytes of an address.
 pub fn encode(address: SocketAddr) -> Vec<u8> {
     let mut bytes = match address.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -73,7 +73,7 @@ pub fn encode(address: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// The address behind the bytes; `None` for what is none.
+/// Decodes an address; `None` for malformed bytes.
 pub fn decode(bytes: &[u8]) -> Option<SocketAddr> {
     let (ip, port) = bytes.split_last_chunk::<2>()?;
     let port = u16::from_be_bytes(*port);

@@ -31,8 +31,8 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `count` pieces of `bytes`, registered where the provider wants that. Pages are touched when they are
-    /// used.
+    /// Allocates `count` pieces of `bytes`, registered if the provider requires that. Pages are touched when
+    /// they are used.
     ///
     /// # Errors
     /// What the provider reports.
@@ -58,7 +58,7 @@ impl Buffers {
         Layout::from_size_align(bytes.max(1), ALIGNMENT).expect("pools are small")
     }
 
-    /// A piece that nobody uses.
+    /// Takes a free piece.
     #[inline]
     pub fn take(&mut self) -> Option<u32> {
         self.free.pop()
@@ -77,21 +77,21 @@ impl Buffers {
         !self.free.is_empty()
     }
 
-    /// First byte of a piece.
+    /// Returns the first byte of a piece.
     #[inline]
     pub fn start(&self, piece: u32) -> *mut u8 {
         assert!((piece as usize) < self.count, "no such piece");
         self.memory.as_ptr().wrapping_add(piece as usize * self.stride)
     }
 
-    /// The context of a piece.
+    /// Returns the context of a piece.
     #[inline]
     pub fn context(&self, piece: u32) -> *mut OperationContext {
         assert!((piece as usize) < self.count, "no such piece");
         self.contexts.as_ptr().wrapping_add(piece as usize)
     }
 
-    /// The piece whose context this is.
+    /// Returns the piece to which a context belongs.
     #[inline]
     pub fn piece_of(&self, context: *mut OperationContext) -> Option<u32> {
         let offset = (context as usize).wrapping_sub(self.contexts.as_ptr() as usize);

@@ -136,20 +136,21 @@ pub trait Carrier {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full>;
 
-    /// See [`crate::Link::lend`].
+    /// Lends memory to a peer: see [`crate::Link::lend`].
     fn lend(&mut self, _to: Peer, _memory: Memory) -> Option<Loan> {
         None
     }
 
-    /// See [`crate::Link::withdraw`].
+    /// Ends a loan early: see [`crate::Link::withdraw`].
     fn withdraw(&mut self, _loan: Loan) {}
 
-    /// See [`crate::Link::returned`].
+    /// Returns the next finished loan: see [`crate::Link::returned`].
     fn returned(&mut self) -> Option<Loan> {
         None
     }
 
-    /// See [`crate::Link::read`]. A connection on which a read is under way does not take an end mark.
+    /// Starts to read a loan: see [`crate::Link::read`]. A connection on which a read is under way does not
+    /// take an end mark.
     fn read(
         &mut self,
         _connection: ConnectionId,
@@ -161,7 +162,7 @@ pub trait Carrier {
         false
     }
 
-    /// See [`crate::Link::completed`].
+    /// Returns the token of a completed read: see [`crate::Link::completed`].
     fn completed(&mut self) -> Option<u64> {
         None
     }
@@ -191,7 +192,7 @@ pub trait Carrier {
     /// Adds the descriptors to sleep on; false if there is something to do first.
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> bool;
 
-    /// After what time at the latest [`Carrier::control`] has to be called, if at all.
+    /// Returns the time after which [`Carrier::control`] has to be called at the latest, if at all.
     fn rest(&self) -> Option<Duration> {
         None
     }

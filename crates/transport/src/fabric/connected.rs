@@ -68,7 +68,7 @@ struct Line {
     /// Frames sent by value since the last other one.
     injected: u32,
     held: VecDeque<Held>,
-    /// Why it ended, if it has.
+    /// Reason for which the connection ended, if it has.
     ended: Option<String>,
 }
 
@@ -249,7 +249,7 @@ impl Connected {
         }
     }
 
-    /// An operation ended: with so many bytes, or an error.
+    /// Handles the end of an operation, with its number of bytes or an error.
     fn completed(&mut self, context: *mut OperationContext, result: std::result::Result<usize, i32>) {
         if let Some(piece) = self.receives.as_ref().and_then(|receives| receives.piece_of(context)) {
             return self.received(piece, result.unwrap_or(0));
@@ -460,7 +460,7 @@ fn line_of(lines: &mut [Option<Line>], connection: ConnectionId) -> Option<&mut 
     lines.get_mut(place_of(connection))?.as_mut().filter(|line| line.name == connection)
 }
 
-/// Private data behind the number of the connection.
+/// Returns the private data with the number of the connection in front.
 fn numbered(connection: ConnectionId, private_data: &[u8]) -> Vec<u8> {
     let mut bytes = (place_of(connection) as u32).to_le_bytes().to_vec();
     bytes.push(private_data.len() as u8);
@@ -468,7 +468,7 @@ fn numbered(connection: ConnectionId, private_data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The private data behind the number: providers may fill them up with zeros, so their length stands in
+/// Returns the private data behind the number. Providers may pad it with zeros, so its length stands in
 /// front.
 fn trimmed(data: &[u8]) -> Vec<u8> {
     let Some((&bytes, data)) = data.split_first() else { return Vec::new() };

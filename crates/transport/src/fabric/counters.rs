@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::adaptive;
 
-/// Since the start of the process; what is marked so, now.
+/// Counts since the start of the process, except for those documented as "at present".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FabricCounters {
     /// Records sent, by datagrams and connections.
@@ -32,7 +32,7 @@ pub struct FabricCounters {
 }
 
 impl fmt::Display for FabricCounters {
-    /// One line, `name=value` each.
+    /// Formats the counters as one line, `name=value` each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = &self.adaptive;
         let dropped = detail.malformed + detail.foreign + detail.forged + detail.absurd;

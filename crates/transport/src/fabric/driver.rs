@@ -250,7 +250,7 @@ impl<C: Carrier> Driver<C> {
         self.carrier.connect_narrow(connection, listen, private_data);
     }
 
-    /// Why nothing goes between this process and a peer, and what to do.
+    /// Returns the error text for a peer that cannot be reached, with its reason and advice.
     fn unreachable(&self, peer: Peer) -> String {
         let there = self.peers.get(&peer.0).map_or("an unknown place".to_string(), Whereabouts::to_string);
         let why = self.refusals.get(&peer.0).map_or("no answer", String::as_str);
@@ -390,7 +390,7 @@ impl<C: Carrier> Driver<C> {
         }
     }
 
-    /// The program has closed the socket under the library: peers are never heard again.
+    /// Fails for good, as the program has closed the socket under the library and no peer can be received.
     #[cold]
     fn fail_for_good(&mut self) {
         const WHY: &str = "this program has closed a descriptor that it did not open, the network socket of MPI; close only what \
@@ -461,7 +461,7 @@ impl<C: Carrier> Driver<C> {
         }
     }
 
-    /// Everything but the records of connections: datagrams, requests, answers, timers.
+    /// Polls everything but the records of connections: datagrams, requests, answers, timers.
     fn look_around(&mut self, sink: &mut impl Sink) -> bool {
         let mut taken = false;
         let mut counted = |from: Peer, header: Header, payload: &[u8]| {

@@ -66,7 +66,7 @@ impl Front {
         (length <= longest).then_some(Front { kind, line: word(4), header, bytes: length })
     }
 
-    /// The front and payload of a message that is one whole frame.
+    /// Splits a message that is one whole frame into header and payload.
     #[inline]
     pub fn of_message(message: &[u8]) -> Option<(Front, &[u8])> {
         let (front, payload) = message.split_first_chunk()?;

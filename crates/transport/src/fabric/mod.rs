@@ -173,8 +173,8 @@ fn permitted(fabric: &str, protection: Protection) -> io::Result<&str> {
     }
 }
 
-/// Multicast between the hosts of a job, if the settings and the interface allow it: so far by IPv4. Its
-/// datagrams are authenticated, not encrypted.
+/// Sets up multicast between the hosts of a job, if the settings and the interface permit it; so far by IPv4.
+/// Its datagrams are authenticated, not encrypted.
 pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
     let is_off = config.collectives.multicast == config::Multicast::Off;
     if is_off || !config.network.protection.allows_readable() {
@@ -194,7 +194,7 @@ pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
     Some(Box::new(Casting::new(&settings, interface, identity.is_kept)))
 }
 
-/// Protection of streams over sockets of the system.
+/// Returns the cover of streams over sockets of the system.
 fn stream_cover(protection: Protection) -> Option<Cover> {
     match protection {
         Protection::Greeting => None,

@@ -156,7 +156,7 @@ impl Reliable {
         Ok(())
     }
 
-    /// The tag of a numbered front, which names its sender, for one receiver.
+    /// Returns the tag of a numbered header, which names its sender, for one receiver.
     fn tag(&self, numbered: &[u8], to: u32) -> [u8; TAG_BYTES] {
         self.key.tag(&[numbered, &to.to_le_bytes()])
     }

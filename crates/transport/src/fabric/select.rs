@@ -60,7 +60,7 @@ fn sockets(reasons: Vec<String>) -> Choice {
     Choice { network: Network::Sockets, reasons }
 }
 
-/// The best network whose devices are there, below `root`.
+/// Chooses the best network whose devices are present below `root`.
 fn automatic(read: RemoteRead, interface: IpAddr, root: &Path) -> Choice {
     let mut reasons = Vec::new();
     for kind in &KINDS {

@@ -70,8 +70,8 @@ impl Estimate {
     }
 }
 
-/// The votes for far lines after one more, of 0 at first: where peers are at several distances, those further
-/// away count for more.
+/// Returns the votes for far lines after one more, starting from 0. Where peers are at several distances, far
+/// lines count for more.
 pub(super) fn voted(far: u8, distance: CoreDistance, most: u8) -> u8 {
     match distance {
         CoreDistance::Near => far.saturating_sub(1),

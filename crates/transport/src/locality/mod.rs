@@ -29,7 +29,7 @@ pub use limits::{Destination, FAR_BYTES};
 pub use stores::{PeerStores, StorePath, Timer, path, to_bank};
 pub(crate) use write_back::{WHOLE, WriteBack, write_back};
 
-/// Of those who read the banks of this process.
+/// Estimated distance of the processes that read the banks of this process.
 static BANK_READERS: Estimate = Estimate::of_many();
 
 /// Returns true if the next wait for a flag is to find out how far its writer is ([`observe_reader`]).

@@ -70,8 +70,8 @@ impl Timer {
         self.store_by(bytes, cached, streaming, clock::ticks);
     }
 
-    /// The same where any thread of the process may copy, each to its own part; `streamed` is what the
-    /// process knows of such copies, and another thread's knowledge may get lost.
+    /// Copies where any thread of the process may copy, each to its own part. `streamed` is the shared state
+    /// of such copies; an update of another thread may get lost.
     pub fn store_shared(
         to: Destination,
         streamed: &AtomicU16,
@@ -154,7 +154,7 @@ impl PeerStores {
         is_due
     }
 
-    /// The peer was observed to be so far.
+    /// Notes the observed distance of the peer.
     pub fn note(&mut self, distance: CoreDistance) {
         self.distance.note(Some(distance));
     }
@@ -226,7 +226,7 @@ mod tests {
         assert!(streamed);
     }
 
-    /// Of so many payloads of one length those that go past the caches, after such an observation.
+    /// Checks how many of `count` payloads of one length bypass the caches after such an observation.
     fn check_far(distance: CoreDistance, bytes: usize, count: u32, expected: u32) {
         let (mut stores, mut out, mut streamed) = (PeerStores::default(), vec![0; bytes], 0);
         stores.note(distance);

@@ -87,12 +87,13 @@ impl WriteBack {
         }
     }
 
-    /// With the other ranks of a host.
+    /// Shares observations with the other ranks of a host.
     pub(crate) fn of_job(self, job: Arc<Job>) -> WriteBack {
         WriteBack { job: Some(job), ..self }
     }
 
-    /// Whether memory that is about to be lent as a whole is to be written back afterwards: [`WHOLE`], or 0.
+    /// Decides whether memory that is about to be exposed as a whole is written back afterwards. Returns
+    /// [`WHOLE`], or 0.
     ///
     /// # Safety
     /// It can be read, and nobody writes it.
@@ -102,7 +103,8 @@ impl WriteBack {
         u32::from(self.pays(piece.1) && unsafe { self.changes(std::iter::once(piece)) }) * WHOLE
     }
 
-    /// The same of memory in pieces; a number for [`WriteBack::take`], or 0.
+    /// Decides whether memory in pieces is written back afterwards. Returns a number for [`WriteBack::take`],
+    /// or 0.
     ///
     /// # Safety
     /// As for [`WriteBack::of_whole`].
@@ -121,7 +123,7 @@ impl WriteBack {
         self.last
     }
 
-    /// The pieces of this number: they are withdrawn.
+    /// Returns the pieces of this number, which are withdrawn.
     pub(crate) fn take(&mut self, number: u32) -> Box<[Piece]> {
         let place = self.pieces.iter().position(|&(other, _)| other == number);
         place.map_or_else(Box::default, |place| self.pieces.swap_remove(place).1)
@@ -149,7 +151,7 @@ impl WriteBack {
         self.due_waits > 0
     }
 
-    /// A peer was observed to be so far; `None`: it could not be found.
+    /// Notes the observed distance of a peer; `None` if it could not be determined.
     pub(crate) fn note(&mut self, distance: Option<CoreDistance>) {
         self.due_waits = if distance.is_some() { 0 } else { self.due_waits.saturating_sub(1) };
         let votes = &self.distance().votes;
@@ -210,7 +212,8 @@ pub(crate) unsafe fn write_back(pieces: &[Piece]) {
 mod tests {
     use super::*;
 
-    /// Of loans of memory that holds these in turn, in so many pieces, which are to be written back.
+    /// Checks which exposures of memory, in this many pieces and with these contents in turn, are written
+    /// back.
     fn check_loans(pieces: usize, contents: &[u8], expected: &[bool]) {
         let mut written = WriteBack::new(MappedHome::Auto);
         written.note(Some(CoreDistance::Far));

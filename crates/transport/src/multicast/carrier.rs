@@ -91,7 +91,7 @@ impl Casting {
             opened.map_or_else(|error| SocketState::Shut(error.to_string()), SocketState::Open);
     }
 
-    /// After this process was made from a checkpoint: joins again, by the interface that it has now.
+    /// Joins the group again after a restore from a checkpoint, over the interface that the process has now.
     fn renew(&mut self) {
         if self.restarts.is_none_or(|restarts| restarts == kept::restarts()) {
             return;
@@ -104,7 +104,7 @@ impl Casting {
         self.open();
     }
 
-    /// Why there is no multicast here, if that was found out.
+    /// Returns the reason why there is no multicast here, if known.
     pub fn refusal(&self) -> Option<&str> {
         if let SocketState::Shut(reason) = &self.socket_state { Some(reason) } else { None }
     }
@@ -181,7 +181,7 @@ impl Casting {
         self.refused.is_some() && self.usual >= LONG
     }
 
-    /// The descriptor that can be written when the link takes more, if it does not now.
+    /// Returns the descriptor that becomes writable when the link takes more, if it does not now.
     pub fn wants_room(&self) -> Option<RawFd> {
         let SocketState::Open(socket) = &self.socket_state else { return None };
         (self.is_full && !event::is_writable(socket.as_fd())).then(|| socket.as_raw_fd())
@@ -222,7 +222,7 @@ impl Casting {
         matches!(&self.socket_state, SocketState::Open(socket) if event::is_readable(socket.as_fd()))
     }
 
-    /// For a sleep: the descriptor to watch, and until when to sleep at most.
+    /// Prepares a sleep: appends the descriptor to watch and returns the latest end.
     pub fn before_sleep(&self, descriptors: &mut Vec<RawFd>) -> Option<Instant> {
         let SocketState::Open(socket) = &self.socket_state else { return None };
         descriptors.push(socket.as_raw_fd());

@@ -94,7 +94,7 @@ impl MulticastControl {
         (Header([LINK_KIND | what << 8 | u64::from(stream) << 32, number, more]), payload)
     }
 
-    /// The stream and what is said of it; `None` if that is nothing.
+    /// Decodes the stream and the message; `None` if they are malformed.
     pub fn decode(header: Header, payload: &[u8]) -> Option<(u32, MulticastControl)> {
         let [first, number, more] = header.0;
         let control = match first >> 8 & 0xff {

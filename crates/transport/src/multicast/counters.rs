@@ -45,7 +45,7 @@ impl MulticastCounters {
 }
 
 impl fmt::Display for MulticastCounters {
-    /// One line, `name=value` each.
+    /// Formats the counters as one line, `name=value` each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dropped = self.dropped();
         write!(f, "messages={} bytes={} datagrams={}", self.messages, self.bytes, self.sent)?;

@@ -91,7 +91,7 @@ pub struct Multicast {
 }
 
 impl Multicast {
-    /// Of a process that has no stream.
+    /// Creates the state of a process without streams.
     pub fn new(settings: &Terms) -> Multicast {
         let Terms { job, rank, ranks, secret, window } = settings;
         let seal = Seal::new(secret);
@@ -184,7 +184,7 @@ impl Multicast {
         }
     }
 
-    /// A datagram arrived. Messages that are complete by it go to `sink`.
+    /// Takes a datagram that has arrived. Messages that it completes go to `sink`.
     pub fn datagram(&mut self, now: Duration, bytes: &[u8], sink: &mut impl Sink) {
         let counters = &mut self.counters;
         match self.member.parse(&self.seal, bytes) {
@@ -207,7 +207,7 @@ impl Multicast {
         }
     }
 
-    /// A record of the link's own arrived; `listens`: this process hears the group of the job.
+    /// Takes a record of the link's own. `listens` is true if this process receives the group of the job.
     pub fn told(
         &mut self,
         now: Duration,
@@ -281,8 +281,8 @@ impl Multicast {
         self.outgoing.iter().any(Outgoing::has_deaf)
     }
 
-    /// When [`Multicast::transmit`] has something to do, or [`Multicast::poll`]; `has_room`: the wire
-    /// takes what is not sent yet.
+    /// Returns the time at which [`Multicast::transmit`] or [`Multicast::poll`] has something to do.
+    /// `has_room` is true if the wire takes unsent datagrams.
     pub fn deadline(&self, has_room: bool) -> Option<Duration> {
         let outgoing = self.outgoing.iter().filter_map(|stream| stream.deadline(has_room));
         outgoing.chain(self.incoming.values().filter_map(Incoming::deadline)).min()
@@ -298,7 +298,7 @@ impl Multicast {
         !self.incoming.is_empty()
     }
 
-    /// The stream to this group, new if need be; none if all are busy.
+    /// Returns the stream to this group, new if necessary; none if all are busy.
     fn stream_to(&mut self, now: Duration, to: &[Peer]) -> Option<usize> {
         if let Some(place) = self.outgoing.iter().position(|stream| stream.is_for(to)) {
             return Some(place);

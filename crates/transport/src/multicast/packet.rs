@@ -96,7 +96,7 @@ impl Member {
         FRONT_BYTES + payload + TAG_BYTES
     }
 
-    /// A test, as long as a datagram can be.
+    /// Returns a test datagram of the highest possible length.
     pub fn probe(&self, seal: &Seal, nonce: u64) -> Vec<u8> {
         let mut room = vec![0; PACKET_BYTES];
         self.seal(seal, &mut room, (0, nonce & NUMBERS, PROBE), PAYLOAD_BYTES);

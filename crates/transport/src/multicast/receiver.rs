@@ -21,7 +21,7 @@ pub(super) struct Incoming {
     from: Peer,
     /// The first datagram that is not here.
     next: u64,
-    /// From here on nothing is for this process.
+    /// Number from which on datagrams are not for this process.
     limit: Option<u64>,
     /// Datagrams that came early.
     early: BTreeMap<u64, (u8, Box<[u8]>)>,
@@ -73,7 +73,7 @@ impl Incoming {
         }
     }
 
-    /// The sender counts on this process from now on; whether it listens.
+    /// Starts to receive for the sender, and reports whether this process listens.
     pub fn open(&mut self, first: u64, (quarter, way): (u32, Path), listens: bool, sink: &mut impl Sink) {
         self.release(sink);
         if !listens {
@@ -105,13 +105,14 @@ impl Incoming {
         self.told = 0;
     }
 
-    /// To whom a word is said.
+    /// Returns the receiver of a control message.
     pub fn addressee(&self, word: &MulticastControl) -> Peer {
         let up = matches!(word, MulticastControl::Gathered { .. });
         self.parent.filter(|_| up).unwrap_or(self.from)
     }
 
-    /// Nothing is for this process from this number on: what comes another way comes after what is here.
+    /// Ends the part of the stream for this process at this number. Records that take another route come
+    /// after what has arrived.
     pub fn leave(&mut self, end: u64, sink: &mut impl Sink) {
         if self.next >= end {
             self.release(sink);
@@ -126,7 +127,7 @@ impl Incoming {
         self.asked = Some(end);
     }
 
-    /// A datagram, from the network or as a repair.
+    /// Takes a datagram, from the network or as a repair.
     pub fn take(
         &mut self,
         now: Duration,

@@ -294,7 +294,7 @@ impl Outgoing {
         true
     }
 
-    /// When there will be something to do; `has_room`: the wire takes what is not sent yet.
+    /// Returns the time at which something is due. `has_room` is true if the wire takes unsent datagrams.
     pub fn deadline(&self, has_room: bool) -> Option<Duration> {
         let unsent = !self.again.is_empty() || self.sent < self.next;
         if !self.words.is_empty() || has_room && unsent {
@@ -315,7 +315,7 @@ impl Outgoing {
             .push_back((peer, MulticastControl::Open { first: self.next, quarter, group: self.group, way }));
     }
 
-    /// The way of a member's acknowledgements.
+    /// Returns the route of a member's acknowledgements.
     fn way_of(&self, place: usize) -> Path {
         if self.straight {
             return Path::default();

@@ -85,7 +85,7 @@ impl Contention {
         ended_ns.saturating_sub(begun_ns) >= HELD_NS
     }
 
-    /// The processor was given away from `begun_ns` to `ended_ns`. Returns true if nobody took it.
+    /// Notes that the processor was given away from `begun_ns` to `ended_ns`. Returns true if nobody took it.
     pub fn given(&self, begun_ns: u64, ended_ns: u64) -> bool {
         let took_ns = ended_ns.saturating_sub(begun_ns);
         if took_ns < self.least_ns.load(Relaxed) {
@@ -112,8 +112,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether the processor is shared and held after yields that took so many microseconds, one each
-    /// millisecond; and for how many milliseconds it is taken to be held.
+    /// Checks whether the processor is shared and held after yields of these durations in microseconds, one
+    /// each millisecond. The last number is for how many milliseconds it counts as held.
     fn check(ranks: u32, yields: &[u64], expected: (bool, bool, u64)) {
         let contention = Contention::new(&Limits::new(&Config::default(), ranks, 2, false));
         let mut now_ns = 1_000_000_000;

@@ -123,8 +123,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a process of a host on which so many ranks run on so many processors. `has_network`: messages come
-    /// from other hosts too.
+    /// Computes the limits of a process on a host with this many ranks and processors. `has_network` is true
+    /// if messages come from other hosts too.
     pub fn new(config: &Config, ranks_on_host: u32, processors: u32, has_network: bool) -> Limits {
         let message_looks = if has_network { NETWORK_LOOKS_SHARED } else { LOOKS_SHARED };
         let free = Budget {
@@ -151,7 +151,7 @@ impl Limits {
         }
     }
 
-    /// For a thread that sleeps whenever there is nothing to do.
+    /// Computes the limits of a thread that sleeps whenever there is nothing to do.
     #[must_use]
     pub fn asleep(config: &Config) -> Limits {
         Limits::new(&config.clone().but(|c| c.waiting.spin_us = 0), 1, 1, false)
@@ -185,7 +185,7 @@ impl Limits {
         LOCK_LOOKS[usize::from(self.is_crowded)]
     }
 
-    /// Longest time that a wait gives away before it sleeps.
+    /// Returns the longest time that a wait gives away before it sleeps.
     pub(super) const fn given_limit_ns() -> u64 {
         GIVEN_LIMIT_NS
     }

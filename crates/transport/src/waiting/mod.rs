@@ -70,7 +70,7 @@ impl Waiting {
         is_crowded || self.contention.is_shared()
     }
 
-    /// A wait that begins now.
+    /// Starts a wait of the calling thread.
     #[inline]
     pub fn waiter(&self, is_crowded: bool) -> Waiter<'_> {
         Waiter::new(&self.limits, &self.contention, is_crowded)

@@ -45,13 +45,13 @@ struct Giving {
 }
 
 impl Spin {
-    /// So many looks at most.
+    /// Starts with at most `most` looks.
     #[inline]
     pub fn new(most: u32) -> Spin {
         Spin { made: 0, most, asks: 1, begun_ns: 0 }
     }
 
-    /// Whether to look once more.
+    /// Decides whether to look once more.
     #[inline]
     pub fn goes_on(&mut self, limits: &Limits, now_ns: impl FnOnce() -> u64) -> bool {
         if self.made >= self.most {
@@ -76,7 +76,7 @@ impl Spin {
 }
 
 impl Phases {
-    /// A wait that begins now.
+    /// Starts a wait with the phase of looking.
     pub fn new() -> Phases {
         Phases { spin: Spin::new(u32::MAX), giving: None, sleep: FIRST_SLEEP, longest_sleep: LONGEST_SLEEP }
     }
@@ -122,7 +122,7 @@ impl Phases {
         }
     }
 
-    /// Once all looks are made.
+    /// Returns the next action once all looks are made.
     #[cold]
     fn next_long(&mut self, limits: &Limits, is_shared: bool, now_ns: impl Fn() -> u64) -> Step {
         let now = now_ns();
@@ -153,8 +153,8 @@ mod tests {
 
     use super::*;
 
-    /// The steps of a wait in vain for so many microseconds, of which a look takes `look_ns` and a yield
-    /// `yield_us`, as runs of one kind.
+    /// Checks the steps of a wait without success, as runs of one kind. A look takes `look_ns` and a yield
+    /// `yield_us`.
     fn check(spin_us: i64, is_shared: bool, look_ns: u64, yield_us: u64, expected: &[(&str, u32)]) {
         let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 2, 2, false);
         let (contention, now) = (Contention::new(&limits), Cell::new(1_000_000_000));

@@ -54,8 +54,8 @@ impl Polling {
         self.nobody.store(0, Relaxed);
     }
 
-    /// A look found nothing; others want the processor if it `is_shared`. `now_ns` is asked only if that
-    /// matters.
+    /// Returns the action after an unsuccessful look. `is_shared` is true if others want the processor.
+    /// `now_ns` is called only if necessary.
     #[inline]
     pub fn in_vain(&self, contention: &Contention, is_shared: bool, now_ns: impl FnOnce() -> u64) -> Turn {
         let in_vain = self.in_vain.load(Relaxed).saturating_add(1);
@@ -70,14 +70,14 @@ impl Polling {
         }
     }
 
-    /// The processor was given away from `begun_ns` to `ended_ns`.
+    /// Notes that the processor was given away from `begun_ns` to `ended_ns`.
     pub fn given(&self, contention: &Contention, begun_ns: u64, ended_ns: u64) {
         let is_nobody = contention.given(begun_ns, ended_ns);
         self.last_ns.store(ended_ns, Relaxed);
         self.nobody.store(if is_nobody { self.nobody.load(Relaxed).saturating_add(1) } else { 0 }, Relaxed);
     }
 
-    /// One in so many looks gives the processor away, where others were seen to want it.
+    /// Returns the number of looks between two yields, where others were seen to want the processor.
     #[inline]
     fn looks_between(&self) -> u32 {
         (1 + self.nobody.load(Relaxed) / NOBODY_A_LOOK).min(POLLS_BETWEEN)
@@ -116,8 +116,8 @@ mod tests {
     use super::*;
     use crate::waiting::Limits;
 
-    /// `looks` in vain, each so long after the last one; how many of them gave the processor away, and how
-    /// many slept.
+    /// Checks how many of `looks` unsuccessful looks gave the processor away and how many slept. Each comes
+    /// this long after the last one.
     fn check(
         polling: &Polling,
         contention: &Contention,

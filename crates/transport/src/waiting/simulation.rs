@@ -31,7 +31,7 @@ struct World {
     ranks: Vec<Rank>,
     limits: Limits,
     contention: Vec<Contention>,
-    /// For each processor its time, and whose turn it is there.
+    /// Time of each processor, followed by whose turn it is there.
     clocks: Vec<u64>,
     turns: Vec<usize>,
     hogs: usize,
@@ -116,7 +116,8 @@ impl World {
     }
 }
 
-/// So many ranks pass a token round for a tenth of a second: microseconds a hop are within `expected`.
+/// Checks that the microseconds a hop are within `expected` if these ranks pass a token round for a tenth of
+/// a second.
 fn check(ranks: usize, processors: usize, hogs: usize, expected: std::ops::Range<u64>) {
     let mut world = World::new(ranks, processors, hogs);
     while world.clocks.iter().min() < Some(&1_100_000_000) {

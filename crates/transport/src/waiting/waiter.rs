@@ -46,7 +46,7 @@ impl<'a> Waiter<'a> {
         Waiter { phases: self.phases.sleeping_shortly(), ..self }
     }
 
-    /// If what is waited for takes longer than looking for it would pay, the next pause is a sleep.
+    /// Makes the next pause a sleep if the awaited event takes longer than looking for it would pay.
     pub fn sleep_at_once_if(&mut self, is_long: bool) -> bool {
         if is_long {
             self.phases.sleep_at_once();
@@ -67,8 +67,8 @@ impl<'a> Waiter<'a> {
         self.pause_watching(&[sleeper], None, pending)
     }
 
-    /// The same for a thread that waits in several lanes of its process, at most [`MAX_LANES`]; a sleep also
-    /// ends when one of the descriptors is readable that `pending` gave to `watch`.
+    /// Pauses a thread that waits in several lanes of its process, at most [`MAX_LANES`]. A sleep also ends
+    /// when a descriptor is readable that `pending` passed to `watch`.
     #[inline]
     pub fn pause_watching(
         &mut self,

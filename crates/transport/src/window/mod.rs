@@ -89,7 +89,7 @@ impl Control {
         (members * size_of::<Station>() as u64 + tallies).next_multiple_of(PAGE_BYTES)
     }
 
-    /// At the beginning of a mapping that was all zero when the first member mapped it.
+    /// Creates the control at the beginning of a mapping that was all zero when the first member mapped it.
     ///
     /// # Panics
     /// If the mapping is too short: a bug of the caller.
@@ -98,7 +98,7 @@ impl Control {
         Control { mapping, members, has_logs }
     }
 
-    /// The station of a member.
+    /// Returns the station of a member.
     ///
     /// # Panics
     /// If there is no such member: a bug of the caller.

@@ -57,7 +57,7 @@ pub(super) struct Weather {
     /// Whether datagrams pass from one process to another, and whether it can connect there.
     pub passes: fn(u32, u32) -> bool,
     pub connects: fn(u32, u32) -> bool,
-    /// Process that gets only datagrams of peers that it has sent some to. Nobody connects to it.
+    /// Process that gets datagrams only from peers to which it has sent some. Nobody connects to it.
     pub guarded: Option<u32>,
     /// True if the directory can request a peer to connect.
     pub can_call: bool,

@@ -79,7 +79,7 @@ impl Outgoing {
         }
     }
 
-    /// The loans that are over, since this was last asked.
+    /// Returns the loans that were read completely since the last call.
     pub fn take_returned(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.returned)
     }
@@ -270,8 +270,8 @@ mod tests {
         (0..count).map(|i| (i * 7 % 251) as u8).collect()
     }
 
-    /// Two reads whose pieces come among records, in parts of `part` bytes; every `left`th record is left
-    /// once.
+    /// Checks two reads whose pieces come among records, in parts of `part` bytes. Every `left`th record is
+    /// left once.
     fn check(part: usize, left: usize, cover: Option<Cover>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -19,8 +19,8 @@ use crate::loan::Pieces;
 /// Bytes of the memory that is read.
 const READ_BYTES: usize = 64;
 
-/// `input` as what a stranger says first: what is refused stays refused, and what is understood does not
-/// change with what follows.
+/// Parses `input` as the greeting of a stranger. A refused one stays refused, and the meaning of an accepted
+/// one does not change with further bytes.
 pub fn greetings(input: &[u8]) {
     let mut before = Ok(None);
     for end in 0..=input.len().min(512) {
@@ -33,14 +33,14 @@ pub fn greetings(input: &[u8]) {
     }
 }
 
-/// `input` as an address that somebody publishes.
+/// Parses `input` as a published address.
 pub fn addresses(input: &[u8]) {
     if let Some(known) = address::decode(input) {
         assert_eq!(address::encode(known), input);
     }
 }
 
-/// `input` as the front of a frame, and as a frame.
+/// Parses `input` as the header of a frame, and as a frame.
 pub fn fronts(input: &[u8]) {
     if let Some(front) = input.first_chunk().and_then(Front::read) {
         let mut again = [0; HEADER_BYTES];
@@ -72,9 +72,8 @@ impl Pieces for Plain {
     }
 }
 
-/// `input` as all that a peer has sent on a connection on which two reads are awaited; every third record is
-/// left once. It ends, nothing is handed over but records of possible lengths, and the rest is refused or
-/// kept.
+/// Feeds `input` as all bytes of a peer on a connection on which two reads are awaited. Every third record is
+/// left once. The stream ends, only records of valid lengths are delivered, and the rest is refused or kept.
 pub fn streams(input: &[u8]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a loopback");
     let address = listener.local_addr().expect("it is bound");

@@ -20,7 +20,7 @@ use crate::loan::Memory;
 /// Bytes queued behind a full socket, but for one record.
 const QUEUE_BYTES: usize = 256 << 10;
 
-/// So often the system sends the same before it counts as stuck: for some seconds.
+/// Repetitions of the same bytes by the system after which a stream counts as stuck: some seconds.
 const REPETITIONS: u32 = 4;
 /// Pieces of memory received in a row: then others have their turn.
 const PIECES_AT_ONCE: usize = 8;
@@ -65,7 +65,7 @@ fn first(bytes: &[u8]) -> io::Result<Option<(CarrierKind, Header, &[u8])>> {
 }
 
 impl Stream {
-    /// Over a connected socket, of which `early` bytes were read already.
+    /// Creates a stream over a connected socket, of which `early` bytes were read already.
     pub fn new(name: ConnectionId, mut wire: Wire, early: Vec<u8>) -> Stream {
         let early = if wire.give_back(&early) { Vec::new() } else { early };
         Stream {
@@ -125,8 +125,7 @@ impl Stream {
         !self.has_heard && is_stuck(self.wire.socket())
     }
 
-    /// For how long nothing of what was sent has been acknowledged, though the system sends it again and
-    /// again.
+    /// Returns the time for which nothing was acknowledged although the system repeats the bytes.
     pub fn stuck(&mut self, now: Instant) -> Duration {
         let is_stuck = is_stuck(self.wire.socket());
         let since = is_stuck.then(|| *self.stuck.get_or_insert(now));
@@ -159,12 +158,12 @@ impl Stream {
         self.outgoing.push(memory, wish);
     }
 
-    /// The peer was asked to answer a wish.
+    /// Expects the peer's answer to a read request in `memory`.
     pub fn expect(&mut self, memory: Memory, wish: Wish) {
         self.incoming.expect(memory, wish);
     }
 
-    /// Returns the events for a sleeper to wait for. A socket that is not read from would wake a sleeper for
+    /// Returns the events for which a sleeper waits. A socket that is not read from would wake a sleeper for
     /// ever.
     pub fn interest(&self) -> Interest {
         match (self.holds(), self.is_queued()) {
@@ -181,7 +180,7 @@ impl Stream {
         self.queue.is_empty() || self.queue.len() + HEADER_BYTES + bytes <= QUEUE_BYTES
     }
 
-    /// Memory of this connection.
+    /// Returns the memory of this connection, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.partial.capacity() + self.backlog.capacity() + self.queue.capacity() + self.wire.memory_bytes()
     }

@@ -61,7 +61,7 @@ enum State {
 /// Protection of records between ranks.
 #[derive(Clone, Debug)]
 pub struct Sealing {
-    /// From the secret that the ranks share.
+    /// Root of the keys, from the secret that the ranks share.
     pub root: Root,
     /// The least cover that this process accepts.
     pub cover: Option<Cover>,
@@ -80,7 +80,7 @@ impl Sealing {
         Ok(Offer { cover, salt: salt()?, data: data.to_vec() })
     }
 
-    /// The keys of a connection, if it is sealed.
+    /// Returns the keys of a connection, if it is sealed.
     fn keys(&self, end: End, request: &Offer, answer: &Offer) -> Option<StreamKeys> {
         let salts = Salts { connecting: request.salt, accepting: answer.salt };
         let mut context = vec![number(request.cover), number(answer.cover), request.data.len() as u8];
@@ -90,7 +90,7 @@ impl Sealing {
     }
 }
 
-/// A cover on the wire.
+/// Returns the number of a cover in a greeting.
 fn number(cover: Option<Cover>) -> u8 {
     cover.map_or(0, |cover| cover as u8)
 }
@@ -122,7 +122,7 @@ pub struct KernelWaiting {
     pub foreign: u64,
 }
 
-/// A greeting as bytes, at least as many as `whole`, within bounds.
+/// Encodes a greeting, padded to at least `whole` bytes within limits.
 fn greeting(word: Word, offer: &Offer, whole: usize) -> Vec<u8> {
     let Offer { cover, salt, data } = offer;
     assert!(data.len() <= PRIVATE_BYTES, "proofs are short");
@@ -137,7 +137,7 @@ fn greeting(word: Word, offer: &Offer, whole: usize) -> Vec<u8> {
     bytes
 }
 
-/// The greeting at the start of `bytes`, and where it ends; `None`: more has to come.
+/// Parses the greeting at the start of `bytes`. Returns it with its end; `None` if it is incomplete.
 pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, Offer, usize)>> {
     let known = bytes.len().min(MARK.len());
     let Some(start) = bytes.get(..START_BYTES) else {
@@ -187,7 +187,7 @@ impl KernelWaiting {
         self.entries.is_empty()
     }
 
-    /// A connection that this process has begun.
+    /// Begins a connection of this process.
     pub fn connecting(
         &mut self,
         connection: ConnectionId,
@@ -389,7 +389,7 @@ mod tests {
         Offer { cover: Some(Cover::Encrypted), salt: [7; SALT_BYTES], data: data.to_vec() }
     }
 
-    /// The word, the offer and the end of what is read, or whether it is refused.
+    /// Checks kind, offer and end of a parsed greeting, or that it is refused.
     #[track_caller]
     fn check(bytes: &[u8], expected: std::result::Result<Option<(Word, Offer, usize)>, ()>) {
         assert_eq!(parse(bytes).map_err(|_| ()), expected, "{bytes:?}");

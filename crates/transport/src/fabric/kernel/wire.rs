@@ -36,13 +36,13 @@ pub fn salt() -> io::Result<Salt> {
     Ok(Secret::random()?.0)
 }
 
-/// The root of the keys of connections between ranks.
+/// Derives the root of the keys of connections between ranks.
 pub fn root(secret: &[u8; 32]) -> Root {
     Root::new(secret, "ranks")
 }
 
 impl Wire {
-    /// A socket that does not block. Without keys, bytes are sent as they are.
+    /// Wraps a socket that does not block. Without keys, bytes are sent unchanged.
     pub fn new(socket: TcpStream, keys: Option<&StreamKeys>) -> Wire {
         let seal = keys.map(|keys| {
             Box::new(Seal { both: Sealed::new(keys), restarts: kept::restarts(), renewal: None })
@@ -50,7 +50,7 @@ impl Wire {
         Wire { socket, seal }
     }
 
-    /// The socket below the seal.
+    /// Returns the socket below the seal.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }

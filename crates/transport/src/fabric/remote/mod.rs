@@ -135,7 +135,7 @@ impl<P: Copy + PartialEq> Remote<P> {
         }))
     }
 
-    /// A registration of all of the runs. Regions that belong to an endpoint are those of `endpoint`.
+    /// Registers all of the runs as one region. Regions that belong to an endpoint are those of `endpoint`.
     fn register(&mut self, endpoint: Option<&Endpoint>, runs: &[Run], lent: bool) -> Option<Rc<Registered>> {
         let start = runs.iter().map(|run| run.address).min()?;
         let end = runs.iter().map(|run| run.address + run.bytes).max()?;

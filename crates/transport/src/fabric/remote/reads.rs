@@ -248,7 +248,7 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         Begun::One
     }
 
-    /// An operation has ended.
+    /// Notes the end of an operation.
     pub fn ended(&mut self, operation: u32, result: Result<(), String>) {
         let Some(number) = self.operations.get_mut(operation as usize).and_then(Option::take) else { return };
         self.free.push(operation);
@@ -301,7 +301,7 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         self.readings.is_empty()
     }
 
-    /// The token of a read that is complete.
+    /// Returns the token of a completed read.
     pub fn completed(&mut self) -> Option<u64> {
         self.completed.pop_front()
     }
@@ -311,12 +311,12 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         !self.completed.is_empty()
     }
 
-    /// A lender that is to be told that it was read, and what.
+    /// Returns a lender that is to be notified of a completed read, with the loan.
     pub fn untold(&self) -> Option<(P, Loan)> {
         self.done.front().copied()
     }
 
-    /// The next one was told.
+    /// Notes that the lender of [`Reads::untold`] was notified.
     pub fn told(&mut self) {
         self.done.pop_front();
     }
@@ -326,7 +326,7 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
         self.done.is_empty()
     }
 
-    /// Why reads have failed, since this was last asked.
+    /// Returns the failures of reads since the last call.
     pub fn take_failures(&mut self) -> Vec<(P, String)> {
         std::mem::take(&mut self.failures)
     }
@@ -357,7 +357,7 @@ enum Begun {
     Nothing,
 }
 
-/// The runs of memory, in order, joined where they touch; `None` for more than `most`.
+/// Returns the runs of memory, in order, joined where they touch; `None` for more than `most`.
 pub fn runs_of(memory: &Memory, most: usize) -> Option<Vec<Run>> {
     let (mut runs, mut position): (Vec<Run>, u64) = (Vec::new(), 0);
     while position < memory.bytes() {

@@ -57,7 +57,7 @@ impl<R: Clone> Registrations<R> {
         Registrations { entries: Vec::new(), most, most_bytes, uses: 0, counts: (0, 0) }
     }
 
-    /// A registration that covers what is wanted. What is found to be stale is thrown out.
+    /// Returns a registration that covers the request. Drops registrations that turn out to be stale.
     pub fn find(&mut self, wanted: &Wanted) -> Option<R> {
         self.uses += 1;
         let overlaps = |of: &Wanted| of.start < wanted.end && wanted.start < of.end;
@@ -118,7 +118,7 @@ mod tests {
         Wanted { start, end, lent: true, backing }
     }
 
-    /// Whether `second` is served by the registration of `first`.
+    /// Checks whether the registration of `first` serves `second`.
     fn check(first: Wanted, second: Wanted, expected: bool) {
         let mut kept = Registrations::new(4, 1000);
         kept.keep(first, &Rc::new(()));
