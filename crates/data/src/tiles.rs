@@ -38,7 +38,7 @@ impl Tiles {
     /// Decodes the result of [`Tiles::encode`].
     ///
     /// # Errors
-    /// `Intern` for anything else.
+    /// `Intern` for malformed bytes.
     pub fn decode(bytes: &[u8]) -> Result<Tiles> {
         let (displacement, tiling) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         Ok(Tiles { displacement: i64::from_le_bytes(*displacement), tiling: Tiling::decode(tiling)? })

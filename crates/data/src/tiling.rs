@@ -83,7 +83,7 @@ impl Tiling {
     /// Decodes the result of [`Tiling::encode`].
     ///
     /// # Errors
-    /// `Intern` for anything else.
+    /// `Intern` for malformed bytes.
     pub fn decode(bytes: &[u8]) -> Result<Tiling> {
         let mut input = Input(bytes);
         let read = |input: &mut Input<'_>| {

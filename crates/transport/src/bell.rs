@@ -14,8 +14,8 @@
 //! `sleeping` holds the number of threads that sleep in its low byte and above it how often they were woken.
 //! The waker that takes the number to zero rings; the others need not.
 //!
-//! Whoever may have to wake many (a flag that many await) would load a word of each. So sleepers are also
-//! counted for the whole node: a waker that finds nobody counted is done. That word is written where the
+//! A thread that may have to wake many (a flag that many await) would load a word of each. So sleepers are
+//! also counted for the whole node: a waker that finds nobody counted is done. That word is written where the
 //! bell's is, and read like it, so the same argument holds for both.
 
 use tutti_base::sync::{AtomicU32, Ordering, fence};

@@ -68,7 +68,7 @@ fn loom_addresses_that_were_given_to_another_thread_are_not_known() {
         let (one, other) = (Arc::clone(&kernel), Arc::clone(&kernel));
         let unmapper = thread::spawn(move || one.unmap());
         let watcher = thread::spawn(move || other.watch());
-        // Who has got the addresses, by whatever way, uses them.
+        // A thread that has got the addresses, in any way, uses them.
         if kernel.mapped.load(Ordering::Acquire) == 1 {
             assert!(!kernel.is_known(count));
         }

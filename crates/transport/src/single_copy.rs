@@ -45,13 +45,13 @@ pub trait SingleCopy: Sync {
     /// other process.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it cannot.
     fn probe(&self, peer: Lent, address: u64, proof: u64) -> Result<(), CopyError>;
 
     /// Makes memory of this process reachable for peers; returns a key to tell them.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it cannot.
     fn lend(&self, _address: u64, _bytes: u64, _readable: bool, _writable: bool) -> Result<u64, CopyError> {
         Ok(0)
     }
@@ -69,7 +69,7 @@ pub trait SingleCopy: Sync {
     /// must not write there meanwhile.
     ///
     /// # Errors
-    /// Why it stopped; part of the data may have been copied.
+    /// The reason for which it stopped. Part of the data may have been copied.
     fn read(
         &self,
         from: Lent,
@@ -81,7 +81,7 @@ pub trait SingleCopy: Sync {
     /// have exposed that memory for writing.
     ///
     /// # Errors
-    /// Why it stopped; part of the data may have been copied.
+    /// The reason for which it stopped. Part of the data may have been copied.
     fn write(&self, to: Lent, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError>;
 }
 

@@ -1,8 +1,6 @@
-//! What a sleeper watches beside its doorbell: descriptors of the network, and the time when it has something
-//! to do.
+//! Descriptors of the network that a sleeper watches beside its doorbell, and the time of its next action.
 //!
-//! Which descriptors there are changes from sleep to sleep, so the last look before a sleep writes them down
-//! here.
+//! The descriptors change from sleep to sleep, so the last look before a sleep stores them here.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

@@ -10,7 +10,7 @@
 //! | A | finds that the peer is silent, or does not receive what A sends | no answer, or no acknowledgement |
 //! | A | connects ([`Action::Contact`]) with a nonce of A and a proof | connection manager's private data |
 //! | B | accepts, with a nonce of B and a proof | connection manager's private data |
-//! | A | proves that it knows both nonces ([`Action::Prove`]), if no datagram has come | the first frame on it |
+//! | A | proves that it knows both nonces ([`Action::Prove`]), if no datagram came | first frame |
 //! | both | send datagrams over it | frames |
 //!
 //! A silent peer may be computing outside of this library. Then its system accepts the connection

@@ -106,8 +106,8 @@ impl Adaptive {
         let mut was_on = false;
         self.contact(index, |contact, at, out| was_on = contact.closed(at, connection, out));
         if self.closing && (was_on || self.pairs[index].bye.is_some()) {
-            // Whoever closes the only way between the two has all that it needs, and who does not listen any
-            // more has left.
+            // A peer that closes the only connection has all that it needs. One that does not
+            // listen has left.
             self.bury(index);
         } else if was_on {
             self.pairs[index].sender.repeat_all(self.now);

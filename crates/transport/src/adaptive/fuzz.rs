@@ -1,4 +1,4 @@
-//! What fuzzers run, here so that ordinary tests run it too. No part of the interface.
+//! Entry points for fuzzers, here so that ordinary tests run them too. Not part of the interface.
 
 use std::time::Duration;
 

@@ -139,7 +139,7 @@ impl Adaptive {
 
     fn ask(&mut self, index: usize) {
         let pair = &self.pairs[index];
-        // Who cannot connect to the peer waits for its request.
+        // A process that cannot connect to the peer waits for its request.
         let willing = !self.closing
             && pair.reach != Reach::Gone
             && pair.bye_heard.is_none()

@@ -8,7 +8,7 @@
 //! | operations left, by [`Class`]; each in a line of its own | 3 x 64 |
 //! | what the member waits for, written only before it sleeps; whether it has given up | 64 |
 //! | what it has said about its latest operations | 4096 |
-//! | a head for each slot, class by class: a line of flags 1 to 7, then a line of flag 0 and the inline bank | 128 |
+//! | a head a slot, class by class: a line of flags 1 to 7, a line of flag 0 and the inline bank | 128 |
 //! | exposure records of each slot, class by class | 512 |
 //! | page edges of exposures of each slot that lends | 32768 |
 //! | tables of exposures of each slot that lends: 16 bytes a row, a row a member or 64 | 4096 and more |

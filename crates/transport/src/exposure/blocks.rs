@@ -1,13 +1,13 @@
 //! Memory that is shared from the start: the library's own temporaries, MPI_Alloc_mem, windows of
 //! MPI_Win_allocate.
 //!
-//! Blocks stay where they are until they are freed, so nobody has to ask the kernel where they are. Freed
-//! ones are kept for the next request of their size, up to a bound; their sizes have one digit of four bits,
-//! so that a request finds one.
+//! Blocks stay in place until they are freed, so the kernel need not be asked where they are. Freed blocks
+//! are kept for the next request of their size, up to a limit. Sizes have four significant bits, so that a
+//! request usually finds one.
 //!
 //! # Safety
-//! A block is unmapped when it is freed, by a caller who promises that nobody uses it; pages of a block in
-//! the cache keep what was in them, all of it data of this job.
+//! A block is unmapped when it is freed, by a caller that promises that it is no longer used. Pages of a
+//! block in the cache keep their content, all of it data of this job.
 
 #![allow(unsafe_code)]
 

@@ -1,17 +1,17 @@
-//! Calls of the program that create, share or discard memory, where the memory is exposed, or was until a
-//! fork.
+//! Calls of the program that create children, share memory or discard it, where the memory is exposed, or was
+//! until a fork.
 //!
-//! Whatever the kernel promises for private memory holds for exposed memory (docs/exposed-memory.md lists
-//! every call, what is done about it, and the test). [`tutti_sys::calls`] leads the calls here. Rules:
+//! Exposed memory keeps all guarantees of the kernel for private memory. docs/exposed-memory.md lists every
+//! call, its treatment, and the test. [`tutti_sys::calls`] redirects the calls here. Rules:
 //!
-//! - What discards makes zeros ([`private::discard`]).
-//! - What the kernel does to private memory only, or does otherwise to shared memory (moving and growing,
-//!   attributes), finds memory without a file ([`private::make_plain`]). Memory with such an attribute is not
-//!   exposed ([`is_special`]).
-//! - What makes a child with memory of its own is a fork ([`fork`]).
+//! - Calls that discard memory make it zero ([`private::discard`]).
+//! - The kernel does some things to private memory only, or does them differently to shared memory (moving
+//!   and growing, attributes). Such calls are given memory without a file ([`private::make_plain`]). Memory
+//!   with such an attribute is not exposed ([`is_special`]).
+//! - A call that creates a child with memory of its own is a fork ([`fork`]).
 //!
 //! # Safety
-//! Ranges are what the program has named in its call. Nothing is allocated.
+//! Ranges are those that the program has named in its call. Nothing is allocated.
 
 #![allow(unsafe_code)]
 
@@ -125,7 +125,7 @@ fn note(start: u64, end: u64, has_attribute: bool) {
 /// Performs madvise as the program means it.
 ///
 /// # Errors
-/// What the system reports.
+/// The error of the system.
 ///
 /// # Safety
 /// As for madvise.

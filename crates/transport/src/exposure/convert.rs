@@ -1,7 +1,7 @@
 //! Making private memory shared in place: the whole pages of a buffer move into the object of this process.
 //!
 //! # Why this is safe
-//! *Who may touch the pages meanwhile.* A buffer is converted inside an MPI call to which the program has
+//! *Writes during a conversion.* A buffer is converted inside an MPI call to which the program has
 //! lent it: until the operation ends nobody may write it, except the operation itself (MPI-5 sections 2.4.2,
 //! 3.7, 6.2). Only pages that lie in the buffer as a whole are moved, so nothing else is on them; the partial
 //! pages at both ends stay. Hence between the copy of a page and its replacement nobody writes it:
@@ -11,32 +11,34 @@
 //!   operation would have been lent the same bytes for writing, and overlapping buffers of pending operations
 //!   may only be read.
 //!
-//! *What lies between entries.* The gaps of a buffer given by counts and displacements were not lent. They
+//! *Gaps between entries.* The gaps of a buffer given by counts and displacements were not lent. They
 //! move with it only where nobody else can write them at that moment: this process has one thread (kernel
 //! threads that work for it count), which has blocked all signals; nothing else of it is lent; and it has no
 //! io_uring or context of aio whose completion might write them.
 //!
-//! Others may *read* it: threads of the program, and peers in other operations that only read, by address.
-//! The replacement is one mremap: whoever touches the addresses meanwhile waits for it in the page fault, and
-//! finds the same content. A buffer that has grown since it was converted grows in the object too: what is
-//! new goes behind what is there, if nothing ever was at that place ([`super::object::State::is_unused`]).
-//! Elsewhere pages that are mapped already (an overlap with a buffer converted before) are moved on, and
-//! regions are given back, only while nothing of this process is lent: no peer has a window then.
+//! *Reads during a conversion.* Threads of the program may read the buffer, and so may peers in other
+//! operations that only read, by address. The replacement is one mremap: a thread that touches the addresses
+//! meanwhile waits for it in the page fault, and finds the same content.
 //!
-//! *What the program can tell afterwards.* Calls that treat shared memory otherwise than private memory are
-//! led to this library, which does what they would do to private memory ([`super::calls`]). Behind that, the
-//! pages are locked (mlock2 with ONFAULT), which makes the kernel refuse all discarding with an error
-//! (EINVAL), as for any locked memory: a system call that code makes by itself is not without effect in
-//! silence. Where RLIMIT_MEMLOCK is too low, only memory of the C library's own malloc is converted: it
-//! discards free memory only (malloc_trim, the tops of thread arenas) and clears for calloc whatever it has
-//! had in use before. Memory with attributes of its own is refused. A hint for huge pages is honoured anew;
-//! the name of an anonymous mapping is lost.
+//! *Growth.* A buffer that has grown since it was converted grows in the object too. The new part goes behind
+//! the converted one, if nothing ever was at that place ([`super::object::State::is_unused`]). In other cases
+//! pages that are mapped already (an overlap with a buffer converted before) are moved, and regions are given
+//! back, only while nothing of this process is exposed: no peer has a window then.
 //!
-//! Unmapping, splitting and protecting need no handling: nothing here relies on where the memory was
-//! (`object`).
+//! *Effects on the program.* Calls that treat shared memory differently from private memory are redirected to
+//! this library, which performs them as on private memory ([`super::calls`]). In addition, the pages are
+//! locked (mlock2 with ONFAULT). The kernel then refuses all discarding with an error (EINVAL), as for any
+//! locked memory. Hence a system call that code makes without the C library does not fail silently. If
+//! RLIMIT_MEMLOCK is too low, only memory of the C library's own malloc is converted. It discards free memory
+//! only (malloc_trim, the tops of thread arenas) and clears for calloc whatever it has had in use before.
+//! Memory with attributes of its own is refused. A hint for huge pages is set anew; the name of an anonymous
+//! mapping is lost.
 //!
-//! *What can fail.* Everything that can is done before the replacement, and a failed replacement is repeated
-//! in another way; if that fails too the process ends, for its memory is gone (the kernel has no room for one
+//! Unmapping, splitting and protecting need no handling: nothing here relies on the earlier location of the
+//! memory (`object`).
+//!
+//! *Failures.* Everything that can fail is done before the replacement. A failed replacement is repeated in
+//! another way. If that fails too, the process ends, for its memory is gone (the kernel has no room for one
 //! more mapping).
 //!
 //! # Safety

@@ -1,26 +1,26 @@
-//! fork: the child gets exposed memory as it was, private, at the same addresses.
+//! Handling of fork: the child gets exposed memory as it was, private, at the same addresses.
 //!
 //! Mappings of the object are not inherited (MADV_DONTFORK). Before a fork they are made private in place:
-//! the same pages of the object, mapped private (MAP_PRIVATE) in the parent. From there on the kernel does
-//! what it does at every fork: both processes see what was there, and each gets a page of its own when it
-//! writes one. The object is retired with it ([`object::retire`]): its pages are what parent and child share,
-//! so nobody stores into it any more, and they are free when the last process has unmapped them. Buffers that
-//! are used again are exposed again, in a new object. A fork costs a call a mapping, and no copy.
+//! the same pages of the object, mapped private (MAP_PRIVATE) in the parent. Then the kernel does the same as
+//! at every fork: both processes see the content, and each gets a page of its own when it writes one. The
+//! object is retired at the same time ([`object::retire`]). Parent and child share its pages, so no process
+//! stores into it any more. The pages are freed when the last process has unmapped them. Buffers that are
+//! used again are exposed again, in a new object. A fork costs one system call a mapping, and no copy.
 //!
-//! Peers that read lent memory go on reading the retired object, which holds what the owner has lent: the
-//! owner does not write that memory until the loan ends. Memory that peers may write cannot be retired, since
-//! the owner would not see what they store. As long as such a loan lives (an operation that another thread is
-//! in, a window), or a device has registered memory, mappings stay as they are, and each is copied: to fresh
+//! Peers that read exposed memory go on reading the retired object, which contains what the owner has
+//! exposed: the owner does not write that memory until the exposure ends. Memory that peers may write cannot
+//! be retired, since the owner would not see their stores. While there is such an exposure (an operation of
+//! another thread, a window), or a device has registered memory, mappings stay. Each is copied to fresh
 //! private memory, which the child moves to the address and the parent drops. Other threads of the parent go
 //! on writing the original meanwhile.
 //!
 //! vfork, posix_spawn and exec share or leave the address space and need nothing. The handlers run around
-//! `fork` by pthread_atfork, and around other calls that make children by [`super::calls`].
+//! `fork` by pthread_atfork, and around other calls that create children by [`super::calls`].
 //!
 //! # Safety
 //! The lock of the account is held from before the fork until after it, in parent and child, so no conversion
-//! is under way in between. Its holders never fork, never wait for other threads and take no lock but the
-//! allocator's, which the C library takes for a fork after it has called the handlers: the same order.
+//! is under way in between. Its holders never fork, never wait for other threads and take no lock except the
+//! allocator's. The C library takes that lock for a fork after it has called the handlers: the same order.
 //! Nothing is allocated or freed here.
 
 #![allow(unsafe_code)]

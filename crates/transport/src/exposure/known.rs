@@ -2,9 +2,8 @@
 //! half a microsecond; it is asked once, and from then on reports changes.
 //!
 //! # Why this is exact
-//! What is remembered of a buffer was found by asking the kernel while the mapping was watched already, and
-//! counts as known only while the count of changes is the same. A mapping that a buffer lies in can change in
-//! these ways:
+//! The place of a buffer was found by asking the kernel while the mapping was watched already. It counts as
+//! known only while the count of changes is the same. The mapping of a buffer can change in these ways:
 //! - *munmap, mmap over it, mremap, brk*: the kernel tells the watcher, and the call returns only after the
 //!   count has changed. As long as it has not returned, another thread may be given the addresses: in a
 //!   process with several threads the kernel is asked whether such a call is under way
@@ -20,7 +19,7 @@
 //!   is made plain (`calls`), of which it tells; the second is refused.
 //!
 //! # Safety
-//! Pages are read that the caller lends: they are readable, or the program is wrong.
+//! Pages are read that the caller exposes: they are readable, or the program is wrong.
 
 #![allow(unsafe_code)]
 

@@ -233,7 +233,7 @@ impl Exposures {
     /// the reason why there is none. A peer finds out by itself whether it can use it ([`Exposures::open`]).
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it cannot.
     pub fn available(&self) -> Result<BackEnd, Unavailable> {
         self.back_end
     }

@@ -219,7 +219,7 @@ pub fn pages(start: u64, end: u64, writing: bool) -> Option<Pages> {
 /// Gives back pages of the object; they read as zero afterwards.
 ///
 /// # Errors
-/// What the system reports.
+/// The error of the system.
 ///
 /// # Safety
 /// Nobody needs what they hold.
@@ -266,7 +266,7 @@ impl Object {
     /// Returns the object of this process.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason if there is none.
     pub(super) fn of_process() -> Result<&'static Object, Refusal> {
         if let Some(object) = existing() {
             return Ok(object);

@@ -1,18 +1,19 @@
-//! Exposed memory, and memory that was exposed until a fork, as the private memory that the program takes it
-//! for.
+//! Exposed memory, and memory that was exposed until a fork, in the role of the private memory that the
+//! program expects.
 //!
 //! | memory | mapped from | how it is known |
 //! |---|---|---|
 //! | shared | the object of this process, shared | identity of the object |
 //! | kept | a retired object, private ([`super::fork`]) | name of the mapping |
 //!
-//! The kernel treats neither as it treats private memory that has no file. So what a program does to it is
-//! done here ([`super::calls`]): [`discard`] makes it read as zero, [`make_plain`] makes it memory without a
-//! file, with the same content, at the same addresses, whereupon the kernel does the rest.
+//! The kernel does not treat either as private memory without a file. Hence calls of the program on such
+//! memory are performed here ([`super::calls`]). [`discard`] makes it read as zero. [`make_plain`] turns it
+//! into memory without a file, with the same content, at the same addresses; then the kernel does the rest.
 //!
 //! # Safety
-//! Ranges are what the program has named in a call that may change them. Nothing is allocated: such a call
-//! may come out of the program's allocator. Nothing relies on where the memory was (`object`).
+//! Ranges are those that the program has named in a call that may change them. Nothing is allocated: such a
+//! call may come out of the program's allocator. Nothing relies on the earlier location of the memory
+//! (`object`).
 
 #![allow(unsafe_code)]
 

@@ -135,7 +135,7 @@ impl Window {
     /// Copies the bytes that begin at `offset` to `into`.
     ///
     /// # Errors
-    /// Why the back end refused; part of the data may have been copied.
+    /// The error of the back end. Part of the data may have been copied.
     ///
     /// # Safety
     /// `into` is valid for writes of `bytes`, and nobody else uses that memory meanwhile.
@@ -177,7 +177,7 @@ impl Window {
     /// Copies `bytes` from `from` to the bytes that begin at `offset`.
     ///
     /// # Errors
-    /// Why the back end refused; part of the data may have been copied.
+    /// The error of the back end. Part of the data may have been copied.
     ///
     /// # Safety
     /// `from` is valid for reads of `bytes`; the owner exposed the memory for writing and no other peer uses

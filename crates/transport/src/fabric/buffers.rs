@@ -35,7 +35,7 @@ impl Buffers {
     /// they are used.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// The error of the provider.
     pub fn new(domain: &Rc<Domain>, count: usize, bytes: usize) -> Result<Buffers> {
         let stride = bytes.next_multiple_of(ALIGNMENT);
         let (memory, contexts) = (

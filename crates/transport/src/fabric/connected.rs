@@ -1,10 +1,10 @@
 //! Connections over endpoints of libfabric (tcp, verbs).
 //!
-//! All connections receive into one shared queue of buffers, so a connection has no memory of its own but
-//! what the provider keeps. Who accepts and who connects tell each other, in the private data, by which
-//! number they know the connection; every frame carries the receiver's. A frame that is left keeps its
-//! buffer; when half of all are kept, frames are copied out. Where the provider reads remote memory, long
-//! messages are lent ([`super::remote`]).
+//! All connections receive into one shared queue of buffers, so a connection has no memory of its own except
+//! in the provider. The private data of both sides contain the number by which each identifies the
+//! connection; every frame contains the receiver's number. A frame that is left keeps its buffer; when half
+//! of all are kept, frames are copied out. Where the provider reads remote memory, long messages are lent
+//! ([`super::remote`]).
 //!
 //! # Safety
 //! - Buffers are posted for the time in which nobody else looks at them (`buffers`), and fields are declared
@@ -110,7 +110,7 @@ impl Connected {
     /// Listens on the interface of an offer.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// The error of the provider.
     pub fn new(info: &Info) -> Result<Connected> {
         let fabric = Fabric::open(info)?;
         let domain = Domain::open(&fabric, info)?;

@@ -26,7 +26,7 @@ impl Datagrams {
     /// job keeps it.
     ///
     /// # Errors
-    /// What the system reports, for example that it has no such interface.
+    /// The error of the system, for example that it has no such interface.
     pub fn new(interface: IpAddr, ports: Option<PortRange>, is_kept: bool) -> std::io::Result<Datagrams> {
         // What is not marked yet is a socket of the program's own, and a checkpoint is refused for it.
         let critical = kept::Critical::enter();
@@ -42,7 +42,7 @@ impl Datagrams {
     /// Returns the address at which peers reach the socket.
     ///
     /// # Errors
-    /// What the system reports.
+    /// The error of the system.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.socket.local_addr()
     }

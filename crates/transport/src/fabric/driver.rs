@@ -243,7 +243,7 @@ impl<C: Carrier> Driver<C> {
         self.begin(peer, connection, true);
         let listen = self.peers.get(&peer.0).map_or(&[][..], |peer| &peer.listen);
         if listen.is_empty() {
-            // Who cannot tell where it listens connects itself.
+            // A peer without a published listening address connects itself.
             self.machine.closed(self.now(), connection);
             return self.disconnect(connection);
         }

@@ -99,7 +99,7 @@ impl FabricLink {
     /// Opens the endpoints and publishes their address in `directory`.
     ///
     /// # Errors
-    /// What the system reports, for example that there is no such interface; InvalidInput for a setting that
+    /// The error of the system, for example that there is no such interface; InvalidInput for a setting that
     /// cannot be met.
     pub fn new(
         config: &Config,

@@ -106,7 +106,7 @@ impl Member {
     /// Parses and authenticates a datagram.
     ///
     /// # Errors
-    /// Why it is dropped.
+    /// The reason if it is dropped.
     pub fn parse<'a>(&self, seal: &Seal, bytes: &'a [u8]) -> Result<Datagram<'a>, Unfit> {
         if bytes.len() < FRONT_BYTES + TAG_BYTES || bytes.len() > PACKET_BYTES {
             return Err(Unfit::Malformed);

@@ -65,7 +65,7 @@ impl Knem {
     /// Opens the device of the module.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason if there is none.
     pub fn open() -> io::Result<Knem> {
         Ok(Knem { calls: Device::open()? })
     }

@@ -86,7 +86,7 @@ impl Xpmem {
     /// Opens the device and offers the memory of this process.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it cannot.
     pub fn open() -> io::Result<Xpmem> {
         Xpmem::with_calls(XpmemDevice::open()?)
     }

@@ -133,7 +133,7 @@ mod tests {
         check(2, &[2], (true, false, 0));
         check(2, &[2, 0], (false, false, 0));
         check(4, &[0; 100], (true, false, 0));
-        // Who is met again and again is not forgotten between.
+        // A thread that is met again and again is not forgotten in between.
         check(2, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 0], (false, false, 0));
         check(2, &[3000], (false, true, 10));
         check(2, &[3000, 3000, 3000], (false, true, 40));

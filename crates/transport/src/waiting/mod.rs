@@ -9,8 +9,8 @@
 //! | contention | what was seen | a wait |
 //! |---|---|---|
 //! | none | giving the processor away found nobody | looks for 20 us, then gives way for 1 ms, then sleeps |
-//! | shared | others took it and gave it back soon: they wait too | looks a few times, then gives way, then sleeps |
-//! | held | somebody kept it for a slice of the scheduler: he computes | sleeps as soon as it has given so much away |
+//! | shared | others took it and gave it back soon: they wait | looks a few times, gives way, then sleeps |
+//! | held | another kept it for a slice of the scheduler: it computes | sleeps once it has given that much |
 //!
 //! An unsuccessful look by MPI_Test or MPI_Iprobe is no wait, but a loop of nothing else is one
 //! ([`Polling`]).

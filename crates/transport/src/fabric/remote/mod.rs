@@ -113,7 +113,7 @@ impl<P: Copy + PartialEq> Remote<P> {
     /// Prepares reads of remote memory. None if the provider of the domain does not support them.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// The error of the provider.
     pub fn new(domain: &Rc<Domain>) -> Result<Option<Remote<P>>> {
         let info = domain.info();
         if !info.accesses_remote_memory() || info.pieces() == 0 {
