@@ -92,8 +92,9 @@ impl Tiling {
             input.0.is_empty().then_some((extent, shape))
         };
         let found = read(&mut input);
-        let (extent, shape) = found
-            .ok_or_else(|| Error::new(ErrorClass::Intern, "the view of another member makes no sense"))?;
+        let (extent, shape) = found.ok_or_else(|| {
+            Error::new(ErrorClass::Intern, "the file view from another member is malformed")
+        })?;
         Ok(Tiling { layout: Layout::new(shape, extent), extent })
     }
 }

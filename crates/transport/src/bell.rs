@@ -1,8 +1,8 @@
 //! Waking a process that sleeps: the handshake over the two words of a doorbell.
 //!
-//! The sleeper announces itself, looks once more for work, then sleeps on the futex. Whoever made work
-//! for it loads one word; only if somebody has announced does it change the futex and call the kernel,
-//! once for each announcement.
+//! The sleeper announces itself, looks once more for work, then sleeps on the futex. A waker that
+//! made work for it loads one word. Only if a sleeper is announced does it change the futex and call the
+//! kernel, once for each announcement.
 //!
 //! A complete handshake needs a full fence on both sides: otherwise a waker's load may pass its earlier
 //! store, and waker and sleeper miss one another. On the waker's side that fence would wait for the stores of

@@ -361,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// Drops all connections to a peer that is dead.
+    /// Drops the connection to a peer that is dead, in any state.
     pub(super) fn drop_all(&mut self, out: &mut Vec<Effect>) {
         match self.state {
             State::Requested { id, .. } | State::Answered { id, .. } => out.push(Effect::Release(id)),

@@ -384,7 +384,7 @@ impl Contact {
         }
     }
 
-    /// Drops all contacts, as the peer is dead or needs none now.
+    /// Drops both connections of the contact, as the peer is dead or needs none now.
     pub(super) fn drop_all(&mut self, out: &mut Vec<Effect>) {
         self.drop_made(out);
         self.drop_got(out);

@@ -279,7 +279,7 @@ impl Sender {
         true
     }
 
-    /// Returns the time since which nothing has arrived although something was sent.
+    /// Returns for how long nothing has arrived although something was sent. None if nothing is unanswered.
     pub(super) fn silent(&self, now: Duration) -> Option<Duration> {
         Some(now.saturating_sub(self.unanswered?))
     }

@@ -46,7 +46,7 @@ impl fmt::Display for Unavailable {
 static ATTACH: CrossMemoryAttach = CrossMemoryAttach::allowed();
 static NONE: OutOfReach = OutOfReach;
 
-/// Error text for a peer whose memory cannot be reached from here.
+/// Copier for a peer whose memory cannot be reached from here: every operation fails.
 #[derive(Debug)]
 struct OutOfReach;
 

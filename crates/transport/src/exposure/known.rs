@@ -1,5 +1,5 @@
-//! Addresses of mapped buffers, remembered as long as nothing has changed. Looking one up takes the kernel
-//! half a microsecond; it is asked once, and from then on reports changes.
+//! Addresses of mapped buffers, remembered as long as nothing has changed. Asking the kernel at each use
+//! would take half a microsecond. It is asked once, and reports changes from then on.
 //!
 //! # Why this is exact
 //! The place of a buffer was found by asking the kernel while the mapping was watched already. It counts as

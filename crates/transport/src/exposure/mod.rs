@@ -249,8 +249,8 @@ impl Exposures {
             self.statistics;
         let mut lines = vec![
             match self.back_end {
-                Ok(back_end) => format!("memory is lent by {back_end:?}"),
-                Err(why) => format!("memory cannot be lent: {why}"),
+                Ok(back_end) => format!("memory is exposed by {back_end:?}"),
+                Err(why) => format!("memory cannot be exposed: {why}"),
             },
             self.known.report(),
             format!("{mapped} loans were mapped, {unmapped} were not; the kernel was asked {asked} times"),

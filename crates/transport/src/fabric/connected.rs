@@ -362,7 +362,7 @@ impl Connected {
             if !remote.give_back(frames.peer(connection), loan)
                 && let Some(line) = line_of(lines, connection)
             {
-                line.ended.get_or_insert_with(|| "the peer read what was not lent to it".to_string());
+                line.ended.get_or_insert_with(|| "the peer read memory that was not lent to it".to_string());
             }
         }
         let endpoint = |connection| {

@@ -231,7 +231,7 @@ impl Reliable {
     fn given_back(&mut self, from: u32, loan: u64) {
         let known = self.remote.as_mut().is_some_and(|remote| remote.give_back(Some(Peer(from)), loan));
         if !known && !self.leaving {
-            self.failures.push_back((Peer(from), "the peer read what was not lent to it".to_string()));
+            self.failures.push_back((Peer(from), "the peer read memory that was not lent to it".to_string()));
         }
     }
 

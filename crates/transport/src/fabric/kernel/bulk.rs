@@ -190,7 +190,10 @@ impl Incoming {
                 self.piece = Some((token, position + bytes));
                 Ok(())
             }
-            _ => Err(io::Error::new(ErrorKind::InvalidData, "a piece of memory came that nobody reads")),
+            _ => Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "the peer sent a piece of memory that was not requested",
+            )),
         }
     }
 

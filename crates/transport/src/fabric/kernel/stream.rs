@@ -58,7 +58,7 @@ pub struct Stream {
 /// Parses the first frame of `bytes`, if it is whole.
 fn first(bytes: &[u8]) -> io::Result<Option<(CarrierKind, Header, &[u8])>> {
     let Some(start) = bytes.first_chunk() else { return Ok(None) };
-    let malformed = || io::Error::new(ErrorKind::InvalidData, "what came over the connection is no record");
+    let malformed = || io::Error::new(ErrorKind::InvalidData, "the peer sent a malformed frame");
     let front = Front::read(start).ok_or_else(malformed)?;
     let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + front.bytes);
     Ok(payload.map(|payload| (front.kind, front.header, payload)))
@@ -333,7 +333,7 @@ impl Stream {
             }
             // Said of memory that the network reads, which this one does not lend.
             CarrierKind::Done => {
-                Err(io::Error::new(ErrorKind::InvalidData, "the peer read what was not lent to it"))
+                Err(io::Error::new(ErrorKind::InvalidData, "the peer read memory that was not lent to it"))
             }
             CarrierKind::Bulk => {
                 self.incoming.begin(&front)?;
