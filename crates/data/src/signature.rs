@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn structure_does_not_matter() {
-        let (int, double) = (Signature::of(scalar(0x209)), Signature::of(scalar(0x214)));
+        let (int, double) = (Signature::from_item(scalar(0x209)), Signature::from_item(scalar(0x214)));
         let pair = int.then(double);
         assert_eq!(pair.repeat(3), int.then(double.then(int)).then(double.then(int).then(double)));
         assert_ne!(pair.hash(), double.then(int).hash());
         assert_ne!(int.repeat(2).hash(), int.repeat(3).hash());
         assert_eq!(int.repeat(0), Signature::EMPTY);
-        assert_eq!(Signature::of(scalar(0x247)).then(int).hash(), None);
+        assert_eq!(Signature::from_item(scalar(0x247)).then(int).hash(), None);
     }
 }
