@@ -29,7 +29,7 @@ fn memory(ranks: u32) -> Vec<MemoryLink> {
     MemoryLink::connected(ranks, 7, 8192)
 }
 
-/// `bytes` that depend on `seed` at every position.
+/// Returns `bytes` bytes that depend on `seed` at every position.
 fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..bytes)
@@ -44,7 +44,7 @@ fn header(number: u64) -> Header {
     Header([number, !number, number << 32])
 }
 
-/// Everything that one poll brings, as (sender, first word, payload).
+/// Returns everything that one poll delivers, as (sender, first word, payload).
 fn collect(link: &mut impl Link) -> Vec<(u32, u64, Vec<u8>)> {
     let mut got = Vec::new();
     link.poll(&mut |from: Peer, head: Header, payload: &[u8]| {
@@ -208,7 +208,7 @@ fn a_poll_is_bounded<L: Conforming>(mut links: Vec<L>) {
     assert!(collect(&mut links[1]).len() <= 64);
 }
 
-/// Both ends send `sizes` to each other from threads of their own, each also receiving.
+/// Sends `sizes` from both ends to each other, from threads of their own that also receive.
 fn both_directions_at_once<L: Conforming + Send>(links: Vec<L>, sizes: &[usize]) {
     std::thread::scope(|scope| {
         for (rank, mut link) in links.into_iter().enumerate() {
@@ -242,7 +242,7 @@ fn both_directions_at_once<L: Conforming + Send>(links: Vec<L>, sizes: &[usize])
     });
 }
 
-/// Every end sends to every other; each pair stays in order.
+/// Sends from every end to every other; each pair stays in order.
 fn all_to_all<L: Conforming + Send>(links: Vec<L>, rounds: u64) {
     let ranks = links.len() as u32;
     std::thread::scope(|scope| {
@@ -301,7 +301,7 @@ fn memory_link_conforms() {
     all_to_all(memory(4), 300);
 }
 
-/// All of the suite that a link between hosts has to meet.
+/// Runs all of the suite that applies to a link between hosts.
 fn fabric_conforms(config: &Config) {
     let job = |ranks| crate::fabric::tests::job(ranks, config);
     every_size_arrives_whole(job(2));
@@ -320,7 +320,7 @@ fn datagrams_conform() {
     fabric_conforms(&Config::default().but(|c| c.network.connections = Connections::Never));
 }
 
-/// The suite over a provider of libfabric, where that is installed.
+/// Runs the suite over a provider of libfabric, where that is installed.
 fn provider_conforms(provider: &str, connections: Connections) {
     if tutti_sys::fabric::version().is_ok() {
         for remote_read in [RemoteRead::Never, RemoteRead::Auto] {

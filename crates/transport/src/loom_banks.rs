@@ -112,7 +112,7 @@ impl Shared {
     }
 }
 
-/// Two members exchange their banks in `operations` operations.
+/// Exchanges the banks of two members in `operations` operations.
 fn check_exchange(slots: u32, operations: u64) {
     model(move || {
         let shared = Arc::new(Shared::default());

@@ -17,7 +17,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// A loan of an owner; whether peers were to write the memory by their mapping.
+    /// Exposes memory of the owner. Returns true if peers were to write the memory by their mapping.
     fn lend(&self) -> bool {
         let stays = self.gate.begin();
         let is_near = stays && self.is_shared.load(Ordering::Relaxed);
@@ -29,7 +29,7 @@ impl Memory {
         is_near
     }
 
-    /// A fork; whether memory became private.
+    /// Forks. Returns true if memory became private.
     fn fork(&self) -> bool {
         let may = self.gate.close();
         if may {

@@ -33,7 +33,7 @@ impl Kernel {
         })
     }
 
-    /// munmap.
+    /// Unmaps the memory, like munmap.
     fn unmap(&self) {
         self.changing.fetch_add(1, Ordering::AcqRel);
         self.mapped.store(1, Ordering::Release);
@@ -44,7 +44,7 @@ impl Kernel {
         self.changing.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// The watcher: one message.
+    /// Reads one message, like the watcher.
     fn watch(&self) {
         while !self.told.load(Ordering::Acquire) {
             thread::yield_now();

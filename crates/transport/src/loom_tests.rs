@@ -67,7 +67,7 @@ impl Words {
         self.park_counted(&self.parked, pending);
     }
 
-    /// The same, counted in `parked` of the node.
+    /// Sleeps until rung, unless `pending`, and is counted in `parked` of the node.
     pub(crate) fn park_counted(&self, parked: &AtomicU32, mut pending: impl FnMut() -> bool) {
         let announced = self.bell().announce(parked);
         if !pending() {
@@ -128,8 +128,7 @@ impl Shared {
     }
 }
 
-/// Every execution with up to three preemptions, beyond which the checker rarely finds anything and takes
-/// hours.
+/// Checks every execution with up to three preemptions. More take hours and rarely find anything.
 pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

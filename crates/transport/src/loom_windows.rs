@@ -38,7 +38,7 @@ fn loom_accumulates_are_alone() {
     });
 }
 
-/// Two threads that lock for these purposes; an exclusive one writes, a shared one reads.
+/// Checks two threads that take the lock in these ways; an exclusive one writes, a shared one reads.
 fn check(kinds: [Kind; 2]) {
     model(move || {
         let shared = Arc::new((Turnstile::default(), UnsafeCell::new(0)));
@@ -122,7 +122,7 @@ fn wait(tally: &Tally, until: u32) {
 }
 
 impl Epoch {
-    /// An origin, which leaves a record in each of so many epochs.
+    /// Runs an origin, which leaves a record in each of `epochs` epochs.
     fn be_origin(&self, me: usize, epochs: u32) {
         for epoch in 1..=epochs {
             wait(&self.posts[me], epoch);
@@ -140,7 +140,8 @@ impl Epoch {
         self.posts[..origins].iter().for_each(Tally::count);
     }
 
-    /// The sum of what the `origins` have left when so many epochs are completed in all.
+    /// Returns the sum of the records that the `origins` have left when `completed` epochs are completed in
+    /// all.
     fn collect(&self, origins: usize, completed: u32) -> u32 {
         wait(&self.completed, completed);
         assert_eq!(self.room.taken(), origins as u32 * RECORD);

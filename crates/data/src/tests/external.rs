@@ -8,7 +8,7 @@ use super::*;
 use crate::Form;
 use tutti_base::ErrorClass;
 
-/// `native` becomes `expected` and comes back.
+/// Checks that `native` converts to `expected` and back.
 fn check(datatype: &Datatype, count: u64, native: &[u8], expected: &[u8]) {
     let mut out = vec![0xaa; expected.len() + 2];
     assert_eq!(datatype.pack_external_size(count as i64), Ok(expected.len() as i64), "{datatype:?}");

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Form, Order, Segment, Succession, Tiling};
 
-/// The file offset of each of the first `bytes` packed bytes of an endless repetition.
+/// Returns the file offset of each of the first `bytes` packed bytes of an endless repetition.
 fn offsets(datatype: &Datatype, bytes: u64) -> Vec<i64> {
     let mut runs: Vec<Segment> = Vec::new();
     let count = bytes / datatype.size() as u64 + 1;

@@ -81,13 +81,13 @@ impl Map {
         self.items.iter().map(|item| item.1).sum()
     }
 
-    /// The memory offset of every packed byte of `count` items.
+    /// Returns the memory offset of every packed byte of `count` items.
     fn bytes(&self, count: i64) -> Vec<i64> {
         let all = self.at((0..count).map(|i| i * self.extent()));
         all.items.iter().flat_map(|item| item.0..item.0 + item.1).collect()
     }
 
-    /// The map of a datatype, built from what the datatype says of its construction.
+    /// Builds the map of a datatype from its constructor's arguments.
     fn of(datatype: &Datatype) -> Map {
         use crate::Combiner::*;
         let Contents { integers, addresses, datatypes, .. } = datatype.contents();
@@ -130,7 +130,7 @@ impl Map {
         }
     }
 
-    /// The map of a datatype as a part of another one.
+    /// Returns the map of a datatype as a part of another one.
     fn part(datatype: &Datatype) -> Map {
         let map = Map::of(datatype);
         let parts = if map.items.is_empty() { vec![] } else { vec![map.bounds()] };
@@ -163,7 +163,7 @@ impl Map {
     }
 }
 
-/// The predefined datatype with this handle.
+/// Returns the predefined datatype with this handle.
 fn named(code: u32) -> Datatype {
     Datatype::predefined(code).expect("a valid code").clone()
 }

@@ -27,7 +27,7 @@ fn op(code: u32) -> &'static Op {
     Op::predefined(code).expect("a valid code")
 }
 
-/// The bytes of an array, one byte off its alignment.
+/// Returns the bytes of an array, one byte off its alignment.
 fn unaligned<T: Copy>(values: &[T]) -> Vec<u8> {
     let bytes = size_of_val(values);
     let mut copy = vec![0; bytes + 1];
@@ -44,7 +44,7 @@ fn is_new(op: &str, element: &str) -> bool {
     [op, element].map(|name| checked.insert(name.into())).contains(&true)
 }
 
-/// All forms of an operator on arrays give `expected`.
+/// Checks that all forms of an operator on arrays give `expected`.
 fn check<T: Copy + PartialEq + std::fmt::Debug>(
     op: &Op,
     datatype: &Datatype,
@@ -101,7 +101,7 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     }
 }
 
-/// The items at an address of any alignment.
+/// Returns the items at an address of any alignment.
 fn items<T: Copy>(base: *const u8, count: usize) -> Vec<T> {
     // SAFETY: so many items are there.
     (0..count).map(|i| unsafe { base.cast::<T>().add(i).read_unaligned() }).collect()
@@ -130,7 +130,7 @@ trait ArrayPairs: Iterator<Item = u64> + Sized {
 
 impl<I: Iterator<Item = u64>> ArrayPairs for I {}
 
-/// Two arrays made by `from`.
+/// Returns two arrays made by `from`.
 fn operands<T>(from: impl Fn(u64) -> T) -> (Vec<T>, Vec<T>) {
     numbers().map(|(l, r)| (from(l >> 7), from(r >> 7))).unzip()
 }
@@ -254,7 +254,7 @@ fn wide_floats() {
     });
 }
 
-/// The value of an integer in binary128.
+/// Returns the value of an integer in binary128.
 fn quad_integer(bits: u128) -> i64 {
     if bits << 1 == 0 {
         return 0;
@@ -264,7 +264,7 @@ fn quad_integer(bits: u128) -> i64 {
     if bits >> 127 == 1 { -magnitude } else { magnitude }
 }
 
-/// Of two complex numbers.
+/// Returns the product of two complex numbers.
 fn product([a, b]: [i64; 2], [c, d]: [i64; 2]) -> [i64; 2] {
     [a * c - b * d, a * d + b * c]
 }

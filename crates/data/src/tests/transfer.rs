@@ -8,7 +8,7 @@ use super::*;
 use crate::{Cursor, Form, Order, copy};
 use proptest::prelude::*;
 
-/// A random datatype of at most `depth` constructors over some basic types.
+/// Generates a random datatype of at most `depth` constructors over some basic types.
 fn any_type(depth: u32) -> impl Strategy<Value = Datatype> {
     let leaf =
         prop::sample::select(vec![INT, DOUBLE, SHORT, CHAR, SHORT_INT, DOUBLE_INT, 0x22d]).prop_map(named);
@@ -57,7 +57,7 @@ fn any_type(depth: u32) -> impl Strategy<Value = Datatype> {
     })
 }
 
-/// The offsets of a buffer that holds every byte in `offsets`.
+/// Returns lowest offset and length of a buffer that contains every byte in `offsets`.
 fn room(offsets: &[i64]) -> (i64, usize) {
     let low = offsets.iter().min().copied().unwrap_or(0).min(0);
     let high = offsets.iter().max().map_or(0, |last| last + 1).max(0);
@@ -169,7 +169,7 @@ proptest! {
     }
 }
 
-/// Larger regular types reach the loops that small random ones do not.
+/// Checks larger regular types, which reach the loops that small random ones do not.
 #[test]
 fn regular_types_follow_their_type_map() {
     let form = Form::Int;

@@ -192,8 +192,8 @@ fn structures_and_arrays_decode() {
     assert!(duplicate.is_committed() && duplicate != *int);
 }
 
-/// The offsets that the standard's definition gives a rank: every element of the array in storage order
-/// that belongs to it.
+/// Returns the offsets that the standard's definition gives a rank: every element of the array in storage
+/// order that belongs to it.
 fn darray_reference(array: &Darray) -> Vec<i64> {
     let n = array.gsizes.len();
     let mut coordinates = vec![0; n];

@@ -92,11 +92,12 @@ const NO_ROOM: Duration = Duration::from_micros(200);
 pub enum Mode {
     /// Never: everything goes by datagrams.
     Never,
-    /// When a pair has exchanged enough.
+    /// Connections are made when a pair has exchanged enough.
     OnDemand,
-    /// When a pair has exchanged enough; with the neighbours at +-2^j from the start.
+    /// Connections are made when a pair has exchanged enough, and with the neighbours at +-2^j from the
+    /// start.
     PartiallyStatic,
-    /// With every peer from the start.
+    /// Connections are made with every peer from the start.
     Static,
 }
 

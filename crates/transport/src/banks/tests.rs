@@ -48,8 +48,8 @@ fn byte(number: u64, member: u32, class: Class) -> u8 {
     (number * 7 + u64::from(member) * 31 + class as u64 * 3) as u8
 }
 
-/// Everyone writes its bank and reads everyone's. `delay` operations stay under way at odd members, and end
-/// in pairs, the later one first.
+/// Writes the own bank and reads those of all members. `delay` operations stay under way at odd members, and
+/// end in pairs, the later one first.
 fn exchange(banks: &mut Banks, waiter: &mut Waiter<'_>, number: u64, class: Class, bytes: usize) {
     wait(banks, waiter, |banks, _| banks.grant(class, number, bytes, 0).is_some());
     let slot = banks.grant(class, number, bytes, 0).expect("granted for good");
@@ -231,7 +231,8 @@ fn places_are_distinct_and_aligned() {
     });
 }
 
-/// A bank of `bytes` bytes begins at so many places of the payload of its slot, one after the other.
+/// Checks that a bank of `bytes` bytes begins at `expected` places of the payload of its slot, one after the
+/// other.
 fn check_places(members: u32, bytes: usize, expected: usize) {
     let layout = Layout::of_communicator(&BankSizes::default(), members);
     let job = job(members, BankSizes::default());

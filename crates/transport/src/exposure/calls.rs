@@ -166,7 +166,7 @@ unsafe fn moves(start: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Before memory gets an attribute.
+/// Prepares memory for a call that gives it an attribute.
 unsafe fn changes(start: u64, bytes: u64) -> io::Result<()> {
     let Some((start, end)) =
         private::pages_of(start, bytes).or_else(|| (bytes == u64::MAX).then_some((0, bytes)))

@@ -42,7 +42,7 @@ impl Directory for Shared {
     }
 }
 
-/// The links of a job on loopback, which know where the others are.
+/// Builds the links of a job on loopback, which know each other's addresses.
 pub(crate) fn job(ranks: u32, config: &Config) -> Vec<FabricLink> {
     let mut links = job_with(ranks, config, |_| 9);
     meet(&mut links);
@@ -290,7 +290,7 @@ fn memory_is_lent_where_there_is_a_connection() {
     assert_eq!(links[1].completed(), None);
 }
 
-/// Rank 1 reads from rank 0 by a loan that is none, or not its own.
+/// Checks that rank 1 cannot read from rank 0 by an invalid loan, or by one for another rank.
 fn check_refused(loan: impl Fn(&mut [FabricLink]) -> Loan) {
     let mut links = job(3, &with(Connections::Static));
     until(&mut links, |links| links.iter().all(|link| established(link) == 2));

@@ -132,7 +132,7 @@ impl Outgoing {
         self.members.len() == to.len() && self.members.iter().zip(to).all(|(one, peer)| one.peer == *peer)
     }
 
-    /// Everybody has everything, and knows where it stands.
+    /// Returns true if all members have everything, and their states are settled.
     pub fn is_at_rest(&self) -> bool {
         let rests = |member: &Receiver| matches!(member.standing, Standing::Hears | Standing::Deaf { .. });
         self.first == self.next && self.words.is_empty() && self.members.iter().all(rests)

@@ -26,7 +26,7 @@ struct Child {
 }
 
 impl Child {
-    /// `arrange` is called in the child with the memory before it is filled.
+    /// Starts the child process. `arrange` is called in it with the memory before this is filled.
     fn start(copier: &impl SingleCopy, arrange: impl FnOnce(*mut u8)) -> Child {
         let memory = remap::map_private(PAGES_BYTES).unwrap();
         let (mut reader, writer) = io::pipe().unwrap();
@@ -78,7 +78,7 @@ impl Child {
     }
 }
 
-/// The suite. `kernel_checks`: addresses are checked by the kernel, so what is wrong with them is an error.
+/// Runs the suite. If `kernel_checks`, the kernel checks addresses, so that wrong ones are errors.
 fn conforms(copier: &impl SingleCopy, kernel_checks: bool, arrange: impl FnOnce(*mut u8)) {
     let child = Child::start(copier, arrange);
     let lent = child.lent;

@@ -24,7 +24,7 @@ fn guard(hides: bool) -> Guard {
     Guard::new(&SECRET, hides)
 }
 
-/// Why a datagram is refused, or None.
+/// Returns the reason for which a datagram is refused, or None.
 fn refusal(bytes: &[u8], guard: &Guard) -> Option<Refusal> {
     packet::parse(bytes, &me(), guard, &mut Vec::new()).err()
 }
@@ -33,7 +33,7 @@ fn me() -> Identity {
     Identity { job: 7, rank: 3, ranks: 10 }
 }
 
-/// The datagram that says this.
+/// Encodes a packet as a datagram.
 fn write(packet: &Packet<'_>, to: u32, job: u32, hides: bool) -> Vec<u8> {
     let mut content = vec![0; FIXED_BYTES];
     match &packet.fragment {
@@ -120,7 +120,7 @@ proptest! {
         prop_assert!(refusal(&bytes, &guard(hides)).is_some());
     }
 
-    /// Behind the tag, too: whoever knows the secret may have an error.
+    /// Checks arbitrary bytes behind the tag, too: a process that knows the secret may have an error.
     #[test]
     fn any_bytes_are_read_without_harm(
         start in prop::collection::vec(any::<u8>(), 0..200),
@@ -235,7 +235,7 @@ fn conversation(records: usize) -> (Adaptive, Adaptive, Vec<Vec<u8>>) {
     (a, b, datagrams)
 }
 
-/// The first words of the headers that `machine` delivers.
+/// Returns the first words of the headers that `machine` delivers.
 fn delivered(machine: &mut Adaptive, datagrams: &[Vec<u8>]) -> Vec<u64> {
     let mut numbers = Vec::new();
     for datagram in datagrams {

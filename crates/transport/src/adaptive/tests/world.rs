@@ -54,7 +54,8 @@ pub(super) struct Weather {
     pub cut: (u64, u64),
     /// Longest datagram that passes.
     pub longest: usize,
-    /// Whether datagrams pass from one process to another, and whether it can connect there.
+    /// Functions that decide whether datagrams pass from one process to another, and whether it can connect
+    /// there.
     pub passes: fn(u32, u32) -> bool,
     pub connects: fn(u32, u32) -> bool,
     /// Process that gets datagrams only from peers to which it has sent some. Nobody connects to it.
@@ -284,7 +285,7 @@ impl World {
         assert!(self.is_quiet(), "not everything arrived by {} us", self.now);
     }
 
-    /// All close, at random times within `spread`; runs until all have left.
+    /// Closes all processes at random times within `spread`, and runs until all have left.
     pub(super) fn finish(&mut self, spread: u64, until: u64) {
         for rank in 0..self.weather.ranks {
             let when = self.now + self.random.below(spread);
@@ -380,7 +381,7 @@ impl World {
         }
     }
 
-    /// One round of a process: takes what has arrived, sends what is planned, does what it is told.
+    /// Runs one round of a process: takes what has arrived, sends what is planned, carries out the requests.
     fn poll(&mut self, rank: u32) {
         let time = Duration::from_micros(self.now);
         let left = self.weather.left;
@@ -590,7 +591,7 @@ impl World {
         self.in_order(rank, wire, peer, Event::Frame(wire, frame));
     }
 
-    /// A connection keeps the order of what is sent on it.
+    /// Delivers an event of a connection after all earlier ones.
     fn in_order(&mut self, rank: u32, wire: u64, to: u32, event: Event) {
         let arrival = self.now + self.wire_delay();
         let free = self.wire_free.entry((wire, rank)).or_default();
@@ -718,7 +719,7 @@ impl World {
         }
     }
 
-    /// `rank` learns that `peer` is dead.
+    /// Reports to `rank` that `peer` is dead.
     pub(super) fn tell_gone(&mut self, rank: u32, peer: u32) {
         self.at(self.now, rank, Event::Found(Peer(peer), false));
     }

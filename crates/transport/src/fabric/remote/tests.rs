@@ -29,7 +29,7 @@ impl Apart {
         Arc::new(Apart { memory: Mutex::new(memory), run, gap, bytes: message.len() })
     }
 
-    /// The message; what lies between its runs is as it was.
+    /// Returns the message after a check that the bytes between its runs are unchanged.
     fn message(&self) -> Vec<u8> {
         let memory = self.memory.lock().unwrap();
         let mut message = Vec::new();

@@ -5,7 +5,7 @@ mod world;
 
 use world::{Weather, check};
 
-/// Some seeds of the same weather.
+/// Runs some seeds of the same faults.
 fn seeds(weather: &Weather, from: u64) {
     for seed in from..from + 40 {
         check(weather, seed);

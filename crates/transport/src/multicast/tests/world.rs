@@ -134,7 +134,7 @@ impl World<'_> {
     }
 }
 
-/// Message `number` of `sender`: how long it is, and its bytes.
+/// Returns the content of message `number` of `sender`. Its length depends on both.
 fn content(sender: u32, number: u64) -> Vec<u8> {
     let bytes = [0, 8, 100, 1412, 1413, 5000, 64 << 10][(number as usize * 7 + sender as usize) % 7];
     (0..bytes).map(|byte: u64| (byte * 31 + number * 7 + u64::from(sender)) as u8).collect()
@@ -198,7 +198,7 @@ fn received(processes: &[Process]) -> u64 {
     processes.iter().flat_map(|process| process.expected.values()).sum()
 }
 
-/// A process does what a driver does in a poll.
+/// Runs one poll of a process, like a driver.
 fn look(world: &mut World<'_>, process: &mut Process, rank: u32, seed: u64) {
     let weather = world.weather;
     let now = Duration::from_micros(world.now);
