@@ -94,7 +94,7 @@ impl Turnstile {
         (admitted == left && is_asked).then(|| self.names[left as usize % NAMES].load(Ordering::SeqCst))
     }
 
-    /// Whom to wake after a ticket was let in or has left, as far as anybody waits.
+    /// Returns the processes to wake after a ticket was admitted or has left, as far as any waits.
     #[inline]
     pub fn next_in_turn(&self) -> impl Iterator<Item = u32> + '_ {
         let asked = self.next.load(Ordering::SeqCst);
@@ -128,8 +128,8 @@ mod tests {
         assert_eq!(door.sole_holder(), None);
     }
 
-    /// Runs steps: `aN` and `AN` ask for N shared or exclusive, `eN` enters (`+`) or not (`-`), `lN` leaves, followed by whom to
-    /// wake.
+    /// Runs steps: `aN` and `AN` ask for N shared or exclusive, `eN` enters (`+`) or not (`-`), `lN` leaves,
+    /// followed by whom to wake.
     fn check(steps: &str, expected: &str) {
         let (door, mut tickets, mut out) = (Turnstile::default(), [None; 10], Vec::new());
         for step in steps.split_whitespace() {

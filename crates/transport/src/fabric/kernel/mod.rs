@@ -1,13 +1,13 @@
 //! Connections over TCP sockets of the kernel.
 //!
-//! Used where no better network is there. A poll costs one call to the kernel: `recv` while there are few
-//! connections, else `epoll_wait`. A short record goes out by one `send`, at once; what the socket does not
-//! take is queued, up to a bound. All connections receive into one piece of memory, and a connection has
-//! memory of its own only for a record that has arrived in part or was left: a peer that sends without its
-//! records being taken meets a full socket.
+//! Used where no better network is available. A poll costs one system call: `recv` while there are few
+//! connections, otherwise `epoll_wait`. A short record goes out by one `send`, at once. Bytes that the socket
+//! does not take are queued, up to a limit. All connections receive into one piece of memory. A connection
+//! has memory of its own only for a record that has arrived in part or was left. Hence a peer that sends
+//! while its records are not taken meets a full socket.
 //!
-//! Whoever connects has to say hello (its private data) within some seconds and is answered by its owner's
-//! decision; what says something else is closed and counted.
+//! A connecting process has to send a greeting (its private data) within some seconds, and is answered by the
+//! decision of the owner. A process that sends anything else is disconnected and counted.
 
 mod bulk;
 #[cfg(any(test, fuzzing))]
@@ -40,22 +40,25 @@ pub use waiting::Sealing;
 use waiting::{KernelWaiting, Opening};
 pub use wire::root;
 
-/// Memory that all connections receive into: some records, and little enough to stay in a processor's cache.
+/// Length of the memory that all connections receive into: some records, and short enough to stay in a
+/// processor's cache.
 const ROOM_BYTES: usize = 256 << 10;
-/// Connections up to which each is asked by itself, until that was in vain so often in a row: then all are
-/// asked at once, for the price of one, and those that have something are asked again.
+/// Number of connections up to which each is polled by itself, followed by the number of unsuccessful polls
+/// in a row after which all are polled at once. That costs one system call, and another for each connection
+/// that has something.
 const DIRECT: usize = 2;
 const DIRECT_IN_VAIN: u32 = 64;
-/// How often some connections are looked at whether they are stuck, how many, and how long a sleeper sleeps
-/// at most for that.
+/// Interval of the checks for stuck connections, the number of connections in one check, and the longest
+/// sleep between them.
 const LOOK: Duration = Duration::from_millis(500);
 const LOOKED_AT: usize = 64;
 const SLEEP: Duration = Duration::from_secs(5);
-/// The token of the listener, and of connections that are being opened (the upper half of the numbers).
+/// Token of the listener, and the first token of connections that are being opened (the upper half of the
+/// numbers).
 const LISTENER: u64 = u64::MAX;
 const OPENING: u64 = 1 << 32;
 
-/// A [`Carrier`] over TCP.
+/// Implementation of [`Carrier`] over TCP.
 #[derive(Debug)]
 pub struct Kernel {
     listener: TcpListener,
@@ -64,33 +67,33 @@ pub struct Kernel {
     address: Vec<u8>,
     poller: Poller,
     ready: Vec<event::Event>,
-    /// By [`place_of`].
+    /// Streams of the connections, indexed by [`place_of`].
     streams: Vec<Option<Stream>>,
-    /// Established ones.
+    /// Established connections.
     open: Vec<u32>,
-    /// How often in a row they had nothing.
+    /// Number of polls in a row in which the connections had nothing.
     in_vain: u32,
-    /// Those whose records were left, or are still in memory.
+    /// Connections whose records were left, or are still in memory.
     held: Vec<u32>,
-    /// Those with something queued to be sent.
+    /// Connections with queued bytes.
     sending: Vec<u32>,
-    /// Disconnected, but not yet sent out.
+    /// Streams that are disconnected but still have bytes to send.
     leaving: Vec<Stream>,
-    /// On which something came that the peer did not send: the job ends for it.
+    /// Streams on which bytes arrived that the peer did not send. The job ends for them.
     condemned: Vec<Stream>,
     waiting: KernelWaiting,
     events: VecDeque<Event>,
-    /// Long packets get lost on the way to some host.
+    /// True if long packets get lost on the way to some host.
     is_narrow: bool,
-    /// A connection of which nothing is acknowledged for so long is broken.
+    /// Time without acknowledgement after which a connection counts as broken.
     silence: Duration,
     next_look: Instant,
-    /// The open one that is looked at next.
+    /// Index of the open connection that is checked next.
     looked_at: usize,
-    /// Memory and who may read it, by the names of the loans.
+    /// Lent memory with its permitted reader, by the names of the loans.
     loans: HashMap<u64, (Peer, Memory)>,
     last_loan: u64,
-    /// Reads that are over, of this process and of its peers.
+    /// Completed reads, of this process and of its peers.
     completed: VecDeque<u64>,
     returned: VecDeque<Loan>,
     room: Box<[u8]>,
@@ -98,9 +101,9 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Listens on a port of its own at `interface`, one of `ports` if they are said. `silence`: what is sent
-    /// is acknowledged within this time, or the connection is broken. `is_kept`: a checkpoint of the job
-    /// keeps its connections ([`kept`]); of one carrier a process. `sealing`: how they are protected.
+    /// Listens on a port of its own at `interface`, one of `ports` if they are given. Sent bytes are
+    /// acknowledged within `silence`, or the connection is broken. If `is_kept`, a checkpoint of the job
+    /// keeps the connections ([`kept`]), for one carrier a process. `sealing` is their protection.
     ///
     /// # Errors
     /// What the system reports, for example that it has no such interface.
@@ -154,8 +157,8 @@ impl Kernel {
         self.streams.get(place_of(connection))?.as_ref().filter(|stream| stream.name() == connection)
     }
 
-    /// The connection at a place of the table.
-    fn at(&self, place: u32) -> Option<&Stream> {
+    /// Returns the stream at an index of the table.
+    fn stream_at(&self, place: u32) -> Option<&Stream> {
         self.streams.get(place as usize)?.as_ref()
     }
 
@@ -180,7 +183,7 @@ impl Kernel {
         self.events.push_back(Event::Established(connection, private_data));
     }
 
-    /// Takes a connection out of everything.
+    /// Removes a connection from all tables.
     fn remove(&mut self, place: u32) -> Option<Stream> {
         for list in [&mut self.open, &mut self.held, &mut self.sending] {
             list.retain(|&other| other != place);
@@ -204,7 +207,7 @@ impl Kernel {
         }
     }
 
-    /// Receives on one connection, or offers again what it holds. True if anything was taken.
+    /// Receives on one connection, or offers held records again. Returns true if anything was taken.
     fn receive(&mut self, place: u32, frames: &mut impl Frames) -> bool {
         let Some(stream) = self.streams.get_mut(place as usize).and_then(Option::as_mut) else {
             return false;
@@ -245,7 +248,7 @@ impl Kernel {
         }
     }
 
-    /// What the peer of a connection wants to read is sent from the next flush on.
+    /// Queues the answers to the peer's read requests on a connection; the next flush sends them.
     fn grant(&mut self, place: u32, peer: Option<Peer>, wishes: &[Wish]) -> io::Result<()> {
         for &wish in wishes {
             let strange =
@@ -264,18 +267,18 @@ impl Kernel {
         Ok(())
     }
 
-    /// Adds a connection to those with queued bytes.
+    /// Marks a connection as one with queued bytes to send.
     fn begin_sending(&mut self, place: u32) {
         if self.sending.contains(&place) {
             return;
         }
-        if let Some(stream) = self.at(place) {
+        if let Some(stream) = self.stream_at(place) {
             let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), stream.interest());
             self.sending.push(place);
         }
     }
 
-    /// Sends what is queued on one connection.
+    /// Sends the queued bytes of one connection.
     fn flush(&mut self, place: u32) {
         let Some(stream) = self.streams.get_mut(place as usize).and_then(Option::as_mut) else { return };
         let flushed = stream.flush();
@@ -319,7 +322,7 @@ impl Kernel {
         debug_assert!(waited.is_ok(), "a set of descriptors can be waited for");
     }
 
-    /// Does what the ready sockets of connections that are not established ask for.
+    /// Handles the ready sockets of connections that are not established.
     fn open_ready(&mut self) {
         for place in 0..self.ready.len() {
             match self.ready[place].token {
@@ -330,7 +333,7 @@ impl Kernel {
         }
     }
 
-    /// Moves one on that is not established.
+    /// Makes progress on one connection that is not established.
     fn advance(&mut self, token: u64) {
         match self.waiting.advance(token, &self.poller) {
             Some(Opening::Event(event)) => self.events.push_back(event),
@@ -339,7 +342,8 @@ impl Kernel {
         }
     }
 
-    /// Takes what who kept the job has taken out of sockets: it comes before all that they have.
+    /// Takes the bytes that a checkpoint has taken out of sockets. They come before all that the sockets
+    /// contain.
     #[cold]
     fn take_back(&mut self) {
         let mut all = Vec::new();
@@ -366,7 +370,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Marks a socket as one that can be kept, if those of this carrier can.
+    /// Marks a socket as one that a checkpoint can keep, if it keeps those of this carrier.
     fn mark(&self, socket: &impl AsFd) -> io::Result<()> {
         if self.is_kept { kept_socket::mark(socket.as_fd()) } else { Ok(()) }
     }
@@ -390,16 +394,16 @@ impl Kernel {
         }
     }
 
-    /// A connection to this host was given up while nothing of what was sent was acknowledged, though it
-    /// could be connected to.
+    /// Notes that long packets to this host get lost: a connection to it came up, but nothing sent on it was
+    /// acknowledged. Later connections use short packets.
     fn found_narrow(&mut self, host: IpAddr) {
         if !std::mem::replace(&mut self.is_narrow, true) {
             self.events.push_back(Event::Narrow(host.to_string()));
         }
     }
 
-    /// Breaks connections of which nothing is acknowledged for too long: nothing else would tell for a
-    /// quarter of an hour.
+    /// Breaks connections on which nothing is acknowledged for too long. Otherwise nothing would show that
+    /// for a quarter of an hour.
     fn look_for_stuck(&mut self) {
         let now = Instant::now();
         if self.open.is_empty() && self.waiting.is_empty() || now < self.next_look {
@@ -628,7 +632,7 @@ impl Carrier for Kernel {
     }
 
     fn pending(&self) -> bool {
-        let more = |&place: &u32| self.at(place).is_some_and(Stream::has_more);
+        let more = |&place: &u32| self.stream_at(place).is_some_and(Stream::has_more);
         !self.events.is_empty()
             || !self.completed.is_empty()
             || !self.returned.is_empty()

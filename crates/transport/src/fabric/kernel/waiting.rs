@@ -48,7 +48,7 @@ pub(super) enum Word {
 
 #[derive(Debug)]
 enum State {
-    /// The kernel is connecting; then the request is sent.
+    /// The kernel connects; then the request is sent.
     Connecting(ConnectionId, Vec<u8>),
     /// Own request without an answer, and the number of restarts of this process when it was sent.
     Asked(ConnectionId, Offer, u32),
