@@ -1,24 +1,27 @@
 //! MPI datatypes and reduction operators (MPI-5 chapters 5 and 6.9), without a line of FFI.
 //!
-//! A [`Datatype`] is what a constructor said ([`Envelope`] and [`Contents`] say it again), the facts
-//! that follow from it (size, bounds, signature) and, once committed, a small program that names the
-//! runs of memory in packed order. Everything that moves data walks that program: [`Datatype::pack`],
-//! [`Datatype::unpack`], [`Datatype::segments`], [`copy`], external32 and reductions over derived types.
+//! A [`Datatype`] has three parts: the arguments of its constructor ([`Envelope`] and [`Contents`] return
+//! them), the facts that follow from them (size, bounds, signature) and, once committed, a small program. The
+//! program names the runs of memory in packed order. Everything that moves data walks it from any packed
+//! position, without state: [`Datatype::pack`], [`Datatype::unpack`], [`Datatype::segments`], external32 and
+//! reductions over derived types.
 //!
-//! Deliberately absent: handles and names set by users (abi), messages, files.
+//! The meaning of a constructor is written once (`expand`) and read twice: as facts, and as a shape, from
+//! which the program is made.
 //!
-//! # What is where
+//! # Entry points
+//! - `Datatype`: constructors `create_*`, `commit`, `contiguous`, `pack`, `unpack`, `segments`,
+//!   `pack_external`, `signature_hash`, `envelope`, `contents`
+//! - `Cursor`: a position in packed data
+//! - `Op` and `Reducer`: `apply`, `apply_into`, `apply_many`, `apply_many_streaming`
+//! - `copy::{copy, copy_small, copy_streaming}`: copies of raw memory
 //!
-//! Datatypes (MPI-5 chapter 5) and reduction operators (section 6.9). Entry points: `Datatype`
-//! (constructors `create_*`, `commit`, `contiguous`, `pack`, `unpack`, `segments`, `pack_external`,
-//! `signature_hash`, `envelope`, `contents`), `Cursor`, `copy`, `Op`, `Reducer` (`apply`, `apply_into`,
-//! `apply_many`, `apply_many_streaming`), `copy::{copy, copy_small, copy_streaming}` for raw memory. A
-//! constructor's meaning is written once (`expand`) and read twice: as facts (size, bounds, signature) and
-//! as a shape, the normalised program of memory runs that every mover walks from any packed position
-//! without state. All reductions are one loop (`simd`): a chunk of all operands goes into registers, is
-//! combined from right to left, and is then written, cached or past the caches; so the result may be any of
-//! the operands, and the bits do not depend on sizes, addresses or vector width. Absent: handles, user-set
-//! names and attributes, FFI, I/O, allocation while moving data.
+//! All reductions are one loop (`simd`). It reads a chunk of all operands into registers, combines them from
+//! right to left, and then writes the result, into the caches or past them. Hence the result may be any of
+//! the operands. Its bits do not depend on sizes, addresses or vector width.
+//!
+//! Not here on purpose: handles, names and attributes set by users (abi), messages, files, allocation while
+//! moving data.
 #![deny(unsafe_code)]
 
 mod construct;

@@ -1,17 +1,14 @@
-//! The machine: which processors lie where, how far two processes are from one another (S3), and which
-//! hardware resource a process is confined to (MPI-5 section 7.4.2).
+//! Topology of the machine: the location of processors, the distance between two processes (S3), and the
+//! hardware resource to which a process is confined (MPI-5 section 7.4.2).
 //!
-//! Entry points: [`Machine::local`], [`Machine::parse`], [`Machine::distance`],
-//! [`Machine::location`], [`resource`]. A machine is a table with a row a processor; everything is a
-//! pure function of it. Only [`source`] looks at the real machine.
+//! A machine is a table with a row for each processor and a column for each level; everything is a pure
+//! function of it. Only [`source`] looks at the real machine: the launcher's text in the job object, /sys
+//! (0.3 ms), or hwloc (loaded when requested: 2 to 40 ms). Recorded machines are in `fixtures/machines`.
 //!
-//! # What is where
+//! Entry points: `Machine::{local, of_job, parse, synthetic}`, [`Machine::distance`], [`Machine::location`],
+//! `resource::{resource_of, unguided}`.
 //!
-//! The machine as a table (a row a processor, a column a level), the distance of two processes (S3), the
-//! hardware resource a process is confined to. Entry points: `Machine::{local, of_job, parse, synthetic}`,
-//! `Machine::distance`, `resource::{resource_of, unguided}`. Sources: the launcher's text in the job
-//! object, /sys (0.3 ms), hwloc (loaded when asked for: 2 to 40 ms), recorded machines in
-//! `fixtures/machines`. Absent: I/O outside `source`; linking to hwloc.
+//! Not here on purpose: I/O outside of `source`; linking to hwloc.
 #![deny(unsafe_code)]
 
 pub mod model;

@@ -8,7 +8,7 @@
 //!
 //! Callers ask one question and note one thing:
 //!
-//! - The path of a copy ([`to_bank`], [`PeerStores::path`], [`path`]): through the caches or past them. A
+//! - The path of a copy ([`to_bank`], [`PeerStores::fill`], [`path`]): through the caches or past them. A
 //!   [`Timer`] decides where only the time of the copy itself tells.
 //! - The distance that a wait has shown ([`observe`], or [`observe_reader`] for a flag that a reader of the
 //!   own banks has written), when [`is_due`] returns true.

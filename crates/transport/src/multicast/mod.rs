@@ -266,7 +266,7 @@ impl Multicast {
         self.back.pop_front()
     }
 
-    /// Returns a test datagram for [`Multicast::heard`] of others.
+    /// Returns a test datagram for [`Multicast::has_heard`] of others.
     pub fn probe(&self, nonce: u64) -> Vec<u8> {
         self.member.probe(&self.seal, nonce)
     }
