@@ -113,7 +113,7 @@ fn tidy_up(held: &LaneGuard) {
     }
 }
 
-/// Runs the implementation of `function`. `arguments` are asked for only when an error is reported.
+/// Runs the implementation of `function`. `arguments` are formatted only if an error is reported.
 #[inline(always)]
 pub fn entry<const N: usize>(
     function: &'static Function,

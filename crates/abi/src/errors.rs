@@ -40,7 +40,7 @@ pub struct ErrorText {
 }
 
 thread_local! {
-    /// The last error of each class that this thread was told of, in words.
+    /// Message of the last error of each class that was reported to this thread.
     static LAST: RefCell<BTreeMap<ErrorClass, ErrorText>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -49,7 +49,7 @@ pub fn last_error(class: ErrorClass) -> Option<ErrorText> {
     LAST.try_with(|all| all.borrow().get(&class).cloned()).ok().flatten()
 }
 
-/// Remembers an error of `function`: one that is raised, or one that is told in a status.
+/// Stores an error of `function`, which is raised or returned in a status.
 #[cold]
 fn remember(function: &Function, at: At, error: &Error, arguments: &[usize]) {
     if error.code.is_some() {
@@ -161,7 +161,7 @@ fn describe(function: &Function, at: At, error: &Error, arguments: &[usize]) -> 
         lines.push(format!("  called from {}", callers.join(", ")));
     }
     let class = match error.class {
-        // Says nothing that the sentence does not.
+        // Adds nothing, as the meaning of the class contains no information.
         ErrorClass::Other => String::new(),
         class => format!("{} ({}): ", class.name(), class.meaning()),
     };
@@ -215,7 +215,7 @@ fn die(function: &Function, at: At, error: &Error, arguments: &[usize]) -> ! {
     end_job(status, &describe(function, at, error, arguments))
 }
 
-/// Ends this process and all it is connected with; `why` is said first.
+/// Ends this process and all connected ones, after a message with the reason `why`.
 pub fn end_job(code: c_int, why: &str) -> ! {
     // SAFETY: a null pointer means all streams. What the program printed should not be lost.
     unsafe { libc::fflush(std::ptr::null_mut()) };
@@ -231,8 +231,8 @@ pub fn abort(function: &Function, code: c_int) -> ! {
     end_job(code, &report::join(&[format!("{} with error code {code} ends the job", function.name)]))
 }
 
-/// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into
-/// C.
+/// Makes a panic report that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds
+/// into C.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let why = format!("this is a bug of Tutti, not of your program; please report it: {panic}");

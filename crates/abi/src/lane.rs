@@ -6,7 +6,7 @@
 //! `Call::go_to_lane_of` corrects it.
 //!
 //! # Safety
-//! The functions over handles of requests read what the caller of the MPI function vouches for, as in
+//! Functions on handles of requests read memory that the caller of the MPI function guarantees, as in
 //! [`crate::scope`].
 #![allow(unsafe_code)]
 
@@ -48,7 +48,7 @@ pub unsafe fn of_request(request: *const MPI_Request) -> Lane {
 /// Returns the common lane of all requests, or the first lane if they differ.
 ///
 /// # Safety
-/// The pointer is null or that of so many handles.
+/// The pointer is null, or points to `count` handles.
 #[inline(always)]
 pub unsafe fn of_requests(count: c_int, requests: *const MPI_Request) -> Lane {
     if lanes::threads_allowed() {

@@ -1,11 +1,12 @@
 //! Listeners for events (MPI-5 section 15.3.8), and calls of their callbacks.
 //!
 //! Callbacks run at the end of the outermost call in which an event was noted (see
-//! `tutti_core::tool::events`), without any borrow, so each may do what its safety level lets it; the least
-//! demanding one that is registered is called. An instance is valid during its callback alone.
+//! `tutti_core::tool::events`). No borrow is active then, so each callback may do what its safety level
+//! allows. The callback of the least demanding level is called. An instance is valid only during its
+//! callback.
 //!
 //! # Safety
-//! Callbacks and what they are given are the user's.
+//! The user guarantees that callbacks and their arguments are valid.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -40,10 +41,10 @@ pub struct Registration {
     pub dropped: Option<Dropped>,
 }
 
-/// The address of a function that hears of lost events, and who calls it.
+/// Address of a function to call after events were lost, and its calling convention.
 pub type Dropped = (usize, &'static Dialect);
 
-/// A function that hears of events.
+/// Function to call for events of a kind.
 #[derive(Clone, Debug)]
 pub struct Callback {
     /// Address of the program's function.
@@ -63,16 +64,16 @@ pub static LISTENERS: FirstLaneCell<Slots<Registration>> = FirstLaneCell::new(Sl
 pub static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static TELLING: AtomicBool = AtomicBool::new(false);
 
-/// Says to the library which events anybody wants.
+/// Informs the library of the kinds of events that have listeners.
 pub fn listen(listeners: &mut Slots<Registration>) {
     let heard = listeners.iter_mut().filter(|one| one.callbacks.iter().any(Option::is_some));
     events::want(heard.fold(0, |kinds, one| kinds | 1 << one.kind));
 }
 
-/// Tells of what has happened. No borrow is alive.
+/// Calls the callbacks of all noted events. No borrow is active.
 #[cold]
 pub fn tell(held: &LaneGuard) {
-    // What happens in callbacks is told when the next call is over.
+    // Events in callbacks are reported at the end of the next call.
     if TELLING.swap(true, Ordering::Relaxed) {
         return;
     }

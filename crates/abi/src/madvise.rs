@@ -1,10 +1,10 @@
 //! The C library's `madvise`, for the program that this library is linked to.
 //!
-//! Buffers that are used often become shared memory (mapped regions). What a program then discards by madvise
-//! has to read as zero, as private memory would, which the kernel does not do for shared memory: it refuses,
-//! and programs seldom look whether it did. This wrapper does it. Calls that do not come this way (a program
-//! that loads MPI at run time, a system call of its own) are refused by the kernel: an error, and nothing
-//! discarded.
+//! Buffers that are used often become shared memory (mapped regions). After a program has discarded pages by
+//! madvise, they must read as zero, as private memory would. The kernel refuses this for shared memory, and
+//! programs seldom check the result. This wrapper discards the pages itself. Calls on other ways (a program
+//! that loads MPI at run time, a direct system call) are refused by the kernel, with an error and without
+//! effect.
 
 use std::ffi::{c_int, c_void};
 

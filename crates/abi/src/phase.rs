@@ -92,8 +92,8 @@ pub fn call_ends() {
 #[inline]
 pub fn call_begins_in(lane: Lane) {
     CALLS[lane.number() as usize].0.fetch_add(1, Ordering::SeqCst);
-    // Pairs with the fence of `is_quiet`: either that sees this call, or this call sees what was removed
-    // before. On x86 the locked addition is a fence already (AMD64 manual, section 7.4.2).
+    // Pairs with the fence of `is_quiet`: either `is_quiet` sees this call, or this call sees all earlier
+    // removals. On x86 the locked addition is a fence already (AMD64 manual, section 7.4.2).
     if cfg!(target_arch = "x86_64") {
         compiler_fence(Ordering::SeqCst);
     } else {
@@ -107,8 +107,8 @@ pub fn call_ends_in(lane: Lane) {
     CALLS[lane.number() as usize].0.fetch_sub(1, Ordering::Release);
 }
 
-/// Returns true if no call is under way that could have looked up what the holder of the first lane has
-/// removed before.
+/// Returns true if no call in progress can have looked up objects that the holder of the first lane has
+/// removed.
 pub fn is_quiet() -> bool {
     fence(Ordering::SeqCst);
     CALLS.iter().all(|calls| calls.0.load(Ordering::Acquire) == 0)

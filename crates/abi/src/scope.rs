@@ -4,9 +4,10 @@
 //! [`Address`]. A view contains the name of its argument, for error messages.
 //!
 //! # Safety
-//! Making a view is unsafe: the caller of the MPI function vouches for its pointers as MPI-5 section 2.5 asks
-//! (a pointer is null where that is allowed, or points to what the parameter's type and the other arguments
-//! say). Using one is safe. Null pointers are found and refused. The lifetime `'s` is that of the call.
+//! Making a view is unsafe: the caller of the MPI function guarantees its pointers as MPI-5 section 2.5
+//! requires. A pointer is null where that is allowed, or points to the memory that the parameter's type and
+//! the other arguments describe. Using a view is safe. Null pointers are detected and refused. The lifetime
+//! `'s` is that of the call.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;

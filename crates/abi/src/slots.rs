@@ -62,7 +62,7 @@ impl<T> Slots<T> {
         self.places[place].1.take()
     }
 
-    /// Keeps what `keep` says.
+    /// Removes all objects for which `keep` returns false.
     pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.places
             .iter_mut()

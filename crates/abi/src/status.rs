@@ -83,7 +83,7 @@ impl MPI_Status {
 
 impl<'s> StatusIn<'s> {
     /// # Safety
-    /// As [`crate::scope`] says.
+    /// See [`crate::scope`] for the requirements.
     pub(crate) unsafe fn new(pointer: *const MPI_Status, name: &'static str) -> StatusIn<'s> {
         StatusIn { pointer, name, scope: PhantomData }
     }
@@ -107,7 +107,7 @@ impl<'s> StatusOut<'s> {
     pub const IGNORE: StatusOut<'static> = StatusOut { pointer: std::ptr::null_mut(), scope: PhantomData };
 
     /// # Safety
-    /// As [`crate::scope`] says.
+    /// See [`crate::scope`] for the requirements.
     #[inline(always)]
     pub(crate) unsafe fn new(pointer: *mut MPI_Status) -> StatusOut<'s> {
         StatusOut { pointer, scope: PhantomData }
@@ -160,7 +160,7 @@ impl<'s> StatusOut<'s> {
 
 impl<'s> Statuses<'s> {
     /// # Safety
-    /// As [`crate::scope`] says.
+    /// See [`crate::scope`] for the requirements.
     #[inline(always)]
     pub(crate) unsafe fn new(pointer: *mut MPI_Status) -> Statuses<'s> {
         Statuses { pointer, scope: PhantomData }

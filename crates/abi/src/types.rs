@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use crate::handles::kind;
 
-/// A handle as the user holds it: a predefined constant, or what [`crate::handles`] made, or garbage.
+/// Handle as the user holds it: a predefined constant, a handle of [`crate::handles`], or garbage.
 #[repr(transparent)]
 pub struct Raw<K> {
     bits: usize,
@@ -25,7 +25,7 @@ impl<K> Raw<K> {
         Raw { bits, kind: PhantomData }
     }
 
-    /// Returns the handle as a number: what callbacks of core carry.
+    /// Returns the handle as a number, the form that callbacks of core use.
     pub const fn bits(self) -> usize {
         self.bits
     }

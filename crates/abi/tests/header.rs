@@ -147,8 +147,8 @@ fn constants_are_those_of_the_tables() {
 fn the_library_exports_exactly_the_functions_of_the_standard() {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // Beside them a wrapper, see `madvise`, what the fronts take the functions from, see `dialect`, and what
-    // debuggers of parallel programs set to let a rank go on, see `sys::debugger`.
+    // Further exports: the wrapper `madvise`, the structure of functions for fronts (see `dialect`), and the
+    // variable by which debuggers of parallel programs let a rank go on (see `sys::debugger`).
     let own = ["madvise", "tutti_interface", "MPIR_debug_gate"];
     let exported: BTreeSet<&str> =
         text.lines().filter_map(|line| line.split(' ').nth(2)).filter(|name| !own.contains(name)).collect();

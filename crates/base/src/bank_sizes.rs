@@ -11,9 +11,9 @@ pub struct BankSizes {
     pub large_bytes: u64,
     /// Payload of a small slot of one member.
     pub small_bytes: u64,
-    /// Small slots: a power of two, at most 128. Where ranks share processors, those that wait for nobody run
-    /// ahead until all are taken, so each doubling halves the switches between processes that a small rooted
-    /// operation costs.
+    /// Number of small slots: a power of two, at most 128. Where ranks share processors, ranks that need not
+    /// wait run ahead until all slots are taken. So each doubling halves the process switches of a small
+    /// rooted operation.
     pub small_slots: u32,
     /// Large slots: a power of two, at most 64.
     pub large_slots: u32,

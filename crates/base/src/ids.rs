@@ -20,8 +20,8 @@ impl Tag {
     pub const UPPER_BOUND: i32 = i32::MAX;
 }
 
-/// Separates the traffic of communicators (MPI-5 section 7.3). One communicator owns one context;
-/// its planes (point to point, collective) are told apart by [`ContextId::plane`].
+/// Identity that separates the traffic of communicators (MPI-5 section 7.3). One communicator owns one
+/// context. [`ContextId::plane`] distinguishes its planes (point to point, collective).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextId(pub u32);
 
@@ -42,7 +42,7 @@ pub enum Plane {
 }
 
 impl Plane {
-    /// All planes, for what is done in each.
+    /// All planes, for loops over them.
     pub const ALL: [Plane; 5] =
         [Plane::PointToPoint, Plane::Collective, Plane::Agreement, Plane::OneSided, Plane::Partitioned];
 }

@@ -9,9 +9,9 @@
 pub enum Abi {
     /// `libmpi_abi.so.N`: the standard's.
     Standard,
-    /// `libmpi.so.12` and the libraries beside it: that of MPICH, Intel MPI, MVAPICH.
+    /// `libmpi.so.12` and its companion libraries: that of MPICH, Intel MPI, MVAPICH.
     Mpich,
-    /// `libmpi.so.40` and the libraries beside it: that of Open MPI 4 and 5.
+    /// `libmpi.so.40` and its companion libraries: that of Open MPI 4 and 5.
     OpenMpi,
     /// Some other.
     Other,
@@ -48,7 +48,7 @@ impl Abi {
     }
 }
 
-/// Returns true if a file of this name is the library of C functions of another MPI. Libraries beside it,
+/// Returns true if a file of this name is the library of C functions of another MPI. Companion libraries,
 /// which call it, do not count.
 pub fn is_core_library(name: &[u8]) -> bool {
     const STEMS: [&str; 8] = [

@@ -26,7 +26,7 @@ pub enum Action {
     Post,
     /// A flag of a peer was awaited.
     Await,
-    /// Memory was lent.
+    /// Memory was exposed to a peer.
     Expose,
     /// A peer's memory was read.
     Pull,

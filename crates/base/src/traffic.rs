@@ -131,8 +131,7 @@ pub struct Traffic {
     pub ring: Way,
     /// Copies from and to private memory of ranks of this host, by the kernel or a device.
     pub single_copy: Way,
-    /// Loads and stores in memory that ranks of this host share: banks, what travels beside them, mapped
-    /// buffers.
+    /// Loads and stores in memory that ranks of this host share: banks, associated data, mapped buffers.
     pub mapped: Way,
     /// Records to other hosts, those of protocols included.
     pub network: Way,
@@ -144,9 +143,9 @@ pub struct Traffic {
     pub most_kept: Counter,
     /// Algorithms chosen for collective operations.
     pub choices: Counter,
-    /// Accesses that read from files, and what they read.
+    /// Accesses that read from files, and the bytes read.
     pub file_reads: Way,
-    /// Accesses that wrote to files, and what they wrote.
+    /// Accesses that wrote to files, and the bytes written.
     pub file_writes: Way,
     /// Accesses of all members in which they exchanged data.
     pub file_exchanges: Counter,
@@ -158,7 +157,7 @@ pub struct Traffic {
     pub server_requests: Way,
     /// Number of times that a request waited for a credit of an io-server.
     pub server_waits: Counter,
-    /// Bytes that were copied from or to files that io-servers of this host have lent.
+    /// Bytes that were copied directly from or to files of io-servers on this host.
     pub server_near_bytes: Counter,
     /// Number of times that this rank moved to another processor, away from a rank whose message it awaited.
     pub moves: Counter,

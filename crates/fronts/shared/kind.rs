@@ -7,7 +7,7 @@ use crate::shared::standard;
 
 /// Numbers below are predefined handles of the standard ABI.
 pub const FIRST_DYNAMIC: usize = 0x1000;
-/// No handle at all: what the library refuses, whatever kind it wants, with the words for what nobody has initialised.
+/// Handle that is invalid for every kind. The library refuses it with the message for uninitialised handles.
 pub const INVALID: usize = 1 << 40;
 /// The datatypes MPI_LB and MPI_UB, which MPI-3 removed: known to MPI_Type_struct alone, no handles for the library.
 pub const LOWER_BOUND: usize = 0xff0;

@@ -4,7 +4,8 @@
 //! Null pointers of the program are passed on, so that the library reports them.
 //!
 //! # Safety
-//! The program vouches for its pointers, as in the functions of the standard: places read and write what they were made with.
+//! The program guarantees its pointers, as for the functions of the standard. Variables read and write the
+//! memory that they were created with.
 #![allow(clippy::missing_safety_doc, reason = "the module has it")]
 
 use std::ffi::{c_char, c_int};

@@ -1,4 +1,4 @@
-//! Functions whose arguments or answers mean more than their types say.
+//! Functions whose arguments or results have a meaning that their types do not show.
 //!
 //! # Safety
 //! The program vouches for its pointers.
@@ -176,7 +176,8 @@ pub unsafe fn win_get_attr(win: MPI_Win, keyval: c_int, value: *mut c_void, flag
     }
 }
 
-/// Translates what a datatype was made with: integers of MPI_Type_create_subarray and _darray, and the datatypes.
+/// Translates the constructor arguments of a datatype: integers of MPI_Type_create_subarray and _darray, and
+/// datatypes.
 unsafe fn contents(datatype: usize, integers: *mut c_int, types: *mut MPI_Datatype, found: &[usize]) {
     // SAFETY: the module's Safety section: the library has filled in as many as the envelope says.
     unsafe {

@@ -130,7 +130,7 @@ impl Prepared {
 }
 
 impl File {
-    /// Refuses what the file was not opened for; else how many etypes are wanted.
+    /// Returns the number of etypes of an access, or an error if the file was not opened for it.
     fn etypes(&self, held: &LaneGuard, access: &Access, memory: &Memory) -> Result<i64> {
         if access.write && !self.amode.writes() {
             return Err(Error::new(ErrorClass::ReadOnly, "the file was opened with MPI_MODE_RDONLY"));
@@ -159,7 +159,7 @@ impl File {
         Ok((bytes / view.etype_bytes()) as i64)
     }
 
-    /// Finds the place of an access, moves the pointer on, and converts what is to be written.
+    /// Finds the position of an access, moves the pointer, and converts data to write.
     fn prepare(
         &self,
         held: &mut LaneGuard,
@@ -196,8 +196,8 @@ impl File {
         Ok(Prepared { view, stream, buffer, memory, write: access.write })
     }
 
-    /// Moves the shared pointer on by what all members want, and finds the own place among them. All members come here, also those
-    /// that may not.
+    /// Moves the shared pointer by the data of all members, and finds the own position among them. All
+    /// members must call this, also those whose access is invalid.
     fn ordered(
         &self,
         held: &mut LaneGuard,
@@ -299,7 +299,7 @@ impl File {
         self.start_or_wait(held, process, access, memory, false)
     }
 
-    /// Starts an access. The flag tells whether the program waits for it at once.
+    /// Starts an access. `waits` is true if the program waits for it at once.
     fn start_or_wait(
         self: &Arc<Self>,
         held: &mut LaneGuard,

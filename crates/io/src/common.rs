@@ -90,7 +90,7 @@ impl Common {
         self.change(held, process, |position| position.saturating_add(etypes))
     }
 
-    /// Changes the shared pointer, while nobody else does; what it was.
+    /// Changes the shared pointer atomically, and returns its old value.
     fn change(
         &self,
         held: &mut LaneGuard,

@@ -32,7 +32,7 @@ use tutti_storage::{Amode, Driver};
 /// MPI_DISPLACEMENT_CURRENT.
 const DISPLACEMENT_CURRENT: i64 = -1;
 
-/// An open file. Shared by handles and by what is under way on it.
+/// Open file, which its handles and the operations in progress share.
 #[derive(Debug)]
 pub struct File {
     /// Communicator that belongs to the file alone.
@@ -213,7 +213,7 @@ impl File {
             true => Err(Error::new(ErrorClass::Other, "a split collective access has begun and not ended")),
             false => Ok(()),
         };
-        // Nobody deletes what another one still accesses.
+        // No member deletes the file while another still accesses it.
         agree_by_messages(held, process, &self.comm, idle)?;
         let mut result = Ok(());
         if self.amode.deletes_on_close() {
@@ -358,7 +358,7 @@ impl File {
         self.exchange_views(held, process, set)
     }
 
-    /// Members tell each other their views, if they are to exchange data, and agree on whether all went well.
+    /// Exchanges the views of all members, if they exchange data in accesses, and agrees on the result.
     fn exchange_views(&self, held: &mut LaneGuard, process: &'static Process, set: Result<()>) -> Result<()> {
         let hints = self.hints(held);
         let is_remote = self.driver.is_remote();
@@ -377,8 +377,8 @@ impl File {
             wishes[1],
             hints.aggregators.into(),
             hints.buffer_bytes,
-            // While the program computes, nothing is exchanged without a thread for it, but what each
-            // accesses by itself is moved. Over a network few long accesses are worth more.
+            // While the program computes, members exchange data only with a progress thread, but independent
+            // accesses proceed. Over a network, few long accesses are better all the same.
             u64::from(is_remote || process.config.waiting.progress_thread),
         ];
         let bytes: Vec<u8> = card.into_iter().flat_map(u64::to_le_bytes).collect();
@@ -393,7 +393,7 @@ impl File {
             u64::MAX => None,
             longest => Some(self.gather_views(held, process, seen.unwrap_or_default(), longest as usize)?),
         };
-        // What the first member was told holds for all.
+        // The hints of the first member hold for all.
         let first = |number: usize| word(number).next().unwrap_or(0);
         let means = |wish| {
             let means = Means::new(views.as_ref()?, wish, first(4) as u32, first(5))?;

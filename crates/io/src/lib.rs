@@ -16,8 +16,8 @@
 //! | [`access`] | reading and writing in all forms |
 //! | [`background`], [`worker`] | accesses behind a request: a thread that waits for the device, and who finishes what it has done |
 //!
-//! A byte that was not given is never written: nobody reads a block, changes it and writes it back. Members of a file agree on the
-//! result of whatever they do together, so that all of them get the same class of error.
+//! Bytes that were not supplied are never written: no member reads a block, changes it and writes it back.
+//! Members of a file agree on the result of each joint operation, so that all return the same class of error.
 //!
 //! Deliberately absent: locks of the file system, hidden files, C types.
 //!

@@ -162,7 +162,8 @@ impl Representation {
         Ok(bytes)
     }
 
-    /// Fills items of memory from what was in the file, as many as `bytes` has; returns how many bytes of memory they have.
+    /// Fills items of memory from data of the file, as many as `bytes` contains. Returns the number of their
+    /// bytes in memory.
     ///
     /// # Errors
     /// Fails like [`Representation::encode`].

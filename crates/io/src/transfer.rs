@@ -23,7 +23,8 @@ const WINDOW_RUNS: usize = 4096;
 const WINDOW_BYTES: u64 = 4 << 20;
 /// Runs of the file that are this long go by themselves.
 const LONG_RUN_BYTES: u64 = 64 << 10;
-/// Memory with short runs is packed in pieces of so many bytes: they are in a cache when they are moved.
+/// Size of the pieces in which memory with short runs is packed, so that they stay in a cache until they are
+/// moved.
 const STAGE_BYTES: u64 = 1 << 20;
 
 thread_local! {
@@ -212,7 +213,7 @@ enum Packed<'a> {
     In(&'a mut [u8]),
 }
 
-/// Works with so many bytes of memory of the library's own, whatever they hold.
+/// Calls `work` with `bytes` bytes of the library's own memory, with undefined content.
 pub(crate) fn staged<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
     // A thread that ends has none any more.
     let mut stage = STAGE.try_with(Cell::take).unwrap_or_default();

@@ -21,9 +21,9 @@ use tutti_storage::together::aggregators;
 const WINDOW_UNIT: u64 = 64 << 10;
 /// Rounds in flight: some are exchanged while others are on their way to the device.
 const IN_FLIGHT: u32 = 8;
-/// An access is divided into so many rounds, if they are not too short.
+/// Number of rounds of an access, unless they would be too short.
 const ROUNDS: u64 = 16;
-/// Into more than so many only if their windows are as long as they may be.
+/// Greatest number of rounds, unless the windows have their greatest length.
 const MOST_ROUNDS: u64 = 1024;
 /// An access of fewer runs a member is over before an exchange has begun.
 const FEW_RUNS: u64 = 64;

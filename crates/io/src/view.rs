@@ -28,7 +28,7 @@ pub struct View {
     layout: Datatype,
     etype_bytes: u64,
     succession: Succession,
-    /// The file type may not be repeated: there are so many stream bytes.
+    /// Number of stream bytes, if the file type cannot be repeated.
     once: Option<u64>,
     tiles: OnceLock<Arc<Tiles>>,
 }
@@ -56,9 +56,8 @@ fn check_order(datatype: &Datatype, succession: Succession, name: &str, writes: 
 /// Returns a layout that can be repeated. If the given layout cannot, the second result is the number of
 /// stream bytes.
 ///
-/// Bounds that a part was given explicitly are those of the whole (MPI-5 section 5.1.7), so that a type of
-/// chunks, as HDF5 makes it of regular pieces, ends before its data do. Programs that access one item of it
-/// alone mean what they say.
+/// Explicit bounds of a part are those of the whole (MPI-5 section 5.1.7). So a type of chunks, as HDF5 makes
+/// it of regular pieces, ends before its data do. Programs that access only one item of it are correct.
 ///
 /// # Errors
 /// Fails like [`check_order`].
@@ -183,7 +182,7 @@ impl View {
         }
         let size = self.layout.size() as u64;
         let tiles = i128::from(stream / size) * i128::from(self.layout.extent());
-        // What follows does not overflow if all of that instance of the type is within bounds.
+        // The following does not overflow if that whole instance of the type is within bounds.
         let end = i128::from(self.displacement)
             + tiles
             + i128::from(self.layout.ub().max(self.layout.true_lb() + self.layout.true_extent()));

@@ -191,7 +191,7 @@ fn read_window(driver: &dyn Driver, pieces: &[Piece], memory: &Buffer) -> Moved 
     }
     transfer::staged(bytes as usize, |packed| {
         let moved = driver.gather(&extents, packed);
-        // What is beyond the end of the file is not counted by who asked for it.
+        // The requester does not count bytes beyond the end of the file.
         packed[moved.bytes as usize..].fill(0);
         placed(pieces, &extents, |at, piece| {
             memory.unpack(piece.position, &packed[at..at + piece.bytes as usize]);
@@ -206,7 +206,7 @@ fn read_pieces(driver: &dyn Driver, pieces: &[Piece], extents: &[Segment], memor
     let (mut rest, mut runs) = (memory, Vec::new());
     runs.resize_with(pieces.len(), || IoSliceMut::new(&mut []));
     for number in order {
-        // What members have of a window lies side by side in memory.
+        // The data of members in a window are contiguous in memory.
         let (run, others) = rest.split_at_mut(pieces[number].bytes as usize);
         (runs[number], rest) = (IoSliceMut::new(run), others);
     }
@@ -256,8 +256,8 @@ mod tests {
         check(&[], &[]);
     }
 
-    /// Pieces of members in turn, at both sides of a hole, are written and read in both ways; what is behind
-    /// the end of the file is zero.
+    /// Members have alternating pieces on both sides of a hole; they are written and read in both ways. Bytes
+    /// behind the end of the file are zero.
     #[test]
     fn pieces_go_as_they_are_or_in_order() {
         let check = |file: &dyn Driver, bytes: u64, direct: bool| {

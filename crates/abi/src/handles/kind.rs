@@ -1,4 +1,4 @@
-//! The kinds of handles: what each stands for, its numbers, the class of its errors.
+//! Kinds of handles: their objects, their numbers, and the class of their errors.
 //!
 //! A kind whose objects live in a table of the abi is [`Stored`](super::Stored). Requests live in core: see
 //! [`super::request`].

@@ -1,4 +1,4 @@
-//! The handle table: from what a user holds to the object, without a lock or a hash.
+//! The handle table: returns the object of a handle without a lock or a hash.
 //!
 //! A handle is `kind (5 bits) | generation (27) | index (32)`. Predefined handles are numbers below 0x1000
 //! and index an array. Slots sit in chunks of doubling size that never move, so a lookup is a few loads.
@@ -150,7 +150,7 @@ pub unsafe fn resolve<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s 
     first_use(raw, argument)
 }
 
-/// Makes a predefined object that nobody used so far; for others, says what is wrong.
+/// Creates a predefined object at its first use. For other handles, returns an error with the reason.
 #[cold]
 fn first_use<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s K::Object> {
     let number = raw.bits().wrapping_sub(K::NULL);
@@ -216,7 +216,7 @@ pub fn revive<K: Stored>(raw: Raw<K>, object: K::Object) -> std::result::Result<
     let Some(slot) = K::table().slot(index).filter(|_| is_own) else { return Err(object) };
     let mut free = K::table().free.lock().unwrap_or_else(PoisonError::into_inner);
     let is_latest = slot.generation.load(Ordering::Relaxed) == following(generation);
-    // A slot that is free was given to nobody under its present generation.
+    // A slot that is free has no handle with its present generation.
     let place = free.indices.iter().rposition(|free| *free == index).filter(|_| is_latest);
     let Some(place) = place else { return Err(object) };
     free.indices.swap_remove(place);
@@ -279,7 +279,7 @@ pub fn any_retired() -> bool {
     ANY_RETIRED.load(Ordering::Relaxed)
 }
 
-/// Drops what was removed. Only when no call is under way.
+/// Drops retired objects, if no call is in progress.
 #[cold]
 pub fn drop_retired() {
     ANY_RETIRED.store(false, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use crate::handles::kind::Info;
 use crate::scope::{Address, HandleOut, In, Out};
 use crate::types::{MPI_Aint, MPI_Count, MPI_Datatype, MPI_Offset};
 
-/// Types of Fortran whose size is told.
+/// Types of Fortran whose size is reported.
 const SIZES: &[(&str, MPI_Datatype)] = &[
     ("logical", MPI_LOGICAL),
     ("integer", MPI_INTEGER),

@@ -2,7 +2,8 @@
 //! runs.
 //!
 //! # Safety
-//! [`Operation::new`] wants memory as MPI-5 asks of the caller of the function; the wrapper passes that on.
+//! [`Operation::new`] requires memory as MPI-5 requires it of the caller of the function. The wrapper passes
+//! the requirement on to the program.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -285,7 +286,7 @@ fn replay_call_with<const N: usize>(
         return None;
     }
     let (process, addresses) = (process().ok()?, [send.pointer(), recv.pointer()]);
-    // What is refused is refused where the arguments are looked at.
+    // Invalid arguments are refused in the complete path, which checks them.
     if device::is_checked(usize::MAX)
         && buffers.iter().any(|buffer| refuse_device(*buffer, String::new).is_err())
     {
@@ -324,7 +325,7 @@ fn listed<'s>(
     comm: &Communicator,
 ) -> Result<Operation<'s>> {
     if comm.inter().is_some() {
-        // What is done between two groups is not remembered by its arguments.
+        // Operations between two groups are not cached by their arguments.
         return Ok(operation);
     }
     let ranks = i64::from(comm.size());
@@ -339,7 +340,7 @@ fn listed<'s>(
 pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
     let comm = comm.get()?;
     let said = words(Collective::Barrier, 0, [Address::NOWHERE; 2], [0; 2], []);
-    // Two different addresses that nobody looks at.
+    // Two different addresses that are never accessed.
     let nothing = [Address::NOWHERE, Address::NOWHERE.offset(1)];
     if let Some(result) = replay_call(call, comm, &said, nothing, form) {
         return result;
@@ -650,8 +651,8 @@ pub fn alltoallw(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    // The types are lists here; what tells them from those of MPI_Alltoallv is that there is none beside
-    // them.
+    // The datatypes are lists here. The key has no single datatype, which distinguishes it from that of
+    // MPI_Alltoallv.
     let said = words(Collective::Alltoallv, 0, buffers, [0; 2], []);
     let received = [recvcounts, rdispls, recvtypes.numbers()];
     let all = [sendcounts, sdispls, sendtypes.numbers(), recvcounts, rdispls, recvtypes.numbers()];

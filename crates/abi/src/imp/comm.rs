@@ -139,7 +139,7 @@ fn duplicate(
     form: Form,
 ) -> Result<()> {
     let (process, comm) = (process()?, comm.get()?);
-    // What stays if a copy callback fails.
+    // The result if a copy callback fails.
     newcomm.set_null()?;
     let Form::Nonblocking(request) = form else {
         return give(newcomm, Some(create::duplicate(&mut call.held, process, comm, info)?));
@@ -240,7 +240,7 @@ pub fn split_type(
 pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     call.at = At::Comm(comm.input()?.raw());
     let (process, object) = (process()?, removable(comm)?);
-    // It stays for who asks again, as if an attribute did not let it go.
+    // The communicator stays valid for another attempt, as if an attribute callback had refused.
     collective::untold(&call.held, process, object).map_or(Ok(()), Err)?;
     object.free(&call.held, process)?;
     dynamic::spawn::forget_parent(&call.held, process, object);

@@ -129,7 +129,7 @@ pub unsafe fn spawn_multiple(
     start(call, group, root, wishes, intercomm, array_of_errcodes)
 }
 
-/// Starts processes; `wishes` are those of the root.
+/// Starts processes; `wishes` are the requests of the root.
 fn start(
     call: &mut Call,
     comm: &Communicator,

@@ -117,8 +117,8 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     Ok(())
 }
 
-/// Says how many objects of each kind the program has not freed (`TUTTI_REPORT_LEAKS`). Allowed, but often a
-/// mistake: a request that is left does not show that its communication is complete (MPI-5 section 11.2.2).
+/// Reports how many objects of each kind the program has not freed (`TUTTI_REPORT_LEAKS`). Allowed, but often
+/// a mistake: a request that is left does not show that its communication is complete (MPI-5 section 11.2.2).
 fn report_leaks(call: &Call, process: &Process) {
     let requests = |held: &LaneGuard| process.messages.borrow(held).state.requests.held_by_users();
     let lanes = process.messages.lanes();
@@ -141,10 +141,9 @@ fn report_leaks(call: &Call, process: &Process) {
     }
 }
 
-/// Says which receives have matched no message, and which messages no receive has matched
-/// (`TUTTI_REPORT_LEAKS`).
+/// Reports receives without a message, and messages without a receive (`TUTTI_REPORT_LEAKS`).
 fn report_unmatched(call: &mut Call, process: &Process) {
-    // What the others have sent before they came here is taken in.
+    // Messages that others have sent before they came here are received first.
     progress::poll(&mut call.held, process);
     let (mut receives, mut messages) = (Vec::new(), Vec::new());
     for lane in process.messages.lanes() {
@@ -289,9 +288,9 @@ pub fn wtick() -> c_double {
     seconds(clock(libc::clock_getres))
 }
 
-/// Converts a time without rounding: an integer below 2^53 times a power of two. An exception flag for an
-/// inexact result would have to be cleared again, which takes longer than the conversion. Times are rounded
-/// down to 2^-33 s, from 2^20 s on to what the 53 bits of a `double` hold.
+/// Converts a time without rounding: an integer below 2^53 times a power of two. A rounded conversion would
+/// raise the exception flag for an inexact result, and clearing it takes longer than the conversion. Times
+/// are rounded down to 2^-33 s, from 2^20 s on to the precision of the 53 bits of a `double`.
 fn seconds(time: libc::timespec) -> c_double {
     let (whole, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
     let fraction_bits = u64::from(whole.leading_zeros()).saturating_sub(11).min(33);

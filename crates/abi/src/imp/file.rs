@@ -1,8 +1,8 @@
 //! Files (MPI-5 chapter 14).
 //!
 //! # Safety
-//! [`Memory::user`] wants what MPI-5 section 2.5 asks of the caller of the function, and so do the program's
-//! functions for representations of data; the wrapper passes that on.
+//! [`Memory::user`] requires what MPI-5 section 2.5 requires of the caller of the function. So do the
+//! program's functions for data representations. The wrapper passes the requirement on to the program.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -370,7 +370,7 @@ impl Extra {
     }
 }
 
-/// Turns what the program's function returned into a result (MPI-5 section 14.5.3).
+/// Translates the code that the program's function returned (MPI-5 section 14.5.3).
 fn returned(code: c_int, what: &str) -> Result<()> {
     match code {
         MPI_SUCCESS => Ok(()),

@@ -18,7 +18,7 @@ pub fn predefined(number: usize) -> Option<Members> {
     (number == MPI_GROUP_EMPTY.bits()).then(Members::empty)
 }
 
-/// Returns a new group; `MPI_GROUP_EMPTY` where nobody is in it.
+/// Returns a new group, or `MPI_GROUP_EMPTY` if it has no members.
 pub fn give(newgroup: HandleOut<Group>, members: Members) -> Result<()> {
     if members.is_empty() {
         return newgroup.set(MPI_GROUP_EMPTY);

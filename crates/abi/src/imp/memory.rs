@@ -1,8 +1,8 @@
 //! Message buffers: an address, a count and a datatype become a [`Message`].
 //!
 //! # Safety
-//! [`Buffer::user`] wants what MPI-5 section 2.5 asks of the caller of the function; the wrapper passes that
-//! on.
+//! [`Buffer::user`] requires what MPI-5 section 2.5 requires of the caller of the function. The wrapper
+//! passes the requirement on to the program.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::{Buffer, ByteRun, device};

@@ -53,7 +53,7 @@ fn run_and_target<'s>(
     let items = memory::count_of(count, datatype)?;
     let found = memory::datatype(datatype)?;
     let run = memory::run_of(address, items, found)?.map(|run| (run, found));
-    // What was just made a run of has no negative count.
+    // The count of a contiguous buffer is not negative.
     Ok(run.map(|(run, datatype)| (run, Target { rank, displacement, count: count as u64, datatype })))
 }
 

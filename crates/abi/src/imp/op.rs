@@ -22,7 +22,7 @@ pub fn predefined(number: usize) -> Option<Operation> {
     Operation::predefined(u32::try_from(number).ok()?).cloned()
 }
 
-/// Lends a user's function the handle of `data` that its call named (MPI-5 section 6.9.5).
+/// Passes the handle of `data` that the program's call contained to a user's function (MPI-5 section 6.9.5).
 fn with_handle(data: &Data, named: usize, body: impl FnOnce(MPI_Datatype)) {
     let named = MPI_Datatype::from_bits(named);
     // SAFETY: used at once.
@@ -33,8 +33,8 @@ fn with_handle(data: &Data, named: usize, body: impl FnOnce(MPI_Datatype)) {
     lend_again(data, named, body);
 }
 
-/// Lends a handle that the program has freed since the operation was called for, which completes normally all
-/// the same (MPI-5 section 5.1.9). If the handle cannot be valid again, another one is lent.
+/// Passes a handle that the program has freed since the operation started. The operation completes normally
+/// all the same (MPI-5 section 5.1.9). If the handle cannot become valid again, another one is passed.
 #[cold]
 fn lend_again(data: &Data, named: MPI_Datatype, body: impl FnOnce(MPI_Datatype)) {
     let object = Arc::new(TypeObject::new(data.clone()));

@@ -11,7 +11,7 @@ use crate::handles::kind::Info;
 use crate::imp::memory;
 use crate::scope::{Address, In};
 
-/// Alignment of memory where the program does not ask for more: a cache line.
+/// Default alignment of memory in bytes: a cache line.
 const ALIGNMENT: usize = 64;
 /// Size in bytes from which allocations are shared memory, in whole pages.
 const SHARED_BYTES: usize = 32 << 10;

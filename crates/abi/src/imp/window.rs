@@ -1,7 +1,8 @@
 //! Windows (MPI-5 sections 12.2 and 12.5): creation and destruction, attributes and names, synchronisation.
 //!
 //! # Safety
-//! The memory of MPI_Win_create is the user's, who vouches for it until MPI_Win_free (MPI-5 section 12.2.1).
+//! The memory of MPI_Win_create belongs to the user, who guarantees its validity until MPI_Win_free (MPI-5
+//! section 12.2.1).
 
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Names of algorithms and their parameters, as TUTTI_ALGORITHM, the info key `tutti_algorithm` and `tutti`
 //! take them.
 //!
-//! [`TABLE`] is a copy of what the registry of `tutti-coll` says; a test there compares them and writes the
-//! file anew (`TUTTI_BLESS=1`). So the launcher refuses a wrong name before it starts anything, without the
-//! code of the algorithms.
+//! [`TABLE`] is a copy of the registry of `tutti-coll`. A test there compares them and writes the file anew
+//! (`TUTTI_BLESS=1`). So the launcher detects a wrong name before it starts anything, without the code of the
+//! algorithms.
 
 /// A line each: collective, algorithm.
 const TABLE: &str = include_str!("algorithms.tsv");

@@ -100,7 +100,7 @@ impl Multicast {
     }
 }
 
-/// Collectives: their memory, how their algorithms are chosen, and what carries them.
+/// Settings of collectives: memory, choice of algorithms, and paths between hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collectives {
     /// Room for the banks of all communicators of a node (`None`: by the number of ranks).
@@ -113,9 +113,9 @@ pub struct Collectives {
     pub bank_small_slots: u64,
     /// Force the algorithm of collectives: `bcast=knomial:radix=4,allreduce=ring`.
     pub algorithm: String,
-    /// The file with what this machine costs; empty: see [`Config::model_path`].
+    /// File with the costs of this machine; empty: see [`Config::model_path`].
     pub model_file: String,
-    /// Whether the first job on a kind of machine measures what it costs.
+    /// Whether the first job on a kind of machine measures its costs.
     pub calibrate: bool,
     /// Reductions give the same bits whatever the machine, the binding and the algorithm.
     pub deterministic: bool,

@@ -39,7 +39,7 @@ pub struct Diagnosis {
     pub report_leaks: bool,
     /// The error handler that communicators have from the start.
     pub initial_error_handler: InitialErrorHandler,
-    /// Print what was counted of the traffic with other hosts.
+    /// Whether the job prints counters of the traffic with other hosts.
     pub counters: bool,
     /// The file for the trace of all ranks; empty: none.
     pub trace: String,

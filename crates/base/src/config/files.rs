@@ -5,7 +5,7 @@
 pub struct Files {
     /// The mount file of io-servers.
     pub io_mount: String,
-    /// Whether io-servers on this host lend their files.
+    /// Whether ranks access files of io-servers on the same host directly.
     pub io_near: bool,
 }
 

@@ -3,7 +3,7 @@
 /// Mechanism by which collectives access the private memory of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyBy {
-    /// XPMEM where its device is there, else process_vm_readv, else KNEM.
+    /// XPMEM if its device exists, otherwise process_vm_readv, otherwise KNEM.
     Auto,
     /// process_vm_readv and process_vm_writev.
     Attach,

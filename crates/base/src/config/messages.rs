@@ -24,11 +24,11 @@ pub enum RemoteRead {
 /// Messages: protocols, the memory that they pass through, and single copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Messages {
-    /// Largest message that is sent before its receiver asks for it.
+    /// Largest message that is sent before its receiver requests it, in bytes.
     pub eager_bytes: u64,
     /// Largest eager message between connected processes of different hosts, in bytes.
     pub connected_eager_bytes: u64,
-    /// Bound on what a process keeps of messages whose receives are not posted yet.
+    /// Greatest memory of a process for messages whose receives are not posted yet, in bytes.
     pub unexpected_bytes: u64,
     /// Size of the shared payload ring between two processes that talk (0: by the number of ranks).
     pub ring_bytes: u64,

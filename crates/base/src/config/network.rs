@@ -101,7 +101,7 @@ pub struct Network {
     pub port_range: Option<PortRange>,
     /// Network for messages between hosts: `auto`, `sockets`, or a provider of libfabric.
     pub fabric: String,
-    /// Protection of what hosts send to each other.
+    /// Protection of messages between hosts.
     pub protection: Protection,
     /// Time at which ranks on different hosts connect.
     pub connections: Connections,

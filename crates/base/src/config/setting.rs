@@ -45,7 +45,7 @@ pub enum Scope {
     Job,
 }
 
-/// Readers whom a setting concerns.
+/// Readers that a setting concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// People who run programs.

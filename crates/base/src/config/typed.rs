@@ -20,9 +20,9 @@ pub struct Config {
     pub memory: PeerMemory,
     /// Waiting, threads and progress.
     pub waiting: Waiting,
-    /// Collectives: their memory, how their algorithms are chosen, and what carries them.
+    /// Settings of collectives: memory, choice of algorithms, and paths between hosts.
     pub collectives: Collectives,
-    /// Checks of programs, and what is told about them.
+    /// Settings for checks of programs and for reports about them.
     pub diagnosis: Diagnosis,
     /// Settings of the start and the supervision of jobs.
     pub launch: Launch,

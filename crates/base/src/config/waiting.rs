@@ -13,7 +13,7 @@ pub struct Waiting {
     pub yield_rounds: u64,
     /// Whether ranks that share a processor and exchange messages move apart.
     pub move_apart: bool,
-    /// Most lanes, in which threads of a process communicate beside each other.
+    /// Greatest number of lanes, in which threads of a process communicate concurrently.
     pub thread_lanes: u64,
     /// Whether a thread takes in messages while the program computes.
     pub progress_thread: bool,

@@ -313,7 +313,7 @@ pub static MPI_F08_STATUSES_IGNORE: Address = Address((&raw const MPIR_F08_MPI_S
 #[unsafe(no_mangle)]
 pub static MPI_T_PVAR_ALL_HANDLES: Address = Address((&raw const ALL_HANDLES).cast());
 
-/// Weights of a graph, or what stands for them.
+/// Translates the weights of a graph, or a constant in their place.
 pub fn weights_in(weights: *mut c_int) -> *mut c_int {
     if std::ptr::eq(weights.cast(), &raw const UNWEIGHTED) {
         standard::MPI_UNWEIGHTED as *mut c_int

@@ -64,7 +64,7 @@ impl MPI_Status {
         *status = Status { error: status.error, ..self.standard() };
     }
 
-    /// Takes over what the library has written.
+    /// Copies the fields that the library has written.
     #[inline]
     pub fn take(&mut self, status: &Status) {
         if status.source != Status::UNTOUCHED {
@@ -97,7 +97,7 @@ pub fn is_in_place(buffer: *const c_void) -> bool {
     buffer as isize == MPI_IN_PLACE
 }
 
-/// Weights of a graph, or what stands for them.
+/// Translates the weights of a graph, or a constant in their place.
 pub fn weights_in(weights: *mut c_int) -> *mut c_int {
     match weights as usize {
         2 => standard::MPI_UNWEIGHTED as *mut c_int,
@@ -118,7 +118,8 @@ pub struct Address(*const c_void);
 // SAFETY: an address that never changes.
 unsafe impl Sync for Address {}
 
-// What Fortran programs give in place of statuses and arguments. They may be copied into the program.
+// Constants that Fortran programs pass in place of statuses and arguments. They may be copied into the
+// program.
 #[unsafe(no_mangle)]
 pub static mpi_fortran_status_ignore_: [c_int; MPI_Status::WORDS] = [0; MPI_Status::WORDS];
 #[unsafe(no_mangle)]
@@ -134,7 +135,7 @@ macro_rules! copy_functions {
             /// Copies nothing: a predefined copy function of the standard.
             ///
             /// # Safety
-            /// Called as the standard says.
+            /// Called as the standard requires.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $null(
                 _object: *const c_void,
@@ -152,7 +153,7 @@ macro_rules! copy_functions {
             /// Copies the value: a predefined copy function of the standard.
             ///
             /// # Safety
-            /// Called as the standard says.
+            /// Called as the standard requires.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $dup(
                 _object: *const c_void,
@@ -173,7 +174,7 @@ macro_rules! copy_functions {
             /// Does nothing: a predefined delete function of the standard.
             ///
             /// # Safety
-            /// Called as the standard says.
+            /// Called as the standard requires.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $delete(
                 _object: *const c_void,

@@ -17,7 +17,7 @@ const ADDRESS_BITS: u32 = 47;
 #[repr(C, align(32))]
 pub struct Object<const WORDS: usize> {
     standard: usize,
-    // What Open MPI has there is nobody else's business.
+    // Private part of Open MPI's object, which no program accesses.
     rest: [usize; WORDS],
 }
 
@@ -151,7 +151,7 @@ impl<K: Addressed> Pointer<K> {
     }
 
     fn predefined(index: u8) -> Pointer<K> {
-        // A handle that Open MPI does not have is never returned, or was made by nobody.
+        // The library never returns a handle that Open MPI does not have.
         let null = K::INDICES.of_standard[0];
         Pointer::from_address(K::PREDEFINED[usize::from(if index == NONE { null } else { index })].object)
     }

@@ -1,8 +1,7 @@
 //! Control variables: the settings (MPI-5 section 15.3.6).
 //!
 //! # Safety
-//! A user's buffer holds as many elements as MPI_T_cvar_handle_alloc has said, of the datatype of the
-//! variable.
+//! A user's buffer holds as many elements of the variable's datatype as MPI_T_cvar_handle_alloc has returned.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};

@@ -3,8 +3,8 @@
 //! Callbacks run at the end of the outermost call in which an event was noted ([`crate::listeners`]).
 //!
 //! # Safety
-//! A user's buffer holds what is read: one element, or the whole event as its displacements say. Callbacks
-//! and what they are given are the user's.
+//! A user's buffer has room for one element, or for the whole event by its displacements. The user guarantees
+//! that callbacks and their arguments are valid.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;

@@ -59,8 +59,8 @@ fn index_of<'n>(name: Text<'_>, mut names: impl Iterator<Item = &'n str>) -> Res
     })
 }
 
-/// Returns a string by the rules of MPI-5 section 15.3.3: the length given is the room, the one returned is
-/// what the whole string takes with its zero.
+/// Returns a string by the rules of MPI-5 section 15.3.3. `length` is the room of the buffer, and afterwards
+/// the length of the whole string with its terminating zero.
 fn give(text: &str, place: TextOut, length: Out<c_int>) -> Result<()> {
     if length.is_absent() {
         return Ok(());
@@ -82,7 +82,7 @@ fn put_datatype(place: HandleOut<crate::handles::kind::Datatype>, value: MPI_Dat
     if place.is_absent() { Ok(()) } else { place.set(value) }
 }
 
-/// Enumerations by name: of settings, of states, and of what the elements of events are called.
+/// Enumerations by name: of settings, of states, and of the names of events' elements.
 fn enumerations() -> &'static [(String, Names)] {
     static ALL: OnceLock<Vec<(String, Names)>> = OnceLock::new();
     ALL.get_or_init(|| {

@@ -158,8 +158,8 @@ fn of_session(tool: &mut Tool, session: MPI_T_pvar_session, handle: usize) -> Re
     found.ok_or_else(no_handle)
 }
 
-/// Does something to one variable that counts, or to all of a session that do. `code` says that a variable
-/// does not.
+/// Calls a function on one counting variable, or on all of a session. `code` is the error for a variable that
+/// does not count.
 fn act(
     call: &Call,
     session: MPI_T_pvar_session,
