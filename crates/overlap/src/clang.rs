@@ -36,7 +36,7 @@ pub enum Kind {
     Integer,
     /// A floating constant.
     Floating,
-    /// `(x)`, conversions: what has one child and its meaning.
+    /// Brackets `(x)` and conversions: nodes with one child and its meaning.
     Transparent,
     /// Operators of one operand.
     Unary,
@@ -130,7 +130,7 @@ pub struct Node {
     pub is_main: bool,
     /// Bytes of the node in the main file; empty for nodes of another file.
     pub span: Range<usize>,
-    /// The byte where its name stands; uses of a variable tell this of its declaration.
+    /// Byte at which the name stands. Uses of a variable have the byte of its declaration.
     pub name_at: usize,
     /// Parts of the node, in the order of the text.
     pub children: Vec<Node>,
@@ -331,7 +331,7 @@ impl Clang {
                     one
                 );
                 self.get::<unsafe extern "C" fn(*mut c_void)>("clang_disposeDiagnostic")(one);
-                // Errors and what stops the compiler.
+                // Errors, including fatal ones that stop the compiler.
                 if severity >= 3 {
                     let (place, _, is_main) = self.expansion(location);
                     let there = format!("in line {} of a file that this one includes: ", place.line);

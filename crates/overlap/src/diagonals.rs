@@ -46,7 +46,8 @@ fn moved(model: &Model, nest: usize, depth: usize, pairs: &Map) -> Option<Set> {
     if moved.is_empty() { None } else { Some(moved.deltas()) }
 }
 
-/// Distances `dx` and `dy` of the two innermost loops that satisfy `condition`, none in what is outside.
+/// Returns the set of distances `dx` and `dy` in the two innermost loops that satisfy `condition`. Distances
+/// in the outer loops are zero.
 fn within(model: &Model, depth: usize, condition: &str) -> Set {
     let mut all = vec!["0"; depth - 1];
     all.extend(["dx", "dy"]);

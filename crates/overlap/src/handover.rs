@@ -31,7 +31,7 @@ pub struct Handovers {
     pub least: i64,
 }
 
-/// Finds them; `and_steps` says whether rows may go by steps.
+/// Finds the values to transfer. `and_steps` is true if rows may also go by steps.
 pub fn plan(model: &Model, tiles: &Tiles, names: &TileNames, and_steps: bool) -> Result<Handovers, String> {
     let sides = Rows { model, tiles, and_steps };
     let after = |by_tiles| {
@@ -39,7 +39,7 @@ pub fn plan(model: &Model, tiles: &Tiles, names: &TileNames, and_steps: bool) ->
             let between = [names.border.as_str(), &names.border, &names.t0, &names.t1];
             sides.flow(by_tiles, is_up, between).domain().apply(&model.writes).coalesce()
         });
-        // What a tile has sent up is for the next step too, in its own partition.
+        // Values that a tile has sent up serve the next step too, in its own partition.
         Handover { up, down }
     };
     let forms: &[bool] = if and_steps { &[true, false] } else { &[true] };

@@ -6,11 +6,11 @@
 //! so a host with gcc has libisl.
 //!
 //! # Safety
-//! Functions of isl that take an object over (`__isl_take`) are given a copy (isl_*_copy adds to a count of
-//! uses); what they give is owned by one [`Object`], freed once by the function of its type. A null pointer
-//! is an error: isl makes null of null, so it goes through all that follows, as NaN does, and
-//! [`Isl::failure`] keeps the reason of the first. Answers about null mean nothing (empty, no bound, no
-//! text). All objects hold the context, which so outlives them. Nothing is shared between threads (`Rc`).
+//! Functions of isl that consume an object (`__isl_take`) receive a copy (isl_*_copy increments a reference
+//! count). Each result is owned by one [`Object`], and freed once by the function of its type. A null pointer
+//! is an error. isl returns null for null, so it propagates like NaN, and [`Isl::failure`] stores the first
+//! reason. Properties of null have no meaning (empty, no bound, no text). All objects hold the context, which
+//! therefore outlives them. Nothing is shared between threads (`Rc`).
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -159,8 +159,8 @@ impl Isl {
         }
     }
 
-    /// Loops in C over the points of `order` (a relation from what is visited to when), under the constraints
-    /// `context` of the parameters, with the `iterators`. What is visited stands there as a call: `a(x, y);`.
+    /// Returns loops in C over the points of `order`, a relation of points to their times. `context`
+    /// constrains the parameters, `iterators` are the loop variables. Each point becomes a call: `a(x, y);`.
     pub fn loops(&self, order: &Map, context: &str, iterators: &[String]) -> String {
         type One = unsafe extern "C" fn(Pointer) -> Pointer;
         type Two = unsafe extern "C" fn(Pointer, Pointer) -> Pointer;
@@ -294,7 +294,7 @@ impl Isl {
     /// Returns a text that isl has allocated; empty if there is none.
     ///
     /// # Safety
-    /// `text` is null, or ends with a zero byte and is nobody else's.
+    /// `text` is null, or a string that ends with a zero byte and that no one else owns.
     unsafe fn text(&self, text: Pointer) -> String {
         if text.is_null() {
             self.fail();

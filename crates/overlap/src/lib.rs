@@ -20,19 +20,19 @@
 //! | [`handover`] | what changes hands when the way to go through the steps changes |
 //! | [`generate`] | C that a programmer would have written |
 //!
-//! **Copies, not shared memory.** Each rank has all that a region uses of its arrays, so only *flow* between
-//! blocks becomes messages: `isl` finds, exactly, who reads the value that an instance of a statement has
-//! written. A value is sent when a block has computed it and another reads it, and unpacked before it is
-//! read; since a reader reads what was written last, nothing that comes by message can hide a newer value
-//! (argued in [`tiles`] and [`step`]). Both sides walk the same sets, with the border of the blocks and the
-//! time as parameters, so both know the lengths of messages, and heights, widths and borders of tiles are
-//! values of the run.
+//! **Copies, not shared memory.** Each rank has all parts of its arrays that a region uses. So only *flow*
+//! between blocks becomes messages: `isl` finds the exact readers of each value that a statement's instance
+//! has written. A value is sent when a block has computed it and another block reads it. It is unpacked
+//! before it is read. A reader reads the last written value, so no message can hide a newer value (see
+//! [`tiles`] and [`step`]). Both sides walk through the same sets, with the border of the blocks and the time
+//! as parameters. So both know the lengths of messages. Heights, widths and borders of tiles are determined
+//! at run time.
 //!
-//! **Two distributions.** *Step*: a nest of each step ends in messages, the inner part of the next nest that
-//! needs them is computed while they travel; for nests without dependences along the distributed loop.
-//! *Tiles*: blocks that slant against time by some positions a step, of several steps; what the left
-//! neighbour has computed arrives before the first part of a tile, what the right one has, before the last;
-//! for everything whose dependences `isl` proves to point right after slanting, in place or not.
+//! **Two distributions.** *Step*: each nest of a step ends in messages. While they travel, the inner part of
+//! the next nest that needs them is computed. It suits nests without dependences along the distributed loop.
+//! *Tiles*: blocks of several steps, which slant against time by some positions in each step. Values of the
+//! left neighbour arrive before the first part of a tile, values of the right one before the last part. It
+//! suits all regions whose dependences point right after slanting, in place or not; `isl` proves that.
 //!
 //! libclang (17 or later) and libisl are loaded when the program runs: the workspace builds without them, and
 //! `scripts/need.sh overlap` installs them. No crate of the run time is imported.

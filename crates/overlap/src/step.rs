@@ -51,7 +51,7 @@ pub struct StepNames<'n> {
     pub end: &'n str,
 }
 
-/// Finds the exchanges for a region, or says why there are none.
+/// Finds the messages for a region, or returns the reason why steps are not legal.
 pub fn plan(model: &Model, names: &StepNames) -> Result<Steps, String> {
     let count = model.region.nests.len();
     if let Some(nest) = (0..count).find(|nest| !is_parallel(model, *nest)) {

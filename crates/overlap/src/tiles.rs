@@ -6,9 +6,9 @@
 //! tile. That is legal if no dependence on memory points left in `q`. isl finds the least distances between
 //! any two nests, and the shifts follow as shortest paths (Bellman and Ford). Then the following holds.
 //!
-//! - what a block reads was written in its own block, in the left one (in this tile or the one before), or,
-//!   in an earlier tile, in the right one: so one message goes right when a block is done with a tile, and
-//!   one left for the next tile;
+//! - values that a block reads were written in its own block, in the left one (in this tile or the one
+//!   before), or, in an earlier tile, in the right one: so one message goes right when a block is done with a
+//!   tile, and one left for the next tile;
 //! - a value that arrives is the newest that its reader may see, and hides none: had the receiver written the
 //!   cell after the value was written, but before the message is unpacked, the reader would have that value
 //!   in the sequential program, since nothing between them points left;
@@ -46,7 +46,7 @@ pub struct Tiles {
     pub down: Set,
     /// Blocks are at least `slope * height + least` wide.
     pub least: i64,
-    /// Parts that end at most at `border - slope * height - fed` need nothing of what comes from the right.
+    /// Parts that end at most at `border - slope * height - fed` need no values from the right neighbour.
     pub fed: i64,
     /// Offset: after all parts up to `border + slope * height + done`, the values for the left neighbour are
     /// computed.
@@ -55,7 +55,7 @@ pub struct Tiles {
     pub owned: Set,
 }
 
-/// Finds the tiles for a region, or says why there are none.
+/// Finds the tiles for a region, or returns the reason why tiles are not legal.
 pub fn plan(model: &Model, names: &TileNames) -> Result<Tiles, String> {
     if model.steps(&model.flow).is_some_and(|(_, most)| most.is_none_or(|most| most > 1)) {
         return Err("a value is read more than one step after it was written".to_string());
@@ -176,7 +176,8 @@ impl Sides<'_> {
             let given = self.given(&extra, &wide);
             let up = self.flow_up("near", "far", "ta", "tb").restrict_domain(&given);
             let down = self.flow_down("near", "far", "ta", "tb").restrict_domain(&given);
-            // What came from the right for this tile must not be what the left one sends in it.
+            // The right neighbour's values for this tile must not be among those that the left one sends in
+            // it.
             let left = self
                 .flow_up("near", "near", "tb", "tc")
                 .restrict_domain(&given)

@@ -23,7 +23,7 @@ pub fn answer<T: Args>(
     options(words).map_err(|error| error.to_string()).and_then(|options| command(&options))
 }
 
-/// Asserts that the answer to some words has a part, or that what is wrong with them is said so.
+/// Asserts that the output of a command, or its error, contains the expected text.
 pub fn check<T: Args>(
     words: &str,
     command: impl Fn(&T) -> Result<String, String>,

@@ -1,11 +1,11 @@
 //! Distribution of a region to all ranks. The user's program runs on rank 0 alone; the other ranks wait for
 //! regions before `main`. For each region there are three functions.
 //!
-//! - `overlap_lines_N`, called by rank 0 in the place of the region: it checks that sizes fit their types and
-//!   that arrays do not overlap, broadcasts the numbers and the memory that the region reads and writes, and
-//!   computes; or it returns 0, and rank 0 goes through the loops as they stand in the program;
-//! - `overlap_serve_N`, called by the others when rank 0 has called that, with memory of their own;
-//! - `overlap_compute_N`, called by both: what the region becomes, with results on rank 0 in the end.
+//! - `overlap_lines_N`, called by rank 0 in place of the region. It checks that sizes fit their types and that
+//!   arrays do not overlap. Then it broadcasts the numbers and the memory that the region accesses, and
+//!   computes. If a check fails it returns 0, and rank 0 executes the original loops;
+//! - `overlap_serve_N`, called by the other ranks at the same time, with memory of their own;
+//! - `overlap_compute_N`, called by both: the distributed region, which leaves the results on rank 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,8 @@ pub struct Parts {
     pub functions: String,
 }
 
-/// Wraps `body`, the text of what all ranks compute; `misfit` is [`Model::misfit`](crate::polyhedra::Model)
-/// of the region in the file called `file`.
+/// Wraps `body`, the text of the common computation of all ranks. `misfit` is
+/// [`Model::misfit`](crate::polyhedra::Model) of the region in the file called `file`.
 pub fn parts(writer: &mut Writer, file: &str, misfit: Option<&str>, body: &str) -> Parts {
     let lines = called_on_rank_0(writer, file, misfit);
     let mut prototype = Text::indented(0);

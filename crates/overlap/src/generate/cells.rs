@@ -55,7 +55,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Loops that do `action` with all `cells`; names in the sets are replaced as `renamed` says.
+    /// Writes loops that perform `action` on all `cells`. `renamed` contains replacements for names in the
+    /// sets.
     pub fn cells(
         &mut self,
         out: &mut Text,

@@ -70,7 +70,7 @@ pub fn program(
     Ok(text)
 }
 
-/// Parts of the source and what they become.
+/// Parts of the source and their replacements.
 type Edits = Vec<(std::ops::Range<usize>, String)>;
 
 /// Returns the place of text before the function at `start`: before the comments that belong to it.

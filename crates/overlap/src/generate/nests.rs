@@ -63,7 +63,7 @@ impl Writer<'_> {
         let private: Vec<String> = shared.filter(|name| counts_rows || *name != variable).cloned().collect();
         let clause =
             if private.is_empty() { String::new() } else { format!(" private({})", private.join(", ")) };
-        // A loop has one of the two: threads, or what stands before one that is unrolled.
+        // A loop has one of two prefixes: the pragma for threads, or the one for unrolling.
         let unrolled = format!("{}\n", self.names.get("OVERLAP_UNROLL"));
         let (other, text) = match text.strip_prefix(&unrolled) {
             Some(text) => (format!("#else\n{unrolled}"), text),

@@ -120,7 +120,7 @@ fn times(message: &Message) -> &'static str {
 fn context(writer: &mut Writer, message: &Message) -> String {
     let [step, border] = ["step", "border"].map(|name| writer.names.get(name));
     let region = writer.region();
-    // What is read in the next step is not sent in the last one.
+    // Values for the next step are not sent in the last one.
     let last = if message.before > message.from { 0 } else { 1 };
     let mut conditions = vec![format!("{} <= {step} < {} - {last}", region.time.low, region.time.high)];
     for (nest, (low, high)) in region.nests.iter().zip(extents(region)) {

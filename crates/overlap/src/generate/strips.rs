@@ -22,7 +22,7 @@ struct Parts {
 }
 
 impl Writer<'_> {
-    /// Tiles are computed so many positions in a row at least: a strip, if there are strips.
+    /// Returns the least number of positions of a tile: the width of a strip, if there are strips.
     pub fn narrowest(&mut self) -> i64 {
         let has_strips =
             (0..self.region().nests.len()).any(|nest| diagonals::factor(self.model, nest).is_some());

@@ -19,7 +19,7 @@ pub struct Plan {
     pub between: Handovers,
 }
 
-/// Finds the tiles, and what they need to be used beside `steps`.
+/// Finds the tiles, and the conditions for a combination with `steps`.
 pub fn plan(writer: &mut Writer, steps: Option<Steps>) -> Result<Plan, String> {
     let names = names(writer);
     let tiles = find(writer.model, &names)?;
@@ -32,7 +32,7 @@ fn names(writer: &mut Writer) -> TileNames {
     TileNames { t0: get("t0"), t1: get("t1"), border: get("border"), begin: get("begin"), end: get("end") }
 }
 
-/// Writes the region: by tiles, or, if steps are legal too, by what turns out to be faster.
+/// Writes the region: by tiles, or by the faster way at run time, if steps are legal too.
 pub fn write(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     let (first, last) = writer.region().lines;
     let slope = plan.tiles.slope;
@@ -124,7 +124,7 @@ fn rows(writer: &mut Writer, plan: &Plan, out: &mut Text) {
         handover::write(writer, out, &plan.between.after_steps, "", &conditions);
         writer.add(out, "continue;\n}");
     }
-    // What goes down after the last tile is for the next row, if that goes by tiles.
+    // After the last tile, values for the left neighbour belong to the next row, if that has tiles.
     let goes_on = match plan.steps {
         Some(_) => format!("$overlap_goes_on(&$tuning, {high})"),
         None => format!("$stop < {high}"),
@@ -148,7 +148,7 @@ fn rows(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     writer.add(out, "}\n$overlap_end_row(&$earlier);");
 }
 
-/// Gathers what the last tile or step leaves.
+/// Writes the collection of the results of the last tile or step.
 fn results(writer: &mut Writer, plan: &Plan, out: &mut Text) {
     if let Some(steps) = &plan.steps {
         writer.add(out, "if ($tuning.ways[$tuning.best].height == 0) {");

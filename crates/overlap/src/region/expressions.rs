@@ -15,7 +15,7 @@ const PURE: &[&str] = &[
 ];
 
 impl Reader<'_, '_> {
-    /// Adds what the expression reads of arrays.
+    /// Adds the elements of arrays that the expression reads.
     pub(super) fn reads(&mut self, node: &Node, found: &mut Vec<Access>) -> Result<(), Refusal> {
         let file = self.file;
         match node.kind {
@@ -140,7 +140,7 @@ impl Reader<'_, '_> {
 }
 
 /// Returns the extents of all dimensions of an array but the first, from its type: `double[3][4]`, `double
-/// (*)[n]`. Returns `None` if it is not one block of memory of so many `dimensions`.
+/// (*)[n]`. Returns `None` if it is not one block of memory with `dimensions` dimensions.
 fn rows(base: &Node, dimensions: usize) -> Option<Vec<Option<u64>>> {
     let (mut depth, mut stars, mut extents) = (0, 0, Vec::<String>::new());
     for letter in base.types[1].chars() {

@@ -13,7 +13,7 @@ pub struct Reader<'f, 's> {
     pub(super) file: &'f File<'s>,
     /// Node of the whole region.
     pub(super) region: &'s Node,
-    /// The loops around what is being read, that over time first.
+    /// Loops around the current position, beginning with the loop over time.
     pub(super) loops: Vec<Loop>,
     /// Variables that the nest being read has declared: where, and in how many loops.
     pub(super) locals: BTreeMap<usize, usize>,
@@ -420,8 +420,8 @@ impl Terms for Reader<'_, '_> {
         Ok(Affine::variable(&own))
     }
 
-    /// Types of 64 bits compute sums modulo 2^64: what is added to the sum later may be negative. What must
-    /// not wrap around there is the end of a loop ([`Reader::header`]).
+    /// Checks a sum whose type has 64 bits. Such types compute modulo 2^64, as later terms may be negative.
+    /// Only the end of a loop must not wrap around ([`Reader::header`]).
     fn computed(&mut self, node: &Node, value: &Affine) -> Result<(), Refusal> {
         let Some(held) = integers::range(&node.types[1], node.shape) else {
             return self.file.refuse(node, "has more than 64 bits", "compute it in a long");

@@ -14,7 +14,7 @@ pub struct Loop {
     pub variable: String,
     /// Name in the program.
     pub name: String,
-    /// Declaration, which tells it from others of the same name.
+    /// Declaration, which distinguishes it from others of the same name.
     pub key: Variable,
     /// C type of the variable, without typedefs and qualifiers.
     pub type_name: String,
@@ -111,7 +111,7 @@ pub struct Nest {
 pub struct Array {
     /// Name in the program.
     pub name: String,
-    /// Declaration, which tells it from others of the same name.
+    /// Declaration, which distinguishes it from others of the same name.
     pub key: Variable,
     /// Whether it is an array, and not a pointer to its first element.
     pub is_array: bool,
@@ -121,7 +121,7 @@ pub struct Array {
     pub is_constant: bool,
     /// Number of subscripts of the array.
     pub dimensions: usize,
-    /// The extents of all dimensions but the first; none where a variable says it.
+    /// Extents of all dimensions but the first; `None` if the extent is a variable.
     pub rows: Vec<Option<u64>>,
     /// Whether the region writes it.
     pub is_written: bool,

@@ -15,7 +15,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use tutti_base::config::{Audience, Config, SETTINGS};
 use tutti_launch::options::{self, OptionHelp};
 
-/// The wrapper of compilers, which says what it takes.
+/// Text of the compiler wrapper, which contains its usage.
 const WRAPPER: &str = include_str!("../../../abi/wrappers/mpicc");
 
 /// Options of `tutti manual`.
@@ -53,7 +53,7 @@ fn write(share: &Path, tutti: Command) -> io::Result<()> {
         for command in [tutti.clone(), mpirun()] {
             let (name, mut command) = (command.get_name().to_string(), command);
             let path = generate_to(shell, &mut command, &name, &folder)?;
-            // What bash loads by itself is called as the command.
+            // Files that bash loads automatically have the name of the command.
             if shell == Shell::Bash {
                 fs::rename(path, folder.join(&name))?;
             }

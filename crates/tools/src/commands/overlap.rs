@@ -12,7 +12,7 @@ pub struct Options {
     arguments: Vec<OsString>,
 }
 
-/// Becomes `tutti-overlap`, which lies beside this program.
+/// Replaces this process by `tutti-overlap`, which is in the same directory.
 pub fn run(options: &Options) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| format!("overlap: {error}"))?;
     let program = own.with_file_name("tutti-overlap");

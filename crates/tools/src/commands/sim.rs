@@ -23,8 +23,8 @@ pub struct Operation {
     /// The operation: barrier, bcast, gather, ...
     #[arg(long, default_value = "bcast", value_parser = collective)]
     pub collective: Collective,
-    /// Bytes: of all data for bcast, reduce, allreduce and scan, or else of one rank's block (K and M
-    /// allowed).
+    /// Bytes: of all data for bcast, reduce, allreduce and scan, otherwise of one rank's block (K and M
+    /// allowed)
     #[arg(long, default_value = "8", value_parser = crate::measure::options::bytes)]
     pub bytes: u64,
     /// Number of ranks in the job
@@ -46,8 +46,8 @@ enum Other {
     Start(start::Options),
     /// Predict the effect of reordering the ranks of a grid, as MPI_Cart_create does: bytes times distance
     Reorder(reorder::Options),
-    /// All shortest paths at the size of the paper: in all and in broadcasts, by what Tutti chooses and by
-    /// broadcasts that know no hosts.
+    /// Predict all shortest paths at the size of the paper: total time and time in broadcasts, by the choice
+    /// of Tutti and by broadcasts that ignore hosts
     Asp(asp::simulated::Options),
     /// Predict the coordination time of a checkpoint at any size, by Tutti and by the paper, and the cost of
     /// checkpoints
@@ -69,7 +69,7 @@ pub struct Options {
 pub struct Setup {
     #[command(flatten)]
     operation: Operation,
-    /// A recorded machine (a file as in fixtures/machines); or else this one.
+    /// A recorded machine (a file as in fixtures/machines); by default this one
     #[arg(long)]
     machine: Option<PathBuf>,
     #[command(flatten)]

@@ -96,7 +96,7 @@ fn is_virtual(cpuinfo: &str) -> bool {
 
 /// Creates an idle control group below `root`, if that is possible.
 fn idle_group(root: &Path) -> Option<PathBuf> {
-    // Only the second version asks for it, and refuses where it cannot be.
+    // Only version 2 of control groups requires this; a failure shows later.
     let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
     let group = root.join(GROUP);
     fs::create_dir_all(&group).ok()?;

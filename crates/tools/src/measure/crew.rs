@@ -113,7 +113,7 @@ impl<'a> Crew<'a> {
             Err(why) => {
                 let Ask { op, mode, bytes } = ask;
                 results.fail(format!("{name} on {} ranks, {op} {mode} {bytes} bytes: {why}", self.ranks));
-                // What hung once is not waited for again.
+                // A cell that has hung once is not tried again.
                 self.hung.insert(trouble);
                 self.sessions[member] = None;
             }
@@ -134,8 +134,8 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// Measures until no processor was taken away meanwhile, as told by `stolen`, or often enough; the least
-/// disturbed result, and what was taken then. What fails is not repeated.
+/// Repeats a measurement until no processor was taken away meanwhile, as `stolen` reports, or up to the
+/// limit. Returns the least disturbed result, and the time taken away. Failures are not repeated.
 fn undisturbed<T>(
     stolen: impl Fn() -> u64,
     mut measure: impl FnMut() -> Result<T, String>,

@@ -23,7 +23,7 @@ pub struct Library {
     launcher: Vec<String>,
     /// More words of its command line.
     words: Vec<String>,
-    /// Whether it is told to yield even where each rank has a processor of its own.
+    /// Whether it is set to yield even if each rank has a processor of its own.
     always_yields: bool,
     environment: Vec<(String, String)>,
     compiler: Vec<String>,
@@ -83,9 +83,9 @@ impl Place {
 /// Words of the launcher, and settings.
 type Courtesy = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
-/// Returns how a library is told to give its processor away while it waits, as reasonable users tell it where
-/// ranks outnumber processors or hosts share them. Libraries that spin are up to thirty times slower there,
-/// which says nothing about them. Tests have the same in `tests/support/hosts.py`.
+/// Returns the settings by which a library yields its processor while it waits. Reasonable users set them
+/// where ranks outnumber processors or hosts share them. Libraries that spin are up to thirty times slower
+/// there, which is no property of theirs. Tests have the same settings in `tests/support/hosts.py`.
 fn yielding(library: &str, between_hosts: bool) -> Courtesy {
     match (library, between_hosts) {
         // Collectives in shared memory never yield.
@@ -102,13 +102,13 @@ fn yielding(library: &str, between_hosts: bool) -> Courtesy {
     }
 }
 
-/// Returns true if so many ranks on this machine share processors.
+/// Returns true if `ranks` ranks on this machine share processors.
 pub fn share_processors(ranks: u32) -> bool {
     std::thread::available_parallelism().is_ok_and(|processors| ranks as usize > processors.get())
 }
 
-/// Returns the libraries that differ from each other. Where ranks share processors MPICH is told what
-/// `mpich-p2p` is told everywhere, so one of them is enough.
+/// Returns the libraries that differ from each other. Where ranks share processors, MPICH has the settings
+/// that `mpich-p2p` always has, so one of them is enough.
 pub fn distinct(libraries: &[Library], shared: bool) -> impl Iterator<Item = &Library> {
     let both = libraries.iter().any(|library| library.name == "mpich-p2p");
     libraries.iter().filter(move |library| !(shared && both && library.name == "mpich"))
@@ -241,7 +241,7 @@ fn text(path: PathBuf) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Returns what was installed there: packages, or the commit of a build of Tutti.
+/// Returns the version that is installed there: packages, or the commit of a build of Tutti.
 pub fn installed(home: &Path) -> Option<String> {
     std::fs::read_to_string(home.join(".installed")).ok().map(|text| text.trim().to_string())
 }

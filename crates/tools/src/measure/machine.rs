@@ -55,7 +55,7 @@ pub fn reach(config: &Config) -> Reach {
 
 /// Describes whether process_vm_readv should work between the ranks of a job, with the reason.
 ///
-/// Ranks find out by a real read of each other; this explains what they will find if they are all alike.
+/// Ranks determine this by a real read of each other. This text predicts the result for equal ranks.
 pub fn single_copy() -> String {
     let scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
     let status = read_to_string("/proc/self/status").unwrap_or_default();

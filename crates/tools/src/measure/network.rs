@@ -17,7 +17,7 @@ const SHORT: u64 = 8;
 const LONG: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Measures between the first two hosts of `place` and puts what it finds into `model`.
+/// Measures between the first two hosts of `place`, and sets the resulting parameters of `model`.
 ///
 /// # Errors
 /// Fails if the job does not run, or prints nothing.
@@ -64,7 +64,7 @@ pub fn told(tutti: &Library, programs: &Programs, place: &Place) -> Result<Libra
 fn explain(samples: &[Sample], model: &mut Model) -> Result<(), String> {
     let seconds = |op: &str, bytes: u64| {
         let found = samples.iter().find(|sample| sample.cell.op == op && sample.cell.bytes == bytes);
-        // What disturbs only adds.
+        // Disturbances only add time.
         found
             .map(|sample| sample.least * 1e-6)
             .ok_or_else(|| format!("{op} of {bytes} bytes was not measured"))

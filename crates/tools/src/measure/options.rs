@@ -50,7 +50,7 @@ pub struct Options {
     /// Ranks of the start-up measurement (0: leave out start-up and killed rank).
     #[arg(long, default_value_t = 32)]
     pub start_ranks: u32,
-    /// Measure on so many hosts, which are namespaces of this machine (root only); with --build 4.
+    /// Measure on this number of hosts, which are namespaces of this machine (root only); with --build 4
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..),
           default_value_if("build", IsPresent, "4"))]
     pub hosts: Option<u32>,

@@ -16,7 +16,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Estimates `rounds` rounds of steps that are planned to take so many seconds each.
+    /// Estimates `rounds` rounds of steps; `planned` is the time of each in seconds.
     pub fn new(planned: Vec<f64>, rounds: u32) -> Estimate {
         let steps = planned.len();
         Estimate { planned, taken: vec![None; steps], left: vec![rounds; steps] }
@@ -50,7 +50,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows the progress of what `estimate` plans.
+    /// Shows the progress of the steps of `estimate`.
     pub fn new(estimate: Estimate) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(estimate.steps_left()), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("[{elapsed}] {bar:30} {pos}/{len} {wide_msg}");
@@ -74,7 +74,7 @@ impl Progress {
         self.bar.suspend(|| eprintln!("{line}"));
     }
 
-    /// Tells that a stage is done, where no bar is shown.
+    /// Reports the end of a stage, if no bar is shown.
     pub fn stage_done(&self, name: &str) {
         if self.bar.is_hidden() {
             eprintln!("{name}; {}", self.time_left());

@@ -28,7 +28,7 @@ pub struct Series {
 /// Statistic of a library's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The least time: what it takes when nothing disturbs.
+    /// The least time: the time without disturbances.
     Least,
     /// The median of the rounds; of ratios, that of the rounds' ratios.
     Median,
@@ -87,8 +87,7 @@ pub struct Ratio {
     pub best: String,
 }
 
-/// The name under which one TCP connection without MPI is measured. It is nobody's peer, so it is in no
-/// ratio.
+/// Name of the measurement of one TCP connection without MPI. It is no library, so it is in no ratio.
 pub const TCP: &str = "tcp";
 /// Start of a job: init, barrier, finalize. Milliseconds.
 pub const START: &str = "start";
@@ -222,7 +221,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// A figure that was promised, and what came out.
+/// Goal with a limit, and the measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
     /// Description of the goal.

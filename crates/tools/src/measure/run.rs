@@ -119,8 +119,8 @@ pub fn run(command: &mut Command, timeout: Duration) -> Result<Outcome, String> 
     Ok(running.finish(deadline))
 }
 
-/// Sends each line of `from` on, then that it is closed. Nobody joins these threads: a process that
-/// escaped could hold the pipe.
+/// Sends on each line of `from`, and then its end. No thread joins these threads, as an escaped process could
+/// hold the pipe.
 fn forward(from: impl Read + Send + 'static, to: Sender<Event>, event: fn(String) -> Event) {
     std::thread::spawn(move || {
         for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// O_NONBLOCK of Linux: opening a pipe that nobody reads yet fails instead of waiting.
+/// O_NONBLOCK of Linux: opening a pipe without a reader fails instead of waiting.
 const NONBLOCK: i32 = 0o4000;
 
 /// Time limit for the start of a job, and for its end.
@@ -26,7 +26,7 @@ const FINISH: Duration = Duration::from_secs(5);
 pub struct Ask {
     /// Name of the operation, as the program knows it.
     pub op: String,
-    /// `plain` or `changing`, or what else computes ([`crate::commands::waits`]).
+    /// Mode of the buffers (`plain` or `changing`), or other load ([`crate::commands::waits`]).
     pub mode: String,
     /// Size in bytes, or a number of objects; 0 where there is none.
     pub bytes: u64,
@@ -73,7 +73,7 @@ impl Session {
         limit_ms: u32,
         timeout: Duration,
     ) -> Result<Option<Sample>, String> {
-        // Rank 0 is asked last: who is awake first would otherwise wait for the others in MPI.
+        // Rank 0 receives the request last: a rank that is awake first would wait for the others in MPI.
         let line = format!("{} {} {} {ms} {limit_ms}\n", ask.op, ask.mode, ask.bytes);
         for pipe in self.pipes.iter_mut().rev() {
             pipe.write_all(line.as_bytes()).map_err(|error| format!("the job has gone: {error}"))?;

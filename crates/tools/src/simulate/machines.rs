@@ -26,7 +26,7 @@ pub fn model(path: &Path) -> Result<Model, String> {
     Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
 }
 
-/// Longest description of a machine or of what it costs, in bytes.
+/// Longest description of a machine, or of its costs, in bytes.
 const MACHINE_BYTES: u64 = 64 << 20;
 
 fn read(path: &Path) -> Result<String, String> {

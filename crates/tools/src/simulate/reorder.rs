@@ -23,7 +23,7 @@ pub struct Options {
     /// Bytes that neighbours send one another.
     #[arg(long, default_value = "1K", value_parser = crate::measure::options::bytes)]
     bytes: u64,
-    /// A recorded machine (a file as in fixtures/machines); or else this one.
+    /// A recorded machine (a file as in fixtures/machines); by default this one
     #[arg(long)]
     machine: Option<PathBuf>,
     /// Number of machines of this kind, joined by a network

@@ -21,7 +21,7 @@ pub struct Spread {
     /// Mapping of ranks to hosts: neighbours on the same host (core), or round robin (node)
     #[arg(long, default_value = "core")]
     pub map_by: Near,
-    /// The network between them copies what one sends to all: reliable multicast works.
+    /// The network between them delivers a copy of each packet to all: reliable multicast works
     #[arg(long)]
     pub multicast: bool,
 }
@@ -66,7 +66,7 @@ impl Spread {
         let hosts = self.hosts_for(ranks);
         let cores = machine.count(Level::Core).max(1) as u32;
         let layout = match (self.hosts_share, self.map_by) {
-            // As a job sees them: how ranks of other hosts are bound, nobody knows.
+            // Ranks on other hosts are laid out like in a job, where their binding is unknown.
             (true, _) => Layout::on_machines(&self.hosts_of(ranks), &self.machines(cores)),
             (false, Near::Core) => Layout::bound(machine, binding, ranks, hosts),
             (false, Near::Node) => Layout::dealt(machine, binding, ranks, hosts),

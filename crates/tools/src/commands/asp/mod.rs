@@ -40,8 +40,8 @@ pub struct Options {
     /// Cities: that many broadcasts of four bytes for each of them.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(3..20_000))]
     cities: u32,
-    /// Islands that the cities are on, between which there is no road: so many times less is computed, as on
-    /// so many times more processors.
+    /// Number of islands, between which there is no road: the computation shrinks by that factor, as with
+    /// more processors
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1000))]
     islands: u32,
     /// Rounds.
@@ -58,8 +58,8 @@ pub struct Options {
     out: PathBuf,
 }
 
-/// Broadcasts that know no hosts: a binomial tree, and what Open MPI's tuned ones do with rows of 2 to 362
-/// KiB, a binary tree in segments of 1 KiB.
+/// Broadcasts that ignore hosts: a binomial tree, and the algorithm of Open MPI's tuned component for rows of
+/// 2 to 362 KiB, a binary tree with segments of 1 KiB.
 const FLAT: [(&str, &str); 2] =
     [("binomial tree", "bcast=knomial:radix=2"), ("binary tree", "bcast=kary:radix=2:segment=1K")];
 const TIMEOUT: Duration = Duration::from_secs(600);

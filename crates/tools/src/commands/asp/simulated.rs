@@ -41,7 +41,7 @@ pub struct Options {
     /// cluster]
     #[arg(long)]
     model: Option<PathBuf>,
-    /// Nanoseconds that a rank takes to ask whether one way is shorter; by default what the paper's took.
+    /// Time in nanoseconds of one update on a rank: a test whether a path is shorter [default: the paper's]
     #[arg(long, value_parser = positive)]
     update_ns: Option<f64>,
     /// Further algorithms, in the notation of TUTTI_ALGORITHM (hierarchical:segment=16K)

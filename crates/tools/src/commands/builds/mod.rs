@@ -1,10 +1,10 @@
-//! `tutti compare --build PREFIX`: two installations of Tutti side by side, cell by cell in turn, with a
-//! verdict for each cell. Finds what a change makes slower in cells that nobody thought of.
+//! `tutti compare --build PREFIX`: comparison of two installations of Tutti, cell by cell in turns, with a
+//! verdict for each cell. It finds cells that a change has made slower unexpectedly.
 //!
-//! A round starts fresh jobs for every stage ([`bench`]). After the first series of rounds the cells that
-//! differ are measured in a second series, and only a difference that both series have counts: of some 500
-//! cells chance alone would make several differ in one series. [`stages`] says what is measured, [`rows`]
-//! decides by the rank test of [`crate::measure::rank_test`]; [`text`], [`json`] and [`ledger`] show it.
+//! A round starts fresh jobs for every stage ([`bench`]). After the first series of rounds, the cells that
+//! differ are measured in a second series. Only a difference in both series counts: among some 500 cells,
+//! several would differ in one series by chance. [`stages`] lists the measured cells. [`rows`] decides by the
+//! rank test of [`crate::measure::rank_test`]. [`text`], [`json`] and [`ledger`] show the result.
 
 mod bench;
 mod json;
@@ -124,7 +124,7 @@ fn describe(library: &Library) -> Build {
     Build { version: library.version.clone(), commit: installed(&prefix).unwrap_or_default(), prefix }
 }
 
-/// Makes the hosts, if they are wanted and can be; otherwise says in a note why they are missing.
+/// Creates the hosts, if they are requested and possible. Otherwise adds a note with the reason.
 fn testbed(
     options: &options::Options,
     builds: &Options,

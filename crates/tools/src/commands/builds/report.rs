@@ -13,7 +13,7 @@ pub struct Build {
     pub prefix: PathBuf,
     /// Version or commit, for people.
     pub version: String,
-    /// Commit it was built from; empty if it does not tell.
+    /// Commit of the build; empty if it is unknown.
     pub commit: String,
 }
 

@@ -6,7 +6,7 @@ use crate::measure::rank_test::Verdict;
 use crate::measure::report::{size, time};
 use std::fmt::Write;
 
-/// Returns the table: every cell with its verdict, then a summary of each stage and what differs.
+/// Returns the table: every cell with its verdict, then a summary of each stage with the differences.
 pub fn table(report: &Report) -> String {
     let mut out = head(report);
     for rows in by_stage(&report.rows) {

@@ -40,7 +40,7 @@ pub struct ListOptions {
     verify: bool,
 }
 
-/// Asks for a checkpoint and says what became of it.
+/// Requests a checkpoint and prints the result.
 pub fn run(options: &Options) -> Result<(), String> {
     let directory = options.dir.as_ref().map(std::path::absolute).transpose();
     let directory = directory.map_err(|error| error.to_string())?.map(PathBuf::into_os_string);

@@ -50,7 +50,8 @@ pub const ASSUMED: [f64; 8] = [5e-5, 2e-5, 1e-4, 1e-3, 1e-4, 5e-5, 1e-5, 2e-4];
 /// Phases that are coordination alone; between drain and thaw, files are written.
 pub const MODELLED: [Phase; 4] = [Phase::Prepare, Phase::Freeze, Phase::Drain, Phase::Thaw];
 
-/// Rounds of draining when nothing is on its way: one finds that, and one takes in what has arrived by then.
+/// Rounds of draining without messages in flight: one detects that, and one receives messages that arrived
+/// meanwhile.
 const ROUNDS: f64 = 2.0;
 
 impl Scheme {

@@ -2,8 +2,8 @@
 //! and by the paper's ring, at any size. The costs are fitted to measured checkpoints ([`model`]). It also
 //! prints the total cost of checkpoints.
 //!
-//! Measured checkpoints are text, a line each, in milliseconds as `mpirun --verbose` tells them (`#` begins a
-//! comment):
+//! Measured checkpoints are text with one line each, in milliseconds like the output of `mpirun --verbose`
+//! (`#` begins a comment):
 //!
 //! ```text
 //! shared 2                                # all hosts are one machine with so many processors (a testbed)
@@ -47,7 +47,7 @@ pub struct Options {
     /// See above.
     #[arg(long, default_value = "1000G", value_parser = crate::measure::options::bytes)]
     all_rate: u64,
-    /// A host is lost once in so many hours.
+    /// Mean time in hours between two losses of a host
     #[arg(long, default_value_t = 43800.0, value_parser = positive)]
     lost_after: f64,
 }
@@ -190,7 +190,7 @@ fn restarts(options: &Options, costs: &[f64; 8]) -> String {
     text
 }
 
-/// Files included: how long ranks stand still, how often that pays (Young 1974), what is lost with it.
+/// Formats the times with files: the pause of ranks, the best interval (Young 1974), and the loss by it.
 fn in_all(options: &Options, costs: &[f64; 8]) -> String {
     let what = format!(
         "in all, {} of a rank at {}/s a host and {}/s of all, a host lost once in {} h",

@@ -50,7 +50,7 @@ pub struct Options {
     /// Time for one cell, in milliseconds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
-    /// A rule is violated when a time is this many times what it may be, by least and by median times.
+    /// Ratio of a time to its limit above which a rule is violated, by least and by median times
     #[arg(long, default_value_t = 1.1, value_parser = positive)]
     tolerance: f64,
     /// Print all comparisons, not only violations.

@@ -9,7 +9,7 @@ pub const PLACES: [&str; 3] = ["memory", "disk", "servers"];
 /// Kinds of access to files.
 pub const MODES: [&str; 4] = ["independent", "collective", "nonblocking", "split"];
 
-/// Patterns, and of how many bytes unless that is said (see `bench/files-bench.c`).
+/// Patterns and their default numbers of bytes (see `bench/files-bench.c`).
 const PATTERNS: [(&str, &[u64]); 5] = [
     ("contiguous", &[4 << 10, 16 << 20]),
     ("strided", &[64, 1 << 10, 16 << 10]),
@@ -70,7 +70,7 @@ pub fn asks(wanted: &[Wanted], modes: &[String]) -> Vec<Ask> {
     asks
 }
 
-/// Bytes that all ranks move in one operation; `None` where its time is what counts.
+/// Returns the bytes that all ranks move in one operation, or `None` if only its time matters.
 pub fn moved(op: &str, bytes: u64, ranks: u32) -> Option<u64> {
     let each = match op.split_once('_')?.1 {
         "contiguous" => bytes,

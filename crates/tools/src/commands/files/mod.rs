@@ -58,8 +58,8 @@ pub struct Options {
     /// Time for one cell, in milliseconds.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     ms: u32,
-    /// Measure on so many hosts, which are namespaces of this machine (root only), the ranks in equal parts;
-    /// there is no place `memory` then, which each host has for itself.
+    /// Measure on this number of hosts, which are namespaces of this machine (root only), with equal numbers
+    /// of ranks. There is no storage `memory` then, which each host has for itself
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
     hosts: Option<u32>,
     /// Rate of their links, as tc takes it; unlimited if empty.

@@ -49,7 +49,7 @@ pub static ROWS: [Row; 8] = [
     row("near over TCP: BT-IO, read (7.4.5)", "read_bt", 0, 2.5),
 ];
 
-/// Measures all rows that are wanted; calls `tell` with each as it is there.
+/// Measures all rows that the user selected, and calls `tell` with the result of each at once.
 ///
 /// # Errors
 /// Fails if the directory cannot be created.
@@ -93,7 +93,7 @@ fn value(row: &Row, ask: &Ask, variants: &[Library], results: &Results) -> Resul
         least,
         median,
         other: None,
-        // What takes both processors is told by the time it usually takes.
+        // Operations that use both processors are judged by their median time.
         reached: median >= row.paper,
         how: how.collect::<Result<Vec<_>, String>>()?.join(", "),
     })

@@ -64,7 +64,7 @@ pub static ROWS: [Row; 8] = [
     in_kernel("allreduce", 8, 8, None),
 ];
 
-/// Measures all rows that are wanted; calls `tell` with each as it is there.
+/// Measures all rows that the user selected, and calls `tell` with the result of each at once.
 pub fn measure(
     tutti: &Library,
     programs: &Programs,
@@ -120,7 +120,7 @@ fn of_row(
         least,
         median,
         other: None,
-        // What all hosts do on these processors is told by the time that it usually takes.
+        // Operations of several hosts on these processors are judged by their median time.
         reached: median >= row.paper.unwrap_or(1.0),
         how: how.into_iter().collect::<Result<Vec<_>, String>>()?.join(", "),
     })

@@ -43,19 +43,19 @@ pub enum Shown {
     Measured(Way, Way),
     /// Simulated with one rank a core of a recorded machine: the time of the second by that of the first.
     Ratio(&'static str, Way, Way),
-    /// Simulated: what is lost of the speed when neighbouring ranks are put far apart instead of side by
-    /// side, with the algorithm and parameters that were best side by side. The first must lose no more than
-    /// the given fraction; the second shows what the paper's other libraries lost.
+    /// Simulated loss of speed if neighbouring ranks are far apart instead of on neighbouring cores, with the
+    /// algorithm and parameters that are best on neighbouring cores. The first way must lose at most the
+    /// given fraction; the second shows the loss of the paper's other libraries.
     Loss(&'static str, Binding, f64, Way, Way),
     /// Simulated on several hosts: the time of the second by that of the first.
     Across(&'static Cluster, Way, Way),
-    /// Simulated with so many hosts: by processes that look all the time, by that of the kernel's program.
+    /// Simulated barrier of this number of hosts: by polling processes, and by the kernel's program.
     Kernel(u32),
     /// Simulated: how much longer it takes on one of the clusters than on the other, each time the best; no
     /// more than this fraction.
     Alike([&'static Cluster; 2], f64, Way),
-    /// Simulated: in what part of so many scenarios with a poisoned model programs find the best while they
-    /// run, and in what part by brute force.
+    /// Simulated fraction of this number of scenarios with a poisoned model in which programs find the best
+    /// algorithm while they run: by tuning, and by brute force.
     Found(usize),
 }
 

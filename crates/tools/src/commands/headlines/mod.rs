@@ -56,7 +56,7 @@ pub struct Options {
     /// Only simulated rows, or only measured ones.
     #[arg(long, value_parser = ["simulated", "measured"])]
     only: Option<String>,
-    /// Only rows that have these words in what they claim or in the name of their cluster (1000x128).
+    /// Only rows whose claim or name of the cluster contains this text (1000x128)
     #[arg(long)]
     about: Option<String>,
     /// Show which algorithm was the best of each way.

@@ -18,7 +18,7 @@ pub struct Value {
     pub median: f64,
     /// Loss of the flat algorithm, for headlines about losses.
     pub other: Option<f64>,
-    /// Whether it is what the paper has.
+    /// Whether the ratio confirms the paper.
     pub reached: bool,
     /// Compared ways with their times.
     pub how: String,

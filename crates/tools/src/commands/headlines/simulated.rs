@@ -69,7 +69,7 @@ impl Scene {
     pub fn best(&self, way: &Way) -> Option<Best> {
         let several = self.environment.layout.hosts() > 1;
         let held = registry().iter().filter(|generator| {
-            // What is for one host is not for several.
+            // Algorithms for one host do not apply to several.
             let multicast = matches!(way.algorithms, Algorithms::Named(_));
             let hosts = Some((Node::Exposed, 2));
             let situation = Situation { hosts, multicast: Some(multicast), ..Situation::of(&self.shape) };

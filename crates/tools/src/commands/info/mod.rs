@@ -83,7 +83,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     } else if options.settings {
         SETTINGS.iter().map(|setting| format!("{}={}\n", setting.name, setting.show(&config))).collect()
     } else {
-        // Every rank speaks for itself of what only it can know.
+        // Each rank prints facts that only it can determine.
         let own = own_job.as_ref().map_or(String::new(), |job| neighbours::describe(job, &config));
         if is_another { own } else { everything(&config, &own, options.all_settings) }
     };

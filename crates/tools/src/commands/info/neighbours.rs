@@ -56,7 +56,7 @@ fn pause() -> Option<()> {
     None
 }
 
-/// Asks until there is an answer, for a bounded time.
+/// Calls `ask` until it returns a result, for a bounded time.
 fn wait<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {

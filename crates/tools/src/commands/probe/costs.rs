@@ -39,7 +39,7 @@ pub fn probe() -> Model {
     }
     let pairs = pairs(&Machine::local(), &allowed);
     for distance in 1..usual.line.len() {
-        // A distance that this machine does not have costs what the next nearer one does, in proportion.
+        // A distance that this machine does not have costs as much as the next nearer one, in proportion.
         let nearest = (1..=distance).rev().find_map(|nearer| Some((nearer, pairs[nearer]?)));
         let Some((nearer, (one, two))) = nearest else { continue };
         if nearer == distance {

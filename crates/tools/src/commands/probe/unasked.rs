@@ -19,7 +19,7 @@ use crate::kept::{keep, measured};
 const OBSERVED: Duration = Duration::from_millis(4);
 /// Processors that are observed at most: as many as [`costs`] uses at a time.
 const MOST_OBSERVED: usize = 16;
-/// Part of the observed time that a thread gets on a processor which nobody else uses.
+/// Part of the observed time that a thread gets on a processor without other threads.
 const LEAST_SHARE: f64 = 0.9;
 
 /// Measures and keeps the model at `out`, if nothing disturbs.
@@ -45,8 +45,8 @@ pub fn run(out: &Path) -> io::Result<()> {
     std::fs::remove_file(&attempt)
 }
 
-/// Returns true if nobody else uses the processors of this process: a thread that computes on one of them for
-/// [`OBSERVED`] gets nearly all of that time.
+/// Returns true if no other thread uses the processors of this process: a thread that computes on one of them
+/// for [`OBSERVED`] gets nearly all of that time.
 fn is_idle() -> bool {
     let processors: Vec<usize> =
         cpu::affinity().map(|set| set.iter().take(MOST_OBSERVED).collect()).unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::commands::sim::Setup;
 /// Options of `tutti trace`.
 #[derive(Args)]
 pub struct Options {
-    /// The trace of a program; or else a collective is simulated, as by `tutti sim`.
+    /// Trace of a program; without it, a collective is simulated as by `tutti sim`
     file: Option<PathBuf>,
     #[command(flatten)]
     setup: Setup,
@@ -39,7 +39,7 @@ const MOST_STEPS: u64 = 2_000_000;
 /// Reads or simulates a trace and draws it.
 ///
 /// # Errors
-/// Fails if a file cannot be read or written, or is no trace; or what is to be simulated is not possible.
+/// Fails if a file cannot be read or written, if it is not a trace, or if the operation cannot be simulated.
 pub fn run(options: &Options) -> Result<(), String> {
     let (trace, title) = match &options.file {
         Some(file) => (read::file(file)?, file.display().to_string()),

@@ -161,7 +161,7 @@ fn segmented(generator: &'static Generator, shape: &Shape, environment: &Environ
     if !by_segments(generator) {
         return vec![tried(None, choice.params, choice.time)];
     }
-    // What is taken now is measured in any case.
+    // The present choice is measured in any case.
     let chosen = choice.params.segment;
     let others = variants(generator, shape, environment).into_iter().map(|one| (one.params, one.time));
     let others = others.filter(|(params, _)| params.segment != chosen).take(SEGMENTS - 1);

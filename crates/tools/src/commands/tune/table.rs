@@ -58,7 +58,7 @@ pub fn table(rows: &[Row], explain: bool) -> String {
     text
 }
 
-/// Returns a line about the regret of the choice of algorithms. `basis` says what the choice goes by.
+/// Returns a line about the regret of the choice of algorithms. `basis` describes the basis of the choice.
 pub fn summary(basis: &str, rows: &[Row]) -> String {
     let losses: Vec<f64> = rows.iter().filter_map(Row::loss).collect();
     if losses.is_empty() {

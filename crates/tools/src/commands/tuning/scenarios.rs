@@ -16,7 +16,7 @@ pub struct Scenario {
     bytes: u64,
     ranks: u32,
     looks: u32,
-    /// Computation beside it, in times of what the best takes alone.
+    /// Concurrent computation, as a multiple of the time of the best algorithm alone.
     computing: f64,
 }
 
@@ -55,7 +55,7 @@ const FAN_OUTS: [(&str, u32); 7] =
 const SEGMENTS: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
 /// Number of successive operations that are simulated to obtain the time of each.
 const IN_A_ROW: u32 = 3;
-/// A simulation for a prior has so many pieces of work, or is extrapolated.
+/// Greatest number of tasks in the simulation of a prior; larger ones are extrapolated.
 const PRIOR: Bound = Bound::tasks(100_000);
 
 /// Returns `number` scenarios from a seed.

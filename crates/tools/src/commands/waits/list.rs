@@ -106,8 +106,7 @@ impl Family {
     }
 }
 
-/// Programs that are asked for: a name or the beginning of some, and how many are to be counted
-/// (`idle_windows@100`).
+/// Programs that the user requests: a name or its beginning, and the number of objects (`idle_windows@100`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     name: String,

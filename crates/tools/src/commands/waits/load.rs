@@ -24,7 +24,7 @@ impl Load {
         }
     }
 
-    /// Processes that compute from now on, until what is returned is dropped.
+    /// Starts the processes of a load. They compute until the result is dropped.
     ///
     /// # Errors
     /// Fails if there is no shell, or no `setsid`.

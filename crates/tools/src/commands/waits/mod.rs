@@ -31,7 +31,7 @@ pub struct Options {
     /// (idle_windows@100).
     #[arg(long, value_delimiter = ',')]
     only: Vec<Wanted>,
-    /// Numbers of ranks, of all hosts together; what hosts cannot have in equal parts is left out.
+    /// Numbers of ranks on all hosts together; numbers that hosts cannot share equally are left out
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
     /// Numbers of hosts, which are namespaces of this machine (root only).
@@ -116,7 +116,7 @@ struct Stage {
     ranks: u32,
 }
 
-/// Hosts and ranks in all: the product of what is given, or the usual ones.
+/// Returns all combinations of the given numbers of hosts and of ranks, or the default ones.
 fn places(hosts: &[u32], ranks: &[u32]) -> Vec<(u32, u32)> {
     if hosts.is_empty() && ranks.is_empty() {
         return PLACES.to_vec();

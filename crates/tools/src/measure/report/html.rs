@@ -141,7 +141,7 @@ fn points(input: &Input, op: &str, mode: &str, ranks: u32, library: &str) -> Vec
         .collect()
 }
 
-/// Ratios as numbers on a ground that says at a glance where the subject is faster (green) or slower (red).
+/// Writes ratios as numbers on a background that shows where the subject is faster (green) or slower (red).
 fn heat(input: &Input, ranks: u32, mode: &str, ops: &[&str], out: &mut String) {
     let results = input.results;
     let sizes: BTreeSet<u64> = ops.iter().flat_map(|op| results.sizes(op, mode, ranks)).collect();

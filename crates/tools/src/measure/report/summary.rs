@@ -7,7 +7,7 @@ use crate::measure::sample::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Rounds that differ by more than this factor are told.
+/// Ratio of the slowest to the fastest round above which a cell is listed.
 const SPREAD_LIMIT: f64 = 3.0;
 
 /// Number of unreliable cells to list.

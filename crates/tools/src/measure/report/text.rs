@@ -92,7 +92,7 @@ fn table(input: &Input, ranks: u32, mode: &str, out: &mut String) {
     }
 }
 
-/// Times of messages between two hosts, the libraries and one TCP connection beside each other.
+/// Writes the times of messages between two hosts, for all libraries and one TCP connection.
 fn between_two(input: &Input, out: &mut String) {
     let names: Vec<&str> = input.libraries.iter().map(|library| library.name.as_str()).chain([TCP]).collect();
     let _ = write!(out, "\n{:NAME_WIDTH$}{:>8}", "two hosts, median us", "bytes");
