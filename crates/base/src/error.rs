@@ -112,7 +112,7 @@ impl ErrorClass {
         (ErrorClass::FileInUse, "MPI_ERR_FILE_IN_USE", "file is in use by a process"),
         (ErrorClass::File, "MPI_ERR_FILE", "invalid file handle"),
         (ErrorClass::InfoKey, "MPI_ERR_INFO_KEY", "info key is empty or too long"),
-        (ErrorClass::InfoNokey, "MPI_ERR_INFO_NOKEY", "info key is not there"),
+        (ErrorClass::InfoNokey, "MPI_ERR_INFO_NOKEY", "info key does not exist"),
         (ErrorClass::InfoValue, "MPI_ERR_INFO_VALUE", "info value is too long"),
         (ErrorClass::Info, "MPI_ERR_INFO", "invalid info object"),
         (ErrorClass::Io, "MPI_ERR_IO", "other input or output error"),

@@ -177,7 +177,7 @@ impl Running {
             Ok(prepared) if worst == 0 => prepared,
             result => return Flight::Known(judged(nothing(result.err()), worst)),
         };
-        let Some(tags) = self.tags else { unreachable!("who exchanges data has numbers for that") };
+        let Some(tags) = self.tags else { unreachable!("a member that exchanges data has tags for it") };
         let Some(division) = means.divide(cards) else {
             let transfer = prepared.transfer(&self.file);
             if prepared.buffer.bytes() <= AT_ONCE_BYTES {

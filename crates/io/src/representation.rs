@@ -154,7 +154,8 @@ impl Representation {
         let mut bytes = vec![0; self.file_bytes(items.datatype(), items.count())? as usize];
         match self {
             Representation::User(user) => {
-                let convert = user.write.as_ref().expect("who has no function is plain");
+                let convert =
+                    user.write.as_ref().expect("a representation without a function needs no conversion");
                 convert(items, &mut bytes)?;
             }
             _ => items.to_external(&mut bytes)?,
@@ -173,7 +174,8 @@ impl Representation {
         let used = (whole.count() * each) as usize;
         match self {
             Representation::User(user) => {
-                let convert = user.read.as_ref().expect("who has no function is plain");
+                let convert =
+                    user.read.as_ref().expect("a representation without a function needs no conversion");
                 convert(&whole, &mut bytes[..used])?;
             }
             _ => whole.from_external(&bytes[..used])?,

@@ -252,7 +252,7 @@ pub fn get_processor_name(_call: &mut Call, name: TextOut, resultlen: Out<c_int>
     let mut host = [0u8; MPI_MAX_PROCESSOR_NAME as usize];
     // SAFETY: a buffer and its length.
     if unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) } != 0 {
-        return Err(Error::new(ErrorClass::Other, "the system does not tell its host name"));
+        return Err(Error::new(ErrorClass::Other, "the system does not return its host name"));
     }
     let length = host.iter().position(|byte| *byte == 0).unwrap_or(host.len());
     let written = name.set(&host[..length], MPI_MAX_PROCESSOR_NAME as usize)?;

@@ -1,8 +1,8 @@
 //! Distribution of a region to all ranks. The user's program runs on rank 0 alone; the other ranks wait for
 //! regions before `main`. For each region there are three functions.
 //!
-//! - `overlap_lines_N`, called by rank 0 in place of the region. It checks that sizes fit their types and that
-//!   arrays do not overlap. Then it broadcasts the numbers and the memory that the region accesses, and
+//! - `overlap_lines_N`, called by rank 0 in place of the region. It checks that sizes fit their types and
+//!   that arrays do not overlap. Then it broadcasts the numbers and the memory that the region accesses, and
 //!   computes. If a check fails it returns 0, and rank 0 executes the original loops;
 //! - `overlap_serve_N`, called by the other ranks at the same time, with memory of their own;
 //! - `overlap_compute_N`, called by both: the distributed region, which leaves the results on rank 0.

@@ -105,7 +105,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
         return process.serve(Some(&lifeline)).map_err(failed);
     }
     let Some(mount) = &options.mount else {
-        return Err("--mount FILE says where users find the server".into());
+        return Err("--mount FILE is missing: the file in which clients find the server".into());
     };
     let fresh = || Mount::new(mode, options.stripe, options.servers);
     let entered = Mount::enter_file(mount, fresh, Server { address, name: name.clone() });
@@ -134,14 +134,15 @@ fn job_key() -> Result<Key, String> {
     let read = io::stdin().lock().read_exact(&mut said);
     let (greeting, secret) = said.split_at(tutti_launch::agent::GREETING.len());
     if read.is_err() || greeting != tutti_launch::agent::GREETING {
-        return Err("--job is what mpirun says, which also tells a secret".to_string());
+        return Err("--job is for mpirun only, which also passes a secret on standard input".to_string());
     }
     Ok(Key::of_secret(secret.try_into().expect("32 bytes")))
 }
 
 fn client(of: &Of) -> Result<Arc<Client>, String> {
     let named = of.mount.clone().or_else(|| std::env::var_os("TUTTI_IO_MOUNT").map(PathBuf::from));
-    let mount = named.ok_or("--mount FILE, or TUTTI_IO_MOUNT, says where the servers are")?;
+    let mount =
+        named.ok_or("the mount file of the servers is missing: pass --mount FILE or set TUTTI_IO_MOUNT")?;
     let client = Client::new(Source::File(mount), true, cover(protection()?));
     client.map(Arc::new).map_err(|error| error.to_string())
 }
@@ -173,7 +174,11 @@ pub fn run(errand: &Errand) -> Result<(), String> {
             for (name, fault) in &faults {
                 show(&format!("{}: {fault}\n", name.escape_debug()));
             }
-            if faults.is_empty() { Ok(()) } else { Err(format!("{} files need a look", faults.len())) }
+            if faults.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{} files are damaged or incomplete", faults.len()))
+            }
         }
     }
 }

@@ -75,7 +75,8 @@ pub fn spin() -> Result<(), String> {
     if !matches!(input.read(&mut [0]), Ok(1)) {
         return Ok(());
     }
-    let processors = cpu::affinity().map_err(|error| format!("cannot tell the processors: {error}"))?;
+    let processors = cpu::affinity()
+        .map_err(|error| format!("cannot determine the processors of this process: {error}"))?;
     for processor in processors.iter() {
         std::thread::spawn(move || {
             // One that was taken away meanwhile has no thread: the others go on.

@@ -92,7 +92,7 @@ fn told() -> String {
     let count: &'static AtomicU64 = Box::leak(Box::default());
     match Watcher::start(count) {
         Ok(_) => "the kernel tells of changes".to_string(),
-        Err(error) => format!("the kernel is asked for changes at each use ({error})"),
+        Err(error) => format!("each use queries the kernel for changes ({error})"),
     }
 }
 
@@ -117,7 +117,9 @@ pub fn multicast(config: &Config) -> String {
     let Some((name, address)) = outside else { return "no: there is no interface to other hosts".into() };
     // Of RFC 2365, as those of jobs are.
     match multicast::join(address, SocketAddrV4::new(Ipv4Addr::new(239, 192, 0, 1), 0)) {
-        Ok(_) => format!("groups can be joined by {name}; each communicator finds out who hears whom"),
+        Ok(_) => format!(
+            "the host can join groups by {name}; each communicator tests which members receive from which"
+        ),
         Err(why) => format!("no: {name} joins no group: {why}"),
     }
 }

@@ -160,7 +160,7 @@ fn once(library: &Library, ranks: u32, programs: &Programs, graph: &Path) -> Res
     if outcome.end != End::Exit(0) {
         return Err(format!("asp, {}: {:?} {}", library.name, outcome.end, last(&outcome.errors)));
     }
-    read(&outcome.lines).ok_or_else(|| format!("asp, {}: it says no time", library.name))
+    read(&outcome.lines).ok_or_else(|| format!("asp, {}: the program printed no time", library.name))
 }
 
 /// Parses the line `time: 1.234 s on 16 ranks (12.3 % of it in MPI), ...`.

@@ -83,7 +83,7 @@ pub fn run(options: &options::Options, builds: &Options, before: &Path) -> Resul
     let mut libraries = vec![Library::build(NOW, &now)?, Library::build(BEFORE, before)?];
     let [now, before] = [0, 1].map(|build| describe(&libraries[build]));
     if let (Some(_), true) = (builds.ledger, now.commit.is_empty() || before.commit.is_empty()) {
-        return Err("the ledger takes builds that tell their commit, as `make ab` installs them".to_string());
+        return Err("the ledger needs builds with a known commit, as `make ab` installs them".to_string());
     }
     for peer in ledger::PEERS.iter().filter(|_| builds.ledger.is_some()) {
         libraries.push(Library::find(peer, &now.prefix, &options.peers)?);

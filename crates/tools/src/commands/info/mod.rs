@@ -65,9 +65,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         // One rank of a job speaks for all.
         String::new()
     } else if options.machines {
-        job::show(
-            &own_job.ok_or("--machines is asked of a job: mpirun ... tutti info --machines")?.machines(),
-        )
+        job::show(&own_job.ok_or("--machines needs a job: run mpirun ... tutti info --machines")?.machines())
     } else if let Some(operation) = &options.operation {
         choice::explain(operation, &options.spread, own_job.as_ref(), &config)?
     } else if let Some(path) = &options.file {
@@ -109,7 +107,7 @@ fn algorithm_list() -> String {
         let needs: Vec<_> = generator.needs.iter().filter_map(|need| need.text()).collect();
         format!("{}\t{}\t{}\n", generator.collective, generator.name, needs.join(", "))
     });
-    format!("# collective, algorithm, what it needs\n{}", rows.collect::<String>())
+    format!("# collective, algorithm, requirements\n{}", rows.collect::<String>())
 }
 
 /// Formats the settings, one line each: the value, marked if it is not the default, the description, and the
@@ -140,7 +138,7 @@ fn everything(config: &Config, neighbours: &str, all_settings: bool) -> String {
     let settings = settings_table(SETTINGS.iter().filter(shown), config);
     let more = match hidden {
         0 => String::new(),
-        hidden => format!("  and {hidden} for those who work on Tutti: --all-settings\n"),
+        hidden => format!("  and {hidden} for developers of Tutti: --all-settings\n"),
     };
     format!(
         "Tutti {}\nstandard: MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)\n\

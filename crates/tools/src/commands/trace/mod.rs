@@ -76,7 +76,7 @@ fn simulated(setup: &Setup) -> Result<(Trace, String), String> {
     let schedules: Vec<Schedule> = (0..shape.ranks).map(write).collect();
     let steps: u64 = schedules.iter().map(Schedule::instances).sum();
     if steps > MOST_STEPS {
-        return Err(format!("{steps} steps are too many for a picture: ask for fewer ranks or bytes"));
+        return Err(format!("{steps} steps are too many for a picture: choose fewer ranks or bytes"));
     }
     let (prediction, mut events) = simulate::observe(&schedules, &load, &question.environment.stage());
     events.sort_by_key(|event| (event.start_ns, event.rank));

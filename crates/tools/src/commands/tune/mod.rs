@@ -98,7 +98,7 @@ fn machines(tutti: &Library, place: &Place) -> Result<Machines, String> {
     let outcome = run::run(tutti.command(place.ranks(), &program).args(["info", "--machines"]), LIMIT)?;
     let said = outcome.lines.iter().find_map(|line| job::read(line, place.hosts.len()));
     said.ok_or_else(|| {
-        format!("a job on {} says no machines: {}", place.hosts.join(","), outcome.errors.join("\n"))
+        format!("a job on {} prints no machines: {}", place.hosts.join(","), outcome.errors.join("\n"))
     })
 }
 

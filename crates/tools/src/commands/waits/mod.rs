@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let places = places(&options.hosts, &options.ranks);
     let stages = stages(options, &places);
     if stages.is_empty() {
-        return Err("no program runs on so many ranks and hosts".to_string());
+        return Err("no program runs on these numbers of ranks and hosts".to_string());
     }
     let home = home()?;
     let find = |name: &String| Library::find(name, &home, &options.peers);
