@@ -1,15 +1,20 @@
 //! Vocabulary that all crates of Tutti share: newtypes of MPI's numbers, the error type, the registry of
 //! settings and the facade for synchronisation.
 //!
-//! Deliberately absent: I/O, unsafe code, and anything that knows how a message travels.
-//!
 //! # What is where
 //!
-//! Newtypes, the error type, the configuration registry, the synchronisation facade, which host each rank
-//! runs on, MPI libraries by their names, what a process has moved by which way (`traffic`: plain words,
-//! written by whoever is in the library), and the events of a trace with their text (`trace`). Entry
-//! points: `Error`, `config::SETTINGS`, `Placement`, `sync`, `traffic::TRAFFIC`, `trace::Event`. Absent:
-//! I/O, unsafe code.
+//! | module | content |
+//! |---|---|
+//! | [`ids`] | newtypes of MPI's numbers |
+//! | [`error`] | the error type |
+//! | [`config`] | the registry of settings; entry point: [`config::SETTINGS`] |
+//! | [`sync`] | facade for atomics, which loom replaces in model checks |
+//! | [`placement`], [`machines`] | the host of each rank, and the machine of each host |
+//! | [`mpi_libraries`] | MPI libraries by their file names |
+//! | [`traffic`] | counters of the data that a process has moved, by path; entry point: [`traffic::TRAFFIC`] |
+//! | [`trace`] | events of a trace and their text |
+//!
+//! Deliberately absent: I/O, unsafe code, and knowledge about the transport of messages.
 #![deny(unsafe_code)]
 
 mod bank_sizes;

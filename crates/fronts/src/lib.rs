@@ -1,21 +1,18 @@
-//! Fronts: libraries with the ABIs that programs used before there was a standard one.
+//! Fronts: libraries with the ABIs that programs used before there was a standard one: `libmpi.so.12` (MPICH,
+//! Intel MPI and their kin) and `libmpi.so.40` (Open MPI).
 //!
 //! Each front is a library of its own (`mpich`, `openmpi`). It is compiled from common entry points
 //! (`shared`), which `cargo xtask generate` writes from `spec/` and `spec/fronts/`, and from its own types
-//! and constants. Fronts are installed in folders of their own, so that they never hide another library by
-//! accident. This crate lists them; its tests check them from outside.
+//! and constants. Functions that cannot be generated from arguments and types are in `special` and `others`.
+//! This crate lists the fronts; its tests check them from outside.
 //!
-//! # What is where
+//! A front exports the same names as `libmpi_abi.so.1`. So it takes the functions of that library from one
+//! structure with a version (`tutti_interface`). Callbacks are called in the ABI of the front by a dialect
+//! (`abi::dialect`), which operators, keys, error handlers and requests store.
 //!
-//! Libraries for programs that were built for other ABIs: `libmpi.so.12` (MPICH, Intel MPI and their kin)
-//! and `libmpi.so.40` (Open MPI). Generated from `spec/` and `spec/fronts/` (constants by meaning, objects,
-//! what arguments mean) into entry points that both share (`shared`), compiled against the types of each
-//! (`mpich`, `openmpi`); what arguments and types do not tell is in `special` and `others`. A front takes
-//! the functions of `libmpi_abi.so.1` as one structure (`tutti_interface`, by version), since it exports
-//! the same names; callbacks are called in its ABI by a dialect (`abi::dialect`) that operators, keys,
-//! error handlers and requests remember. Installed in `PREFIX/lib/tutti/ABI`, where mpirun lets programs
-//! look. Both answer to `libmpi.so`, by which wheels and plugins ask; mpirun puts the folder of the ABI
-//! first that the program needs. Absent: semantics, state.
+//! Fronts are installed in `PREFIX/lib/tutti/ABI`, so that they never hide another library by accident.
+//! mpirun adds the folder of the ABI that a program needs to its search path. Both fronts also have the name
+//! `libmpi.so`, which wheels and plugins load. Deliberately absent: semantics, state.
 #![deny(unsafe_code)]
 
 /// Names of one front library.

@@ -8,17 +8,17 @@
 //! other ranks wait before `main`. At a region, rank 0 broadcasts the memory that it uses; after the region,
 //! rank 0 has the results ([`generate`], `calls`).
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`clang`] | libclang, loaded when asked for: a file as a tree with types, places, constants |
-//! | [`affine`], [`region`] | one loop over time, nests of affine loops in it, assignments; else a refusal |
+//! | [`clang`] | libclang, loaded at run time: a file as a tree with types, positions, constants |
+//! | [`affine`], [`region`] | parser: one loop over time, nests of affine loops in it, assignments; or a refusal |
 //! | [`integers`] | types of whole numbers, which sizes and loop variables must fit |
-//! | [`isl`] | the integer set library, loaded when asked for: sets and relations, written and read as text |
-//! | [`polyhedra`] | the region as relations: what depends on what |
-//! | [`step`], [`tiles`] | the two distributions: proofs, and what is sent when |
+//! | [`isl`] | the integer set library, loaded at run time: sets and relations, written and read as text |
+//! | [`polyhedra`] | the region as relations: schedule, accesses, dependences |
+//! | [`step`], [`tiles`] | the two distributions: proofs, and the messages |
 //! | [`diagonals`] | nests that are one chain, in an order in which a processor overlaps them |
-//! | [`handover`] | what changes hands when the way to go through the steps changes |
-//! | [`generate`] | C that a programmer would have written |
+//! | [`handover`] | transfer of values where the distribution changes between steps |
+//! | [`generate`] | generator of readable C |
 //!
 //! **Copies, not shared memory.** Each rank has all parts of its arrays that a region uses. So only *flow*
 //! between blocks becomes messages: `isl` finds the exact readers of each value that a statement's instance

@@ -3,36 +3,36 @@
 //!
 //! # What is where
 //!
-//! `commands` has the subcommands, one each; `measure` what several of them measure with; `simulate` what
-//! several of them simulate on. Entry points are `commands::*::run`. Reading of output, medians, ratios,
-//! tables and plots are pure functions. Absent: any run-time crate of the library; libraries are measured
+//! `commands` contains the subcommands, one each. `measure` is the common part of measurements, `simulate`
+//! that of simulations. Entry points are `commands::*::run`. Parsing of output, medians, ratios, tables and
+//! plots are pure functions. Absent: any run-time crate of the library but storage. Libraries are measured
 //! from outside, as programs see them.
 //!
-//! - `info`: machine, settings, functions, what is chosen for a collective and why.
+//! - `info`: machine, settings, functions, and the choice for a collective with its reasons.
 //! - `trace`: events of a program or a simulation as a picture: `read`, `path` for the critical path,
 //!   `picture`.
 //! - `sim`: predicted times on any recorded machine, and of starting jobs of any size.
-//! - `probe`: measures what this machine costs and keeps it in a file, which the launcher hands to the ranks
-//!   of every job in the job object; `--hosts`: what goes between two of them.
-//! - `tune`: measures whole operations by all their algorithms and keeps, in the same file, by how much the
-//!   model misses each; with `--hosts` also by each of a few lengths of segments.
+//! - `probe`: measures the costs of this machine and stores them in a file, which the launcher passes to all
+//!   ranks in the job object; `--hosts`: also the network between two hosts.
+//! - `tune`: measures whole operations by all their algorithms, and stores the errors of the model in the
+//!   same file; with `--hosts` for several lengths of segments.
 //! - `compare --build` (`builds`): two builds of Tutti, a verdict for each cell by a rank test; the ledger.
 //! - `bench`, `compare`: the same C programs, in `bench/`, on each library; tables, plots, goals, lost cells;
-//!   `compare --hosts` on hosts that `testbed` makes (`bench/wire.c` is one TCP connection without MPI).
+//!   `compare --hosts` on hosts of `testbed` (`bench/wire.c` is one TCP connection without MPI).
 //! - `bench tune` (`tuning`): hundreds of scenarios in which programs find their algorithms while they run.
-//! - `connections`: the patterns of the NAS kernels (`bench/patterns.c`) with what ranks count of
+//! - `connections`: the patterns of the NAS kernels (`bench/patterns.c`) with the ranks' counters of
 //!   connections.
 //! - `headlines`: the papers' ratios as data (`list`): two ways of one operation, each the best of some
-//!   algorithms under some settings, measured as jobs in turn or simulated by `coll` on recorded machines.
+//!   algorithms under some settings, measured as jobs in turns or simulated by `coll` on recorded machines.
 //! - `asp`: a program of broadcasts on hosts of the testbed, and simulated at the paper's size (`flat` is
-//!   Open MPI's broadcast as a schedule, which nothing else uses).
+//!   Open MPI's broadcast as a schedule, which is used here only).
 //! - `consistency`: rules as data (`rules`), applied in pure functions (`check`).
 //!
-//! The jobs of all libraries are alive at once and measure one cell each in turn (`measure::session`,
-//! `crew`), because a shared machine changes its speed within seconds; between two cells ranks sleep outside
-//! MPI. On virtual machines something idle keeps the processors awake meanwhile (`awake`), as a hypervisor
-//! takes those that sleep away from whom it likes. `bench/reference.h` is what the machine does without MPI,
-//! in the same processes.
+//! The jobs of all libraries are alive at the same time and measure one cell each in turn
+//! (`measure::session`, `crew`), because a shared machine changes its speed within seconds. Between two cells
+//! ranks sleep outside MPI. On virtual machines an idle process keeps the processors awake meanwhile
+//! (`awake`), as a hypervisor takes idle processors away. `bench/reference.h` measures the machine without
+//! MPI, in the same processes.
 #![deny(unsafe_code)]
 
 mod amounts;
