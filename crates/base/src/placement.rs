@@ -134,7 +134,7 @@ impl Placement {
 mod tests {
     use super::*;
 
-    /// Hosts of the ranks, and what each has as (host, local).
+    /// Checks the placement of ranks on `hosts`: host and local rank of each.
     fn check(hosts: &[u32], expected: Option<&[(u32, u32)]>) {
         let placement = Placement::from_hosts(hosts.iter().copied());
         let pair = |place: Place| (place.host, place.local);

@@ -6,10 +6,10 @@ use std::process::Command;
 fn main() {
     // The name under which programs ask for the library at run time.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi.so.40");
-    // Calls inside the library stay inside: MPI_X reaches our PMPI_X also when a tool defines MPI_X.
-    // Zig's linker, which wheels are made with, cannot do that: then the order of libraries does it, a
-    // front coming before what it needs. -Bsymbolic would not do: data are to be the program's where that
-    // has copied them.
+    // Calls within the library stay within: MPI_X calls our PMPI_X also when a tool defines MPI_X. Zig's
+    // linker, with which wheels are built, does not support the option. The order of libraries then has the
+    // same effect, as a front precedes the libraries that it needs. -Bsymbolic would be wrong: data must be
+    // the program's copy, if there is one.
     println!("cargo:rerun-if-env-changed=TUTTI_LINKER");
     if std::env::var("TUTTI_LINKER").as_deref() != Ok("zig") {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");

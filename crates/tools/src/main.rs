@@ -68,45 +68,45 @@ enum Command {
     Info(info::Options),
     /// Predict the time of a collective on this or any recorded machine.
     Sim(sim::Options),
-    /// Draw the trace of a program (TUTTI_TRACE), or of a collective as it is simulated.
+    /// Draw the trace of a program (TUTTI_TRACE) or of a simulated collective.
     Trace(trace::Options),
-    /// Measure what this machine costs (cache lines, copies, hand-overs), once; jobs choose algorithms by it.
+    /// Measure the costs of this machine (cache lines, copies, hand-overs), by which jobs choose algorithms.
     Probe(probe::Options),
-    /// Measure collectives by all their algorithms; jobs choose by what is found.
+    /// Measure collectives by all their algorithms, and store the results for jobs.
     Tune(tune::Options),
     /// Measure Tutti.
     Bench(Box<Bench>),
-    /// Measure Tutti side by side with the other MPI libraries installed, or with another build of it.
+    /// Compare Tutti with other installed MPI libraries, or with another build of Tutti.
     Compare(Box<Compare>),
-    /// Hold operations against each other and against the machine; print what is slower than it should be.
+    /// Compare operations with each other and with the machine; print those that are too slow.
     Consistency(consistency::Options),
     /// Measure and simulate the papers' headlines inside Tutti.
     Headlines(headlines::Options),
-    /// Count the connections of patterns like those of the NAS kernels, between hosts made for it.
+    /// Count the connections of patterns like those of the NAS kernels, on virtual hosts.
     Connections(connections::Options),
-    /// Measure all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other
+    /// Measure all shortest paths on several hosts: broadcasts that use or ignore the hosts, and other
     /// libraries.
     Asp(asp::Options),
-    /// Make MPI that communicates while it computes, from loops over time and space in C.
+    /// Translate loops over time and space in C to MPI that communicates while it computes.
     Overlap(overlap::Options),
-    /// Have a running mpirun write a checkpoint of its job.
+    /// Make a running mpirun write a checkpoint of its job.
     Checkpoint(checkpoint::Options),
     /// List the checkpoints in a directory.
     Checkpoints(checkpoint::ListOptions),
-    /// Several hosts on this machine, in namespaces.
+    /// Create several virtual hosts on this machine, in namespaces.
     #[command(subcommand)]
     Testbed(tutti_testbed::Action),
     /// Serve files: stripes of shared files, or files of its own (MPI-IO by names that begin with tutti:).
     IoServer(io_server::Options),
-    /// Load packet programs into the kernel for the jobs of this host; takes CAP_BPF and CAP_NET_ADMIN.
+    /// Load packet programs into the kernel for the jobs of this host; needs CAP_BPF and CAP_NET_ADMIN.
     Netd(tutti_netd::Options),
     /// List, copy and check files of io-servers.
     #[command(subcommand)]
     Io(io_server::Errand),
-    /// Write manual pages and completion for shells: what `make install` does.
+    /// Write manual pages and completions for shells, for `make install`.
     #[command(hide = true)]
     Manual(manual::Options),
-    /// Keep processors from falling asleep: a part of those commands that measure.
+    /// Keep processors awake: a helper of the commands that measure.
     #[command(hide = true)]
     Awake,
 }
@@ -130,11 +130,11 @@ struct Compare {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Measure how long ranks wait in all the ways there are, beside the other libraries told to yield.
+    /// Measure the time that ranks wait, in all ways to wait, together with other libraries that yield.
     Waits(waits::Options),
-    /// Measure files: patterns of MPI-IO, alone and together, in memory, on a disk and on io-servers.
+    /// Measure files: patterns of MPI-IO, independent and collective, in memory, on a disk and on io-servers.
     Io(files::Options),
-    /// Simulate in how many scenarios the best algorithm is found while a program runs.
+    /// Simulate the number of scenarios in which tuning finds the best algorithm while a program runs.
     Tune(tuning::Options),
 }
 

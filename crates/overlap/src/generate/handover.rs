@@ -7,8 +7,8 @@ use crate::handover::Handover;
 use crate::isl::Set;
 use crate::region::Coordinate;
 
-/// Writes it for the row before `$stop`, where `and` holds; what it is about holds `conditions`, in t0, t1
-/// and border.
+/// Writes the transfer after the row before `$stop`, under the condition `and`. `conditions` on t0, t1 and
+/// border hold for the transferred values.
 pub fn write(writer: &mut Writer, out: &mut Text, handover: &Handover, and: &str, conditions: &[String]) {
     let names = ["t0", "t1", "border"].map(|name| writer.names.get(name));
     let high = writer.region().time.high.clone();
