@@ -44,8 +44,8 @@ pub use waiting::{MAX_LANES, Waiting};
 /// Most rings of all lanes of a host, unless one lane has more.
 const RINGS_OF_LANES: u64 = 8 * 64 * 64;
 
-/// Names that begin with `TUTTI_` and are no settings: variables between launcher and library, and those of the
-/// compiler wrappers.
+/// Names that begin with `TUTTI_` and are no settings: variables between launcher and library, and those of
+/// the compiler wrappers.
 pub const INTERNAL_NAMES: &[&str] = &[
     "TUTTI_JOB_FD",
     "TUTTI_JOB_RANK",
@@ -134,8 +134,8 @@ impl Config {
         Some(format!("{cache}/tutti/MODEL-{machine_kind}"))
     }
 
-    /// Returns the number of lanes on a host with `ranks` ranks. Each lane has a ring for every pair of ranks,
-    /// at least in address space.
+    /// Returns the number of lanes on a host with `ranks` ranks. Each lane has a ring for every pair of
+    /// ranks, at least in address space.
     pub fn lanes_for(&self, ranks: u32) -> u32 {
         let pairs = u64::from(ranks.max(1)).pow(2);
         (RINGS_OF_LANES / pairs).min(self.waiting.thread_lanes).clamp(1, MAX_LANES.into()) as u32
