@@ -563,13 +563,15 @@ impl Node {
             return;
         }
         root.due = root.said.every.map(|every| now + every);
+        // A user is told each time, also if the reason is known.
+        root.is_asked_for = is_asked_for;
         if !root.is_started {
             if is_asked_for {
                 self.say_no_checkpoint("the job is not started yet");
             }
             return;
         }
-        (root.stops, root.is_asked_for, root.begun) = (stops, is_asked_for, now);
+        (root.stops, root.begun) = (stops, now);
         root.done.clear();
         let Some(path) = &root.directory else {
             return self.say_no_checkpoint("there is no directory for it: --checkpoint-dir DIR");
