@@ -1,8 +1,8 @@
-//! What is behind SIGFPE, for the report of a crash.
+//! Exceptions of the processor behind SIGFPE, for the report of a crash.
 
 use std::ffi::c_int;
 
-/// An exception of the processor (sigaction(2)).
+/// Kind of arithmetic exception that the processor raised (sigaction(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exception {
     IntegerDivision,
@@ -15,9 +15,9 @@ pub enum Exception {
 }
 
 impl Exception {
-    /// The exception that the kernel names by `si_code`, if it names one.
+    /// Returns the exception that the kernel reports as `si_code` of SIGFPE, or `None` for an unknown code.
     pub fn from_code(code: c_int) -> Option<Exception> {
-        // FPE_INTDIV and the following (siginfo.h), which the libc crate does not have.
+        // FPE_INTDIV and the following (siginfo.h); the libc crate does not define them.
         Some(match code {
             1 => Exception::IntegerDivision,
             2 => Exception::IntegerOverflow,
@@ -43,8 +43,9 @@ impl Exception {
         }
     }
 
-    /// Returns why it ended the process: floating-point exceptions do so only where the program has enabled
-    /// traps. `function` is the function of MPI in which it happened, if it was in one.
+    /// Returns an explanation of why the exception ended the process. Floating-point exceptions do so only
+    /// where the program has enabled traps; integer exceptions need no explanation (`None`). `function` is
+    /// the MPI function in which it happened, if any.
     pub fn complaint(self, function: Option<&str>) -> Option<String> {
         if matches!(self, Exception::IntegerDivision | Exception::IntegerOverflow) {
             return None;

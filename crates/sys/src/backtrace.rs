@@ -17,7 +17,7 @@ use std::fmt;
 use crate::host_memory;
 use crate::this_process::loaded_at;
 
-/// A function of a call chain. One that was compiled into its caller has the address of its caller.
+/// One function of a call chain. A function that the compiler inlined has the address of its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The return address into the function, or the address at which it was interrupted.
@@ -40,7 +40,7 @@ impl fmt::Display for Frame {
 }
 
 impl Frame {
-    /// Name of the function; empty if it is not known.
+    /// Returns the name of the function; empty if it is not known.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
@@ -63,8 +63,9 @@ pub fn capture() -> Vec<Frame> {
     frames
 }
 
-/// Returns the functions of the program that led into this library, the innermost first: those whose lines
-/// are known, at most `most`, else the innermost one.
+/// Returns up to `most` functions of the program that led into this library, the innermost first. Only
+/// functions whose file and line are known are listed. If there are none, the list has the innermost
+/// function alone.
 pub fn callers(most: usize) -> Vec<String> {
     let own = loaded_at(callers as fn(usize) -> Vec<String> as usize);
     let is_of_mpi = |frame: &&Frame| {
@@ -92,7 +93,7 @@ pub unsafe fn interrupted(context: *mut c_void) -> Option<Vec<Frame>> {
     unsafe {
         let at = *registers.program_counter;
         if !host_memory::is_code(&maps, at as u64) {
-            // A call led to what is no function: the function that called is the one to show.
+            // The call led to an address that is no code. The calling function is the one to show.
             registers.return_to_caller(&maps)?;
             return chain_from(capture(), *registers.program_counter);
         }
@@ -114,17 +115,17 @@ fn chain_from(mut chain: Vec<Frame>, address: usize) -> Option<Vec<Frame>> {
     Some(chain.split_off(first))
 }
 
-/// Places of registers in the context of a signal handler.
+/// Pointers to registers in the context of a signal handler.
 struct Registers {
     program_counter: *mut usize,
-    /// The stack pointer where a call leaves its return address on the stack.
+    /// The stack pointer, on processors whose calls leave the return address on the stack.
     stack_pointer: Option<*mut usize>,
-    /// The register that holds the return address elsewhere.
+    /// The register with the return address, on processors that keep it in a register.
     link: Option<*mut usize>,
 }
 
 impl Registers {
-    /// Undoes the call that has just been made.
+    /// Undoes the call that has just been made, so that the caller is the current function.
     ///
     /// # Safety
     /// The places are those of a context.
@@ -214,7 +215,7 @@ fn parse(text: &str) -> Vec<Frame> {
             numbered.and_then(|(_, rest)| rest.trim_start().strip_prefix("0x")?.split_once(" - "));
         let (address, name) = match addressed {
             Some((address, name)) => (usize::from_str_radix(address.trim(), 16).unwrap_or(0), name),
-            // A further function at the address of the one before.
+            // An inlined function: it has the address of the line before.
             None => (frames.last().map_or(0, |frame| frame.address), line),
         };
         let name = (name != "<unknown>").then(|| without_hash(name).to_string());
@@ -223,7 +224,7 @@ fn parse(text: &str) -> Vec<Frame> {
     frames
 }
 
-/// Removes what the compiler adds to the names of functions in Rust.
+/// Removes the hash that the compiler appends to names of Rust functions.
 fn without_hash(name: &str) -> &str {
     match name.rsplit_once("::h") {
         Some((before, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {

@@ -1,4 +1,5 @@
-//! Tables and attachments of kernel programs (bpf(2)) by their descriptors: what they are, and their end.
+//! Tables and attachments of kernel programs (bpf(2)), found by their descriptors: reading a table's shape
+//! and detaching a program.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -50,7 +51,7 @@ impl TableShape {
     }
 }
 
-/// Takes a program from where it is attached, also while other processes hold the attachment.
+/// Detaches a program from the place where it is attached, even while other processes hold the attachment.
 ///
 /// # Errors
 /// What the system reports: the descriptor is no attachment of that kind.

@@ -1,12 +1,13 @@
-//! The caches of the processor, as far as a program can say something to them.
+//! Caches of the processor: dropping lines that another core will write.
 
 /// Bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// Whether [`drop_lines`] is known to pay where another core's cache is far: measured on AMD's EPYC (family 25) only. There a core
-/// waits 25 ns for each line that a core of another last-level cache holds too, before it can write it; 64 KiB take 30 us,
-/// and 6 when they have been dropped, which takes 5.
+/// Returns true if `drop_lines` is known to save time when another core writes the lines next. It was
+/// measured on AMD's EPYC (family 25) only, for cores of different last-level caches. There a core waits 25
+/// ns before it can write a line that the other cache also holds. Writing 64 KiB takes 30 us, and 6 us
+/// after the lines have been dropped, which takes 5 us.
 pub fn can_drop_lines() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -20,7 +21,8 @@ pub fn can_drop_lines() -> bool {
     false
 }
 
-/// Writes the lines of `bytes` at `address` back to memory and drops them from all caches. Their content stays what it is.
+/// Writes the lines of `bytes` at `address` back to memory and drops them from all caches. Their content
+/// does not change.
 ///
 /// # Safety
 /// The processor can ([`can_drop_lines`]), and the memory can be read.
@@ -30,11 +32,11 @@ pub unsafe fn drop_lines(address: *const u8, bytes: usize) {
         let (first, end) = (address.addr() / LINE * LINE, address.addr() + bytes);
         let lines = if bytes > 0 { first..end } else { 0..0 };
         for line in lines.step_by(LINE) {
-            // SAFETY: the caller's promise; a line that begins before the memory holds its first byte, so it lies in the same page.
+            // SAFETY: the caller's promise. The first line may begin before the memory, but it holds its
+            // first byte, so both lie in the same page.
             unsafe { core::arch::asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) };
         }
-        // What is written next is ordered after it.
-        // SAFETY: changes no state that the program sees.
+        // The fence orders later writes after the flushes.
         unsafe { core::arch::x86_64::_mm_sfence() };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,9 +1,9 @@
 //! Functions that stand in the place of the C library's for calls that create, share or discard memory
 //! ([`crate::interpose`]).
 //!
-//! They translate: the numbers and structures of the calls are known here, what they mean for memory of this
-//! library is known to the [`Hooks`]. A call that does not concern such memory goes on to the C library, or
-//! to the kernel, as it was.
+//! This module only translates. It knows the numbers and structures of the calls; the [`Hooks`] know what a
+//! call means for memory of this library. A call that does not concern such memory is passed on to the C
+//! library, or to the kernel, unchanged.
 //!
 //! | function | system call | hook |
 //! |---|---|---|
@@ -17,8 +17,8 @@
 //! | | userfaultfd | `changes`, of all memory |
 //!
 //! # Safety
-//! Arguments are what the program has given; they go to the kernel, which checks them. What hooks do is
-//! theirs to argue.
+//! Arguments are those of the program. They go to the kernel, which checks them. The author of a hook
+//! argues for its safety.
 
 use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::io;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::interpose::{self, Replacement};
 use crate::{device, own_calls, remap};
 
-/// Actions around the calls of the program.
+/// Actions that run around the program's calls.
 #[derive(Debug)]
 pub struct Hooks {
     /// Handlers before a fork, after it in the parent, and after it in the child.
@@ -43,7 +43,7 @@ pub struct Hooks {
     pub unlock: unsafe fn(u64, u64) -> io::Result<()>,
     /// Restores locks after munlockall.
     pub lock_all: fn(),
-    /// Returns true if any of the bytes at an address is exposed, or was.
+    /// Returns true if any of the bytes at an address is exposed now or was exposed before.
     pub holds: fn(u64, u64) -> bool,
 }
 
@@ -64,7 +64,8 @@ static REAL_FORK: AtomicUsize = AtomicUsize::new(0);
 static REAL_CLONE: AtomicUsize = AtomicUsize::new(0);
 
 const SYS_MSEAL: i64 = 462;
-/// Calls that code is searched for: those that programs are known to make by themselves.
+/// System calls whose use inside other code is searched for: those that programs are known to make without
+/// the C library.
 #[cfg(target_arch = "x86_64")]
 const SEARCHED: [i64; 6] = [
     libc::SYS_fork,
@@ -108,7 +109,8 @@ const WATCHED: [i64; 12] = [
     SYS_MSEAL,
 ];
 
-/// A function of that name and the one in its place; `real` has the C library's.
+/// Describes the replacement of the C library's function `$name` by `$by`; `$real` receives the address of
+/// the original.
 macro_rules! replacement {
     ($name:literal, $by:expr) => {{
         static REAL: AtomicUsize = AtomicUsize::new(0);
@@ -137,8 +139,8 @@ static FUNCTIONS: [Replacement; 13] = [
 static ALL: [&[Replacement]; 2] = [&interpose::LOADING, &FUNCTIONS];
 static LOADING: [&[Replacement]; 1] = [&interpose::LOADING];
 
-/// Leads calls of the program to these functions; without hooks, only those that load objects. The first call
-/// counts.
+/// Redirects calls of the program to the functions of this module. Without hooks, only functions that load
+/// objects are redirected. Only the first call has an effect.
 pub fn install(hooks: Option<&'static Hooks>) {
     match hooks {
         Some(hooks) => {
@@ -152,7 +154,8 @@ pub fn install(hooks: Option<&'static Hooks>) {
     device::begin();
 }
 
-/// Whether code of this process makes such calls by itself, so that they are not led here.
+/// Returns true if code of this process makes such system calls directly, so that they cannot be
+/// redirected.
 pub fn are_made_past_this() -> bool {
     cfg!(target_arch = "x86_64") && own_calls::are_there(&SEARCHED)
 }
@@ -161,7 +164,7 @@ fn hooks() -> &'static Hooks {
     HOOKS.get().expect("calls are led here once there are hooks")
 }
 
-/// Returns a result as a function of the C library does: an error goes to errno.
+/// Converts a result to the C library's convention: the value, or -1 with the error number in errno.
 fn returned(result: io::Result<i64>) -> i64 {
     result.unwrap_or_else(|error| {
         // SAFETY: the calling thread's errno.
@@ -170,7 +173,7 @@ fn returned(result: io::Result<i64>) -> i64 {
     })
 }
 
-/// Makes a system call; its error comes back as one.
+/// Makes a system call and returns its value or its error.
 ///
 /// # Safety
 /// The arguments are the program's.
@@ -215,7 +218,8 @@ extern "C" fn make_child() -> c_int {
     unsafe { around_fork(|| i64::from(fork())) as c_int }
 }
 
-/// Arguments of a child of `clone`. They lie in the parent's stack, of which the child has a copy.
+/// Start function and argument of a child of `clone`. They lie in the parent's stack; the child has a copy
+/// of it.
 struct Beginning {
     start: Start,
     argument: *mut c_void,
@@ -269,7 +273,8 @@ unsafe extern "C" fn process_madvise(
     returned(unsafe { advise_process(process, ranges, count, advice, flags) }) as isize
 }
 
-/// process_madvise. What changes content or inheritance the kernel does for the calling process only.
+/// Replaces process_madvise. The kernel accepts advice that changes content or inheritance for the calling
+/// process only.
 ///
 /// # Safety
 /// As for the system call.
@@ -285,7 +290,7 @@ unsafe fn advise_process(
     let arguments =
         |count: usize| [process as u64, ranges.addr() as u64, count as u64, advice as u64, flags, 0];
     let has_effect = remap::effect_of(advice) != remap::Effect::None;
-    // SAFETY: the program's arguments; without ranges nothing is done but to look at the others.
+    // SAFETY: the program's arguments. A call without ranges only checks the other arguments.
     if !has_effect || count == 0 || count > MOST || unsafe { kernel(number, arguments(0)) }.is_err() {
         // SAFETY: as above.
         return unsafe { kernel(number, arguments(count)) };
@@ -315,8 +320,7 @@ unsafe extern "C" fn mremap(old: u64, old_bytes: u64, new_bytes: u64, flags: c_i
 /// # Safety
 /// As for mremap.
 unsafe fn move_memory(arguments: [u64; 6]) -> io::Result<i64> {
-    // Of no bytes it is a second mapping of the same memory, which private memory does not have.
-    // SAFETY: the program's arguments.
+    // A size of 0 requests a second mapping of the same memory, which private memory cannot have.
     unsafe {
         (hooks().moves)(arguments[0], arguments[1].max(1))?;
         kernel(libc::SYS_mremap, arguments)
@@ -368,7 +372,8 @@ unsafe extern "C" fn mseal(address: u64, bytes: usize, flags: c_ulong) -> c_int 
     returned(unsafe { change(SYS_MSEAL, [address, bytes as u64, flags, 0, 0, 0]) }) as c_int
 }
 
-/// A call that gives memory an attribute: of `arguments[1]` bytes at `arguments[0]`.
+/// Makes a call that gives an attribute to `arguments[1]` bytes at `arguments[0]`, after the hook has
+/// prepared them.
 ///
 /// # Safety
 /// As for the system call.
@@ -385,7 +390,8 @@ unsafe extern "C" fn shmat(segment: c_int, address: u64, flags: c_int) -> i64 {
     returned(unsafe { attach([segment as u64, address, flags as u64, 0, 0, 0]) })
 }
 
-/// Attaches a segment. One that goes over other memory is told by no event of the kernel.
+/// Attaches a segment of System V shared memory. The kernel reports no event when it replaces other memory
+/// (SHM_REMAP), so the hook runs here.
 ///
 /// # Safety
 /// As for shmat.
@@ -401,7 +407,7 @@ unsafe fn attach(arguments: [u64; 6]) -> io::Result<i64> {
     }
 }
 
-/// The system calls of [`WATCHED`], made by `syscall`.
+/// Handles the system calls of [`WATCHED`] that the program makes by `syscall`.
 extern "C" fn watched(number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> c_long {
     let arguments = [a, b, c, d, e, f];
     // SAFETY: the program's arguments, whose types the number says.
@@ -422,7 +428,7 @@ extern "C" fn watched(number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u6
             libc::SYS_pkey_mprotect | SYS_MSEAL => returned(change(number, arguments)),
             libc::SYS_shmat => returned(attach(arguments)),
             libc::SYS_userfaultfd => {
-                // What the kernel tells of shared memory differs.
+                // Events that the kernel reports for shared memory differ from those for private memory.
                 returned((hooks().changes)(0, u64::MAX).and_then(|()| kernel(number, arguments)))
             }
             _ => returned(kernel(number, arguments)),
@@ -430,7 +436,7 @@ extern "C" fn watched(number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u6
     }
 }
 
-/// clone or clone3 by number. A child with a stack of its own does not come back here.
+/// Makes the system call clone or clone3. A child with a stack of its own does not return here.
 ///
 /// # Safety
 /// As for the system call.

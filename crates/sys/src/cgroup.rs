@@ -1,35 +1,36 @@
-//! The control groups of this process, of the first version and of the second: which folders they are, and
-//! what they tell of memory.
+//! Control groups of this process (versions 1 and 2): their folders, their memory limits, and processes
+//! that were killed for lack of memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are found.
+/// Folder under which control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// A control group.
+/// Control group that this process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Whether it is of the second version.
+    /// True for version 2 of control groups, false for version 1.
     pub is_unified: bool,
-    /// Its folder.
+    /// Folder of the group in the file system.
     pub folder: PathBuf,
 }
 
 impl Group {
-    /// What one of its files says.
+    /// Returns the content of one of the group's files, if it can be read.
     pub fn read(&self, file: &str) -> Option<String> {
         fs::read_to_string(self.folder.join(file)).ok()
     }
 }
 
-/// The groups of this process that may limit what `controller` shares out: each before the one above it.
+/// Returns the groups of this process that may limit the resource of `controller`, each before its parent.
 pub fn groups(controller: &str) -> Vec<Group> {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups_of(&text, controller, Path::new(ROOT))
 }
 
-/// Those that a `/proc/self/cgroup` names, below `root`.
+/// Returns the groups that `text`, the content of `/proc/self/cgroup`, lists for `controller`. Their
+/// folders lie below `root`.
 pub fn groups_of(text: &str, controller: &str, root: &Path) -> Vec<Group> {
     text.lines().flat_map(|line| groups_of_line(line, controller, root).unwrap_or_default()).collect()
 }
@@ -42,13 +43,14 @@ fn groups_of_line(line: &str, controller: &str, root: &Path) -> Option<Vec<Group
         return None;
     }
     let top: PathBuf = if is_unified { root.to_path_buf() } else { root.join(controllers) };
-    // In a container the path may be that of the host, which is not visible: then the top is the group.
+    // In a container the path may be the host's, which is not visible there. Then the top folder is the
+    // group.
     let own = top.join(path);
     let folders = own.ancestors().take_while(|folder| folder.starts_with(&top));
     Some(folders.map(|folder| Group { is_unified, folder: folder.to_path_buf() }).collect())
 }
 
-/// How often the kernel has killed processes for lack of memory: a state to compare a later one with.
+/// Counts of processes that the kernel has killed for lack of memory. Two of them are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Killings {
     /// In the control group of this process and below it.
@@ -57,19 +59,20 @@ pub struct Killings {
     in_all: u64,
 }
 
-/// Whether processes were killed for lack of memory meanwhile.
+/// Kills for lack of memory between two points in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
-    /// None.
+    /// No process was killed.
     No,
-    /// Some on this machine, where nothing tells whose.
+    /// Processes of this machine were killed; it is not known whether they belonged to this group.
     OfMachine,
-    /// Some of this control group, which may use so many bytes; `None` if it has no limit of its own.
+    /// Processes of this control group were killed. The value is its memory limit in bytes, `None` if it
+    /// has none.
     OfGroup(Option<u64>),
 }
 
 impl Killings {
-    /// As of now.
+    /// Reads the present counts of the kernel.
     pub fn now() -> Killings {
         let all = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         Killings::of(&groups("memory"), &all)
@@ -81,14 +84,14 @@ impl Killings {
             field(&group.read(file)?, "oom_kill")
         };
         Killings {
-            // The innermost group counts all below it. In the first version it counts itself, and ranks are
-            // in it.
+            // The count of the innermost group includes all groups below it. In version 1 a group counts
+            // only its own processes, and the ranks are in it.
             in_group: groups.iter().find_map(count).unwrap_or(0),
             in_all: field(vmstat, "oom_kill").unwrap_or(0),
         }
     }
 
-    /// What has happened since `before`.
+    /// Returns the kills between `before` and these counts.
     pub fn since(self, before: Killings) -> Shortage {
         if self.in_group > before.in_group {
             Shortage::OfGroup(memory_limit(&groups("memory")))
@@ -100,9 +103,9 @@ impl Killings {
     }
 }
 
-/// The tightest limit of these groups, in bytes.
+/// Returns the smallest memory limit of these groups in bytes, if there is one.
 fn memory_limit(groups: &[Group]) -> Option<u64> {
-    // The first version says how much there could be at most where there is no limit.
+    // Version 1 reports the largest possible value where there is no limit.
     const NO_LIMIT: u64 = 1 << 60;
     let limit = |group: &Group| {
         let file = if group.is_unified { "memory.max" } else { "memory.limit_in_bytes" };
@@ -111,7 +114,7 @@ fn memory_limit(groups: &[Group]) -> Option<u64> {
     groups.iter().filter_map(limit).min()
 }
 
-/// The number in the line of a name.
+/// Returns the number in the line that begins with `name`.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()

@@ -1,8 +1,9 @@
-//! The clock that all processes of a machine share.
+//! Clocks that all processes of a machine share.
 
 use crate::kept;
 
-/// Nanoseconds of the monotonic clock: since the machine started, or that where this process was kept.
+/// Returns nanoseconds of the monotonic clock: since the start of the machine. After a restart from a
+/// checkpoint, the clock continues that of the checkpointed process.
 pub fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: now is writable; the clock exists on every Linux.
@@ -11,7 +12,7 @@ pub fn now_ns() -> u64 {
     now_ns.wrapping_add(kept::shift_ns())
 }
 
-/// Processor time of the calling thread, in nanoseconds.
+/// Returns the processor time of the calling thread, in nanoseconds.
 pub fn thread_ns() -> u64 {
     let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: used is writable; the clock exists on every Linux.
@@ -19,7 +20,7 @@ pub fn thread_ns() -> u64 {
     used.tv_sec.cast_unsigned() * 1_000_000_000 + used.tv_nsec.cast_unsigned()
 }
 
-/// The cheapest clock there is, for short times only: between one and five ticks a nanosecond.
+/// Returns the cheapest clock, for short times only. It counts one to five ticks a nanosecond.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -29,7 +30,7 @@ pub fn ticks() -> u64 {
     return now_ns();
 }
 
-/// The same after all loads before it: for how long a load takes.
+/// Returns `ticks` after all earlier loads have finished, to measure the time of a load.
 #[inline]
 pub fn ticks_after_loads() -> u64 {
     #[cfg(target_arch = "x86_64")]

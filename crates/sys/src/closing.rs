@@ -1,20 +1,21 @@
-//! Closes descriptors that came from other users, in threads that may hang alone.
+//! Closes descriptors received from other users, in threads of their own, because closing may hang.
 //!
-//! A process can put a descriptor into a message that makes the one who closes it wait: a TCP socket with a
-//! long SO_LINGER and unsent data. It is closed when its last holder drops it, and also when a connection
-//! is closed whose queue still holds it. A daemon that closes such a connection itself stops serving
-//! everybody. So everything that a stranger has touched is dropped by [`drop_apart`].
+//! A process can send a descriptor whose close blocks: a TCP socket with a long SO_LINGER and unsent data.
+//! It is closed when its last holder drops it, and also when a connection is closed whose queue still holds
+//! it. A daemon that closes such a connection in its own thread stops serving all users. Therefore values
+//! that hold descriptors from others are dropped by [`drop_apart`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::own_thread;
 
-/// Most threads that close at a time. A caller that counts its connections of each user stays far below.
+/// Maximum number of closing threads at a time. A caller that limits the connections of each user stays far
+/// below.
 const MOST_THREADS: usize = 512;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Gives a thread's place back, also when the value's `drop` panics.
+/// Reservation of a thread in [`THREADS`]; it is released even when the value's `drop` panics.
 struct Place;
 
 impl Drop for Place {
@@ -23,7 +24,7 @@ impl Drop for Place {
     }
 }
 
-/// Drops `value` in a thread of its own. Where no thread can be had, the value is never dropped: its
+/// Drops `value` in a thread of its own. If no thread can be started, the value is never dropped: its
 /// descriptors stay open until the process ends.
 pub fn drop_apart(value: impl Send + 'static) {
     let place = Place;
@@ -31,7 +32,7 @@ pub fn drop_apart(value: impl Send + 'static) {
         std::mem::forget(value);
         return;
     }
-    // A closure that no thread takes is dropped by the caller, which must not happen to the value.
+    // If no thread can be started, the closure is dropped by the caller, but the value must not be.
     let mut value = std::mem::ManuallyDrop::new(value);
     let work = move || {
         let _place = place;

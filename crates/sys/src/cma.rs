@@ -8,35 +8,35 @@ use crate::kept;
 /// Segments handed to the kernel in one call; it takes up to 1024 (IOV_MAX).
 const WINDOW: usize = 256;
 
-/// A process by its number.
+/// Number of a process in this pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pid(pub i32);
 
-/// A piece of a peer's memory: an address that means something there, not here.
+/// Piece of a peer's memory. The address is valid in the peer, not in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteSegment {
-    /// First byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Length.
+    /// Length of the piece in bytes.
     pub bytes: usize,
 }
 
-/// Why a copy did not take place, or stopped on the way.
+/// Reasons for which a copy did not take place or stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyError {
-    /// The system does not permit it (another user, ptrace scope, seccomp) or does not know it.
+    /// The system does not permit access (another user, ptrace scope, seccomp) or lacks the call.
     Refused,
-    /// There is no such process any more.
+    /// The process does not exist any more.
     Gone,
     /// A segment is not mapped, here or there, or not for this use.
     Fault,
-    /// The process of this number is not the one that was meant.
+    /// The process with this number is not the intended one.
     Stranger,
-    /// The peer's number means something else here.
+    /// The peer's number denotes another process here, because the peer is in another pid namespace.
     OtherPids,
-    /// The system does not permit it, and the peer is in another user namespace.
+    /// The system does not permit access, and the peer is in another user namespace.
     OtherUsers,
-    /// Another error number.
+    /// Any other error number of errno.h.
     Other(i32),
 }
 
@@ -52,7 +52,8 @@ impl From<io::Error> for CopyError {
 }
 
 impl CopyError {
-    /// Whether there is nothing wrong with the memory itself: its owner can get at it.
+    /// Returns true if the memory itself is valid and its owner can access it, so that another path may
+    /// work.
     pub fn is_of_the_way(self) -> bool {
         self != CopyError::Fault
     }
@@ -87,21 +88,23 @@ pub fn allow_peers() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
 
-/// Whether processes of this user can be expected to reach each other's memory: the call exists and is not filtered,
-/// and neither Yama nor this process's own state forbids it. Only a real [`probe`] of a peer is certain.
+/// Checks if processes of this user can be expected to reach each other's memory. The calls must exist and
+/// not be filtered, and neither Yama nor the state of this process may forbid access. Only `probe` of a
+/// real peer is certain.
 ///
 /// # Errors
-/// Why not.
+/// The reason for which access is forbidden.
 pub fn permitted() -> Result<(), CopyError> {
     let word = std::process::id();
     let me = Pid(word as i32);
     let mut copy = [0; 4];
     let own = [RemoteSegment { address: &raw const word as u64, bytes: copy.len() }];
     read(me, &own, &mut [IoSliceMut::new(&mut copy)])?;
-    // A filter may refuse one of both calls.
+    // A system call filter may refuse only one of the two calls.
     let target = [RemoteSegment { address: copy.as_mut_ptr() as u64, bytes: copy.len() }];
     write(me, &target, &[IoSlice::new(&word.to_ne_bytes())])?;
-    // SAFETY: asks for an attribute of this process. Not dumpable (a set-uid program): reachable for root only.
+    // SAFETY: reads an attribute of this process. A process that is not dumpable (a set-uid program) is
+    // reachable for root only.
     if unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } != 1 {
         return Err(CopyError::Refused);
     }
@@ -113,7 +116,7 @@ pub fn permitted() -> Result<(), CopyError> {
     }
 }
 
-/// Whether this process has CAP_SYS_PTRACE.
+/// Returns true if this process has CAP_SYS_PTRACE.
 fn may_trace() -> bool {
     const CAP_SYS_PTRACE: u32 = 19;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -122,11 +125,11 @@ fn may_trace() -> bool {
         .is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
 }
 
-/// Copies `remote` segments of process `peer` into `local` ones, up to the shorter of both sums; returns
-/// how many bytes.
+/// Copies segments `remote` of process `peer` into `local` segments, up to the shorter of both sums.
+/// Returns the number of bytes.
 ///
 /// # Errors
-/// Why it stopped; part of the data may have been copied.
+/// The reason for which the copy stopped; part of the data may have been copied.
 pub fn read(peer: Pid, remote: &[RemoteSegment], local: &mut [IoSliceMut<'_>]) -> Result<usize, CopyError> {
     // SAFETY: IoSliceMut is guaranteed to have the layout of iovec.
     let local = unsafe { std::slice::from_raw_parts(local.as_ptr().cast::<libc::iovec>(), local.len()) };
@@ -134,11 +137,11 @@ pub fn read(peer: Pid, remote: &[RemoteSegment], local: &mut [IoSliceMut<'_>]) -
     unsafe { transfer(libc::process_vm_readv, peer, remote, local) }
 }
 
-/// Copies `local` segments into `remote` ones of process `peer`, up to the shorter of both sums; returns how
-/// many bytes. The peer must have agreed to be written to there.
+/// Copies `local` segments into segments `remote` of process `peer`, up to the shorter of both sums.
+/// Returns the number of bytes. The peer must have agreed to writes there.
 ///
 /// # Errors
-/// Why it stopped; part of the data may have been copied.
+/// The reason for which the copy stopped; part of the data may have been copied.
 pub fn write(peer: Pid, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError> {
     // SAFETY: IoSlice is guaranteed to have the layout of iovec.
     let local = unsafe { std::slice::from_raw_parts(local.as_ptr().cast::<libc::iovec>(), local.len()) };
@@ -146,18 +149,18 @@ pub fn write(peer: Pid, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Resu
     unsafe { transfer(libc::process_vm_writev, peer, remote, local) }
 }
 
-/// Whether the memory of `peer` can be read and is that of the process that was meant: reads the word at
-/// `address`, which must hold `proof`, as no other process does.
+/// Checks that the memory of `peer` can be read and that it is the intended process. The word at `address`
+/// must equal `proof`, a value that no other process has there.
 ///
 /// # Errors
-/// Why single copies cannot be used with this peer.
+/// The reason for which single copies cannot be used with this peer.
 pub fn probe(peer: Pid, address: u64, proof: u64) -> Result<(), CopyError> {
     let mut word = [0u8; 8];
     let remote = [RemoteSegment { address, bytes: word.len() }];
     match read(peer, &remote, &mut [IoSliceMut::new(&mut word)]) {
         Ok(_) if u64::from_ne_bytes(word) == proof => Ok(()),
-        // The word is not mapped there, or holds something else: another process that has the number in this
-        // one's pid namespace.
+        // The word is not mapped there or has another value: this number denotes another process in this
+        // pid namespace.
         Ok(_) | Err(CopyError::Fault) => Err(CopyError::Stranger),
         Err(error) => Err(error),
     }
@@ -172,7 +175,8 @@ type Call = unsafe extern "C" fn(
     libc::c_ulong,
 ) -> libc::ssize_t;
 
-/// Calls the kernel until all is copied: it takes a bounded number of segments and may stop anywhere.
+/// Calls the kernel until everything is copied: one call takes a bounded number of segments and may stop
+/// anywhere.
 ///
 /// # Safety
 /// `call` may access the memory that `local` names in the way it does.
@@ -197,8 +201,8 @@ unsafe fn transfer(
             return Ok(total);
         }
         let critical = kept::Critical::enter();
-        // SAFETY: both windows hold as many entries as stated; what local ones name is the caller's promise, remote
-        // addresses are checked by the kernel.
+        // SAFETY: both windows have as many entries as stated. The caller vouches for local memory; the
+        // kernel checks remote addresses.
         let copied = unsafe {
             call(
                 kept::current(peer.0),
@@ -221,7 +225,7 @@ unsafe fn transfer(
     }
 }
 
-/// How far a list of segments has been used up.
+/// Position in a list of segments: bytes before it have been copied.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
     index: usize,
@@ -229,7 +233,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The next segments that are not empty, and how many.
+    /// Returns the next segments that are not empty, and their number.
     fn window(self, piece: impl Fn(usize) -> Option<libc::iovec>) -> ([libc::iovec; WINDOW], usize) {
         let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let (mut window, mut count) = ([empty; WINDOW], 0);
@@ -245,7 +249,7 @@ impl Cursor {
         (window, count)
     }
 
-    /// Moves on by `bytes`.
+    /// Moves the position forward by `bytes`.
     fn advance(&mut self, mut bytes: usize, piece: impl Fn(usize) -> Option<libc::iovec>) {
         while let Some(next) = piece(self.index) {
             let left = next.iov_len - self.offset;

@@ -1,4 +1,4 @@
-//! Processors: which of them this process may use, and giving one up for a moment.
+//! Processors that this process may use, and yielding a processor for a moment.
 
 use std::fs;
 use std::io;
@@ -7,25 +7,25 @@ use crate::cgroup::{self, Group};
 use crate::floating_point;
 
 const WORD_BITS: usize = 64;
-/// Largest affinity mask the kernel is asked for: 1024 words, 65536 processors.
+/// Largest affinity mask that is requested from the kernel: 1024 words, 65536 processors.
 const MAX_WORDS: usize = 1024;
 
-/// A set of processors, by the kernel's numbers.
+/// Set of processors, identified by the kernel's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorSet {
     words: Vec<u64>,
 }
 
 impl ProcessorSet {
-    /// The empty set.
+    /// Returns a set without processors.
     pub fn new() -> ProcessorSet {
         ProcessorSet::default()
     }
 
-    /// Adds a processor.
+    /// Adds a processor to the set.
     ///
     /// # Panics
-    /// If the number is beyond what a kernel can have (65536): a bug of the caller.
+    /// If the number is larger than a kernel supports (65536): a bug of the caller.
     pub fn insert(&mut self, processor: usize) {
         assert!(processor < MAX_WORDS * WORD_BITS, "processor {processor}");
         let word = processor / WORD_BITS;
@@ -35,22 +35,22 @@ impl ProcessorSet {
         self.words[word] |= 1 << (processor % WORD_BITS);
     }
 
-    /// Whether the set holds this processor.
+    /// Returns true if the set contains this processor.
     pub fn contains(&self, processor: usize) -> bool {
         self.words.get(processor / WORD_BITS).is_some_and(|word| word >> (processor % WORD_BITS) & 1 != 0)
     }
 
-    /// How many processors the set holds.
+    /// Returns the number of processors in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set holds no processor.
+    /// Returns true if the set contains no processor.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The processors of the set in ascending order.
+    /// Returns the processors of the set in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.words.len() * WORD_BITS).filter(|&processor| self.contains(processor))
     }
@@ -64,7 +64,7 @@ impl FromIterator<usize> for ProcessorSet {
     }
 }
 
-/// The processors on which the calling thread may run.
+/// Returns the processors on which the calling thread may run.
 ///
 /// # Errors
 /// What sched_getaffinity reports.
@@ -89,7 +89,7 @@ pub fn affinity() -> io::Result<ProcessorSet> {
 /// Restricts the calling thread to `set`. Async-signal-safe: may be called between fork and exec.
 ///
 /// # Errors
-/// What sched_setaffinity reports; InvalidInput if no processor of the set may be used.
+/// The error of sched_setaffinity; InvalidInput if no processor of the set may be used.
 pub fn set_affinity(set: &ProcessorSet) -> io::Result<()> {
     let bytes = size_of_val(&set.words[..]);
     // SAFETY: words is readable for `bytes`.
@@ -97,14 +97,15 @@ pub fn set_affinity(set: &ProcessorSet) -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Moves the calling thread to another of the processors on which it may run; afterwards it may run on all of them as before. False if
-/// there is no other one.
+/// Moves the calling thread to another processor of its affinity mask. Afterwards the mask is the same as
+/// before. Returns false if there is no other processor.
 ///
-/// Linux moves a thread only from processors that are forbidden, so the present one is for some microseconds. Whoever changes the mask
-/// of this thread from outside just then finds it as it was before.
+/// Linux moves a thread only away from a processor that is not in its mask. Therefore the present one is
+/// removed for some microseconds. A change of the mask from outside during that time is lost.
 ///
 /// # Errors
-/// What sched_getaffinity and sched_setaffinity report: the mask is as it was, unless somebody takes processors away just now.
+/// Errors of sched_getaffinity and sched_setaffinity. The mask is unchanged, unless another process removes
+/// processors at the same time.
 pub fn move_elsewhere() -> io::Result<bool> {
     let (allowed, here) = (affinity()?, current());
     let others: ProcessorSet = allowed.iter().filter(|&processor| Some(processor) != here).collect();
@@ -116,26 +117,26 @@ pub fn move_elsewhere() -> io::Result<bool> {
     Ok(true)
 }
 
-/// How many processors the calling thread may keep busy: its affinity mask (which the cpuset limits), or less
-/// where a control group limits processor time. At least 1.
+/// Returns the number of processors that the calling thread can keep busy, at least 1. It is the size of
+/// its affinity mask (which the cpuset limits), or less where a control group limits processor time.
 pub fn usable_processors() -> usize {
     let masked = affinity().map_or(1, |set| set.len()).max(1);
     masked.min(quota_in_processors().unwrap_or(masked).max(1))
 }
 
-/// Processors' worth of time that the control groups of this process allow, if they limit it.
+/// Returns the processor time that control groups allow this process, in processors, if they limit it.
 pub fn quota() -> Option<f64> {
     let groups = cgroup::groups("cpu");
     floating_point::isolated(|| tightest(&groups))
 }
 
-/// The whole processors that are needed to use up [`quota`].
+/// Returns the number of whole processors that use up [`quota`], if there is a limit.
 pub fn quota_in_processors() -> Option<usize> {
     let quota = quota();
     floating_point::isolated(|| quota.map(|processors| processors.ceil() as usize))
 }
 
-/// The tightest limit of these groups.
+/// Returns the smallest limit of these groups in processors, if there is one.
 fn tightest(groups: &[Group]) -> Option<f64> {
     let limit = |group: &Group| if group.is_unified { limit_v2(group) } else { limit_v1(group) };
     groups.iter().filter_map(limit).reduce(f64::min)
@@ -156,25 +157,26 @@ fn ratio(quota_us: f64, period_us: f64) -> Option<f64> {
     (quota_us > 0.0 && period_us > 0.0).then(|| quota_us / period_us)
 }
 
-/// The processor that the calling thread runs on now, if the kernel says.
+/// Returns the processor on which the calling thread runs now, if the kernel reports it.
 pub fn current() -> Option<usize> {
     // SAFETY: the call has no preconditions.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Lets another thread that is ready for this processor run.
+/// Yields the processor to another thread that is ready to run.
 pub fn yield_now() {
     // SAFETY: the call has no preconditions and cannot fail on Linux.
     unsafe { libc::sched_yield() };
 }
 
-/// How long processors of this machine had something to run and were given to other machines by the hypervisor, since the start of
-/// the system: in ticks of 10 ms, all processors together. 0 where nothing is known of it.
+/// Returns the time since the start of the system in which the hypervisor gave processors of this machine
+/// to others while they had work. The unit is a tick of 10 ms, summed over all processors. Returns 0 where
+/// the kernel does not report it.
 pub fn stolen_ticks() -> u64 {
     stolen_in(&fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
-/// The eighth figure of the first line (proc_stat(5): steal).
+/// Returns the eighth figure of the first line of /proc/stat (proc_stat(5): steal).
 fn stolen_in(stat: &str) -> u64 {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "));
     all.and_then(|figures| figures.split_whitespace().nth(7)?.parse().ok()).unwrap_or(0)

@@ -1,10 +1,10 @@
-//! What a process says when it crashes: which signal, at which address, and where in the program that was.
+//! Report of a crash: the signal, the address, and the place in the program.
 //!
-//! A handler of signals may neither allocate nor lock. So it does nothing but make a child, which has a
-//! copy of the memory as it was: there the standard library looks up the names of functions and their
-//! lines, and writes them. Memory that crashed in the middle of an allocation makes the child hang; it is
-//! killed after [`PATIENCE_MS`], and the crash takes its course: the handlers are those of the system
-//! again, so that the process dies of its signal and leaves its core file.
+//! A signal handler may neither allocate nor lock. So the handler only makes a child, which has a copy of
+//! the memory. In the child, the standard library looks up the names and lines of functions, and the report
+//! is written. If the crash happened in the middle of an allocation, the child hangs; it is killed after
+//! [`PATIENCE_MS`]. Then the handlers are those of the system again, so that the process dies of its signal
+//! and leaves its core file.
 //!
 //! # Safety
 //! Between the signal and the child the handler calls only what signal-safety(7) lists.
@@ -19,9 +19,9 @@ use crate::arithmetic_exception::Exception;
 use crate::backtrace::{self, Frame};
 use crate::{host_memory, signal, speaker};
 
-/// How long the child may take.
+/// Maximum time for the child to write the report, in milliseconds.
 const PATIENCE_MS: i64 = 3000;
-/// Stack of the handler and of the child, in bytes: only what is touched costs memory.
+/// Size of the stack of the handler and of the child in bytes. Only pages that are touched cost memory.
 const STACK_BYTES: usize = 512 << 10;
 const MOST_FRAMES: usize = 64;
 const CRASHES: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE];
@@ -48,8 +48,8 @@ pub fn tell() {
     }
 }
 
-/// A stack for the handler in this thread, so that an overflow of the thread's own is told too. Never given
-/// back.
+/// Gives this thread a stack for the handler, so that an overflow of the thread's own stack is reported
+/// too. The memory is never freed.
 fn lend_stack() {
     // SAFETY: a new private mapping, which is given to the kernel for this thread if it has none.
     unsafe {
@@ -67,14 +67,14 @@ fn lend_stack() {
 }
 
 extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel gives a valid structure; its address is meaningful for signals that it sent itself
-    // (a positive code).
+    // SAFETY: the kernel passes a valid structure. Its address is meaningful for signals that the kernel
+    // itself sent (a positive code).
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     let is_first = !IS_TOLD.swap(true, Ordering::Relaxed);
-    // SAFETY: system calls alone, but in the child, which is a process of its own.
+    // SAFETY: system calls only, except in the child, which is a process of its own.
     unsafe {
         if is_first {
-            // Without the handlers that fork(3) runs: they would lock.
+            // The raw system call avoids the handlers that fork(3) runs: they would lock.
             let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t;
             if child == 0 {
                 write_all(&story(signal, code, (code > 0).then_some(address), call_chain(context)));
@@ -82,20 +82,20 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
             }
             await_child(child);
         } else {
-            // Another thread tells.
+            // Another thread writes the report.
             libc::poll(null_mut(), 0, PATIENCE_MS as c_int);
         }
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = libc::SIG_DFL;
         libc::sigaction(signal, &action, null_mut());
         if code <= 0 {
-            // It was sent, and would not come again when the handler returns.
+            // The signal was sent by a process, so it does not occur again when the handler returns.
             libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal);
         }
     }
 }
 
-/// Waits for the child, and kills it when it is late.
+/// Waits for the child and kills it after [`PATIENCE_MS`].
 ///
 /// # Safety
 /// `child` is a child of this process, or negative.
@@ -116,7 +116,8 @@ unsafe fn await_child(child: libc::pid_t) {
     }
 }
 
-/// Returns the call chain that the signal interrupted, as far as it can be told from the handler's own.
+/// Returns the call chain that the signal interrupted. If it cannot be read from the context, it is derived
+/// from the handler's own chain.
 ///
 /// # Safety
 /// As [`backtrace::interrupted`].
@@ -124,21 +125,22 @@ unsafe fn call_chain(context: *mut c_void) -> Vec<Frame> {
     // SAFETY: the caller's promise.
     unsafe { backtrace::interrupted(context) }.unwrap_or_else(|| {
         let mut frames = backtrace::capture();
-        // The handler, and the frame by which the kernel called it.
+        // Skips the handler and the frame by which the kernel called it.
         let own = frames.iter().position(|frame| frame.name().contains("crash::crashed"));
         frames.drain(..own.map_or(0, |place| place + 2).min(frames.len()));
         frames
     })
 }
 
-/// Returns the report, in one piece. Every line names the process: `mpirun` shows equal reports of several
-/// ranks once.
+/// Returns the text of the report. Every line names the process, because `mpirun` shows equal reports of
+/// several ranks only once.
 fn story(signal: c_int, code: c_int, address: Option<usize>, frames: Vec<Frame>) -> String {
     // This is a child of the process that crashed.
     let pid = std::os::unix::process::parent_id();
     let speaker = speaker::name_of(pid).unwrap_or_else(|| format!("process {pid}"));
     let mut text = format!("tutti: {speaker}: {}", signal::describe(signal));
-    // Writing to a string does not fail. For these signals the address is that of data, for others of code.
+    // Writing to a string does not fail. SIGSEGV and SIGBUS report an address of data, the other signals
+    // one of code.
     let data = address.filter(|_| signal == libc::SIGSEGV || signal == libc::SIGBUS);
     if let Some(data) = data {
         let _ = write!(text, " at address {data:#x}");
@@ -160,16 +162,16 @@ fn story(signal: c_int, code: c_int, address: Option<usize>, frames: Vec<Frame>)
     text
 }
 
-/// What was wrong with memory that a function of MPI was given, if the crash was in one.
+/// Returns the problem with a buffer passed to an MPI function, if the crash was inside such a function.
 fn buffer_complaint(frames: &[Frame], address: usize) -> Option<String> {
     let function = called(frames.iter().map(Frame::name))?;
-    // Of the process that crashed: mappings of devices are not in the child.
+    // The mappings of the crashed process are read: mappings of devices are not in the child.
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", std::os::unix::process::parent_id())).ok()?;
     let complaint = host_memory::complaint_in(&maps, address as u64, true)?;
     Some(format!("{function} was given memory that it cannot use: {complaint}"))
 }
 
-/// The function of MPI that the program called, and that has not returned.
+/// Returns the outermost MPI function in the chain: the one that the program called.
 fn called<'n>(names: impl DoubleEndedIterator<Item = &'n str>) -> Option<&'n str> {
     let is_of_mpi = |name: &&str| name.starts_with("MPI_") || name.starts_with("PMPI_");
     names.rev().find(is_of_mpi).map(|name| name.trim_start_matches('P'))

@@ -1,9 +1,9 @@
-//! Whether an address is memory of a device, as the device's driver knows it.
+//! Detection of device (GPU) memory, by asking the device's driver.
 //!
-//! The driver (libcuda) is asked about a buffer before it is used, because memory of a device may fault, or
-//! be reachable and still be none that MPI can use here. A program without the driver pays one comparison a
-//! buffer: addresses above [`CHECKED_UP_TO`] are not looked at. The replacement of dlopen
-//! ([`crate::interpose`]) raises it, so that a driver which the program loads later is noticed at the next
+//! The driver (libcuda) is asked about a buffer before it is used. Memory of a device may fault, or it may
+//! be accessible and still unusable for MPI here. A program without the driver pays one comparison for each
+//! buffer: addresses above [`CHECKED_UP_TO`] are not checked. The replacement of dlopen
+//! ([`crate::interpose`]) raises that limit. So a driver that the program loads later is found by the next
 //! call of MPI.
 //!
 //! # Safety
@@ -14,15 +14,16 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::{host_memory, interpose};
 
-/// Highest address that is looked at before it is used as a buffer: 1 (null and MPI_IN_PLACE), or all.
+/// Highest address that is checked before it is used as a buffer: 1 (null and MPI_IN_PLACE), or all
+/// addresses.
 pub static CHECKED_UP_TO: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// The lowest value of [`CHECKED_UP_TO`].
+/// Lowest value of [`CHECKED_UP_TO`].
 const SENTINELS: usize = 1;
-/// Looks for a driver after which none is expected any more: what the program had asked to be loaded may take
-/// a while.
+/// Number of unsuccessful searches for a driver after which the search stops. Loading that the program has
+/// requested may take a while.
 const PATIENCE: u32 = 1000;
 
-/// cuPointerGetAttributes and cuPointerGetAttribute; 0: not there.
+/// Addresses of cuPointerGetAttributes and cuPointerGetAttribute; 0 if there is none.
 static ASK_MANY: AtomicUsize = AtomicUsize::new(0);
 static ASK_ONE: AtomicUsize = AtomicUsize::new(0);
 static LOOKS: AtomicU32 = AtomicU32::new(0);
@@ -39,31 +40,31 @@ const DEVICE: c_uint = 2;
 const ARRAY: c_uint = 3;
 const LIBRARIES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// MemoryKind of memory at an address, as the driver knows it.
+/// Kind of memory at an address, according to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Memory that no driver knows.
     Unknown,
-    /// Memory of the host that a device has access to: its pages must stay where they are.
+    /// Memory of the host that a device can access: its pages must not be moved.
     Registered,
-    /// Memory of a device.
+    /// Memory on the device itself.
     Device,
 }
 
-/// Whether an address has to be looked at before it is used ([`complaint`]).
+/// Returns true if an address must be checked by [`complaint`] before it is used.
 #[inline(always)]
 pub fn is_checked(address: usize) -> bool {
     address <= CHECKED_UP_TO.load(Ordering::Relaxed)
 }
 
-/// Returns why memory at `address` cannot be used, if it is that of a device.
+/// Returns the reason for which memory at `address` cannot be used, if it is device memory.
 #[cold]
 pub fn complaint(address: u64) -> Option<String> {
     let is_refused = has_driver() && address > SENTINELS as u64 && kind(address) == MemoryKind::Device;
     is_refused.then(|| format!("{address:#x} is memory of a CUDA device; {}", host_memory::ADVICE))
 }
 
-/// Looks for a driver among what is loaded now.
+/// Looks for a driver among the objects that are loaded now.
 pub fn begin() {
     find();
     if !knows_driver() {
@@ -71,19 +72,19 @@ pub fn begin() {
     }
 }
 
-/// Whether a driver was found so far.
+/// Returns true if a driver has been found so far.
 pub fn knows_driver() -> bool {
     ASK_MANY.load(Ordering::Acquire) != 0 || ASK_ONE.load(Ordering::Acquire) != 0
 }
 
-/// Whether a driver is loaded; looks for it if some object was loaded since.
+/// Returns true if a driver is loaded. Searches again if an object was loaded since the last call.
 pub fn has_driver() -> bool {
     if !is_checked(usize::MAX) || knows_driver() {
         return knows_driver();
     }
     let has_more = interpose::renew();
     find();
-    // Relaxed: a look too many or too few does no harm.
+    // Relaxed: one search more or less does no harm.
     let looks = LOOKS.fetch_add(1, Ordering::Relaxed);
     if !knows_driver() && (has_more || looks >= PATIENCE) {
         LOOKS.store(0, Ordering::Relaxed);
@@ -104,7 +105,7 @@ fn find() {
     }
 }
 
-/// Asks the driver about an address.
+/// Asks the driver about the memory at an address.
 pub fn kind(address: u64) -> MemoryKind {
     let (mut memory_type, mut is_managed): (c_uint, c_uint) = (0, 0);
     let (many, one) = (ASK_MANY.load(Ordering::Acquire), ASK_ONE.load(Ordering::Acquire));
@@ -126,7 +127,7 @@ pub fn kind(address: u64) -> MemoryKind {
         ask((&raw mut is_managed).cast(), IS_MANAGED, address);
     }
     match memory_type {
-        // Managed memory is the processor's too; its driver moves its pages.
+        // Managed memory is accessible to the processor too; its driver moves its pages.
         DEVICE | HOST if is_managed & 0xff != 0 => MemoryKind::Registered,
         DEVICE | ARRAY => MemoryKind::Device,
         HOST => MemoryKind::Registered,

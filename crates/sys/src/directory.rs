@@ -1,17 +1,18 @@
-//! How a rank asks its daemon where another rank is: a pair of sockets that keep the bounds of messages.
+//! Messages by which a rank asks its daemon for the addresses of other ranks, over a pair of sockets that
+//! keep message boundaries.
 //!
-//! | from | message |
-//! |---|---|
-//! | rank | [`REQUEST`], a rank of the world: what is its address? |
-//! | rank | [`PUBLISHED`] and 0: my address is in my block now |
-//! | rank | [`CALL`], a rank of the world: it has to connect to me, I cannot connect to it |
-//! | rank | [`ARRIVED`] and 0: all ranks of my host have called MPI_Finalize |
-//! | daemon | [`REQUEST`], a rank of the world, its address: empty if it will never have one |
-//! | daemon | [`CALL`], a rank of the world: connect to it |
+//! | sender | message | meaning |
+//! |---|---|---|
+//! | rank | [`REQUEST`], rank of the world | request for the address of that rank |
+//! | rank | [`PUBLISHED`], 0 | this rank's address is in its block now |
+//! | rank | [`CALL`], rank of the world | that rank must connect to this one, which cannot connect to it |
+//! | rank | [`ARRIVED`], 0 | all ranks of this host have called MPI_Finalize |
+//! | daemon | [`REQUEST`], rank of the world, address | the requested address; empty if there will never be one |
+//! | daemon | [`CALL`], rank of the world | request to connect to that rank |
 //!
-//! The first of each is a byte, a rank has four bytes. Then follows the generation of the rank's program,
-//! four bytes: MPI programs that follow one another in a rank use the same sockets. Answers come in any
-//! order, some of them late: a rank that has not published yet is waited for.
+//! The kind is one byte, a rank four bytes. Then follows the generation of the rank's program, four bytes:
+//! MPI programs that follow one another in a rank use the same sockets. Replies come in any order. Some are
+//! late, because the daemon waits for a rank that has not published its address yet.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -22,53 +23,53 @@ const REQUEST: u8 = 0;
 const PUBLISHED: u8 = 1;
 const CALL: u8 = 2;
 const ARRIVED: u8 = 3;
-/// Bytes of a kind, a rank and a generation.
+/// Length of a kind, a rank and a generation in bytes.
 const FIXED_BYTES: usize = 9;
 
-/// What a rank says.
+/// Message from a rank to its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Its address is in its block.
+    /// The rank's address is in its block.
     Published,
-    /// It asks for the address of this rank of the world.
+    /// Request for the address of this rank of the world.
     Request(u32),
-    /// It wants this rank of the world to connect to it.
+    /// Request that this rank of the world connect to the sender.
     Call(u32),
-    /// All ranks of its host have called MPI_Finalize.
+    /// All ranks of the sender's host have called MPI_Finalize.
     Arrived,
 }
 
-/// What a daemon says.
+/// Message from a daemon to its rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The address of a rank of the world.
+    /// Address of a rank of the world; empty if it will never have one.
     Address(u32, Vec<u8>),
-    /// This rank of the world wants to be connected to.
+    /// Request to connect to this rank of the world.
     Call(u32),
 }
 
-/// What comes when nothing is left to read.
+/// State of a connection without a message to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The other side may say something later.
+    /// The other side may send something later.
     NotYet,
-    /// The other side is gone.
+    /// The other side has closed the connection.
     Gone,
 }
 
-/// The rank's end.
+/// Rank's end of the connection.
 #[derive(Debug)]
 pub struct RankEnd {
     socket: OwnedFd,
-    /// Of the program that uses it.
+    /// Generation of the program that uses the connection.
     generation: u32,
 }
 
-/// The daemon's end.
+/// Daemon's end of the connection.
 #[derive(Debug)]
 pub struct DaemonEnd(OwnedFd);
 
-/// Both ends; close-on-exec, as everything is that no child is handed on purpose.
+/// Creates both ends. They are close-on-exec, so that no child inherits them by accident.
 ///
 /// # Errors
 /// What the system reports: too many descriptors.
@@ -79,26 +80,26 @@ pub fn pair() -> io::Result<(RankEnd, DaemonEnd)> {
     if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just made them, and nobody else knows them.
+    // SAFETY: the call has just created the descriptors, and nothing else owns them.
     let [rank, daemon] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((RankEnd::new(rank), DaemonEnd(daemon)))
 }
 
 impl RankEnd {
-    /// Of a descriptor that was inherited, for the first program of a rank.
+    /// Wraps an inherited descriptor, for the first program of a rank.
     pub fn new(fd: OwnedFd) -> RankEnd {
         RankEnd::of_generation(fd, 0)
     }
 
-    /// Of a descriptor that was inherited, for a program of this generation.
+    /// Wraps an inherited descriptor, for a program of this generation.
     pub fn of_generation(fd: OwnedFd, generation: u32) -> RankEnd {
         RankEnd { socket: fd, generation }
     }
 
-    /// Says something; false when there is no room now.
+    /// Sends a message. Returns false when the socket has no room now.
     ///
     /// # Errors
-    /// When the daemon is gone.
+    /// When the daemon has closed the connection.
     pub fn say(&self, word: Word) -> io::Result<bool> {
         let (kind, rank) = match word {
             Word::Request(rank) => (REQUEST, rank),
@@ -109,10 +110,10 @@ impl RankEnd {
         send(&self.socket, &fixed(kind, rank, self.generation))
     }
 
-    /// The next answer or call. Those for an earlier program of the rank are passed over.
+    /// Returns the next reply or call. Messages for an earlier program of the rank are skipped.
     ///
     /// # Errors
-    /// [`Ended`] when there is none.
+    /// [`Ended`] when there is no message.
     pub fn hear(&self) -> Result<Reply, Ended> {
         let mut bytes = [0; FIXED_BYTES + ADDRESS_BYTES];
         // A bounded loop: each pass takes a message that was there.
@@ -129,11 +130,11 @@ impl RankEnd {
 }
 
 impl DaemonEnd {
-    /// Returns the next word of the rank and the generation of its program. A rank that sends nonsense
-    /// counts as gone.
+    /// Returns the rank's next message and the generation of its program. A rank that sends an invalid
+    /// message counts as gone.
     ///
     /// # Errors
-    /// [`Ended`] when it says nothing.
+    /// [`Ended`] when there is no message.
     pub fn hear(&self) -> Result<(Word, u32), Ended> {
         let mut bytes = [0; FIXED_BYTES];
         let length = receive(&self.0, &mut bytes)?;
@@ -148,10 +149,11 @@ impl DaemonEnd {
         if length == FIXED_BYTES { Ok((word, generation)) } else { Err(Ended::Gone) }
     }
 
-    /// Answers or calls a program of this generation; false when there is no room now.
+    /// Sends a reply or call to a program of this generation. Returns false when the socket has no room
+    /// now.
     ///
     /// # Errors
-    /// When the rank is gone.
+    /// When the rank has closed the connection.
     ///
     /// # Panics
     /// If the address is longer than [`ADDRESS_BYTES`]: a bug of the caller.
@@ -165,7 +167,7 @@ impl DaemonEnd {
     }
 }
 
-/// A kind, a rank and a generation, as they lie in a message.
+/// Encodes a kind, a rank and a generation as in a message.
 fn fixed(kind: u8, rank: u32, generation: u32) -> [u8; FIXED_BYTES] {
     let mut bytes = [kind; FIXED_BYTES];
     bytes[1..5].copy_from_slice(&rank.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Waiting for many descriptors at once (epoll), and descriptors that do not block.
+//! Waiting for several descriptors at once (epoll, poll), and creation of descriptors that do not block.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -6,40 +6,40 @@ use std::time::Duration;
 
 use crate::refusal;
 
-/// What to be told about a descriptor. Errors and hang-up are always told: to hear nothing for a
-/// while, remove the descriptor.
+/// Conditions to report for a descriptor. Errors and hang-up are always reported; remove the descriptor to
+/// suspend them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// There is something to read.
+    /// Data can be read.
     Read,
-    /// There is room to write.
+    /// Data can be written without waiting.
     Write,
-    /// Either.
+    /// Reading or writing is possible.
     Both,
-    /// Neither.
+    /// Errors and hang-up only.
     Nothing,
 }
 
-/// One descriptor that is ready.
+/// Report that one descriptor is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The number it was added under.
+    /// Number under which the descriptor was added.
     pub token: u64,
 }
 
-/// A set of descriptors to wait for.
+/// Set of descriptors to wait for (an epoll instance).
 #[derive(Debug)]
 pub struct Poller(OwnedFd);
 
 impl Poller {
-    /// An empty set.
+    /// Creates a set without descriptors.
     ///
     /// # Errors
     /// What epoll_create1 reports.
     pub fn new() -> io::Result<Poller> {
         // SAFETY: a plain system call.
         let fd = check("epoll_create1", unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: fd was just created and is owned by nobody else.
+        // SAFETY: fd was just created and has no other owner.
         Ok(Poller(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -51,7 +51,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
     }
 
-    /// Changes what is wanted of a descriptor.
+    /// Changes the conditions to report for a descriptor.
     ///
     /// # Errors
     /// NotFound if it was never added.
@@ -59,7 +59,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
     }
 
-    /// Forgets a descriptor. A closed descriptor that had no duplicate is forgotten by itself.
+    /// Removes a descriptor. The kernel removes a closed descriptor without duplicates by itself.
     ///
     /// # Errors
     /// NotFound if it was never added.
@@ -67,13 +67,14 @@ impl Poller {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest::Read)
     }
 
-    /// Waits until something is ready or the time is over; appends to `events`.
+    /// Waits until a descriptor is ready or `timeout` is over (`None`: no limit). Appends the ready
+    /// descriptors to `events`.
     ///
     /// # Errors
-    /// What epoll_wait reports, except an interruption, which ends the wait early.
+    /// Errors of epoll_wait. An interruption by a signal is no error: it ends the wait early.
     pub fn wait(&self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         const AT_ONCE: usize = 64;
-        // Rounded up, so that a wait for a time is not a spin in its last millisecond.
+        // Rounded up to milliseconds, so that the caller does not spin in the last one.
         let limit = timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32);
         let mut ready = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
         // SAFETY: ready has room for AT_ONCE events.
@@ -111,8 +112,8 @@ impl AsFd for Poller {
     }
 }
 
-/// Makes reads and writes of an open file return instead of wait. Everyone who shares the open file
-/// (after dup or fork) is affected: for descriptors of our own only.
+/// Makes reads and writes of an open file return instead of waiting. This affects all who share the open
+/// file (after dup or fork), so use it for descriptors of our own only.
 ///
 /// # Errors
 /// What fcntl reports.
@@ -125,7 +126,7 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// A duplicate of `fd` with a number above the three standard ones, closed on exec.
+/// Returns a duplicate of `fd` with a number above the three standard descriptors, closed on exec.
 ///
 /// # Errors
 /// What fcntl reports, for example too many descriptors.
@@ -136,7 +137,7 @@ pub fn duplicate_above_stdio(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// A pipe: its ends to read from and to write to, closed on exec.
+/// Creates a pipe: its reading and its writing end, closed on exec.
 ///
 /// # Errors
 /// Too many descriptors.
@@ -144,7 +145,7 @@ pub fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
     io::pipe().map_err(|error| refusal::of("pipe2", error))
 }
 
-/// Returns how many bytes wait in a pipe or a socket; either end of a pipe tells.
+/// Returns the number of unread bytes in a pipe or a socket. Either end of a pipe may be passed.
 ///
 /// # Errors
 /// What the system reports.
@@ -155,7 +156,7 @@ pub fn waiting_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(usize::try_from(waiting).unwrap_or(0))
 }
 
-/// Returns true if nothing waits in a pipe or a socket and nothing can come: its writers have gone.
+/// Returns true if a pipe or socket is empty and stays so, because its writers have closed it.
 pub fn has_ended(fd: BorrowedFd<'_>) -> bool {
     let mut watched = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
     // SAFETY: one entry, as stated; the kernel writes only into it.
@@ -165,7 +166,7 @@ pub fn has_ended(fd: BorrowedFd<'_>) -> bool {
         && waiting_bytes(fd).is_ok_and(|waiting| waiting == 0)
 }
 
-/// What is in a pipe, which stays there; `end` is the one to read from.
+/// Returns the content of a pipe without removing it. `end` is the reading end.
 ///
 /// # Errors
 /// What the system reports.
@@ -176,8 +177,8 @@ pub fn peek_pipe(end: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
         return Ok(Vec::new());
     }
     let (mut reader, writer) = pipe()?;
-    // SAFETY: plain system calls on open descriptors. A pipe that cannot be made as large holds less, which
-    // is found.
+    // SAFETY: plain system calls on open descriptors. If the copy cannot be made large enough, it holds
+    // less, which is detected below.
     let copied = unsafe {
         libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, held.clamp(4096, i32::MAX as usize) as i32);
         let flags = libc::SPLICE_F_NONBLOCK;
@@ -196,7 +197,7 @@ fn check(call: &'static str, result: i32) -> io::Result<i32> {
     if result < 0 { Err(refusal::last(call)) } else { Ok(result) }
 }
 
-/// Counters to sleep on (eventfd), `count` of them, which children inherit only when they are told to.
+/// Creates `count` counters to sleep on (eventfd), closed on exec.
 ///
 /// # Errors
 /// Too many descriptors.
@@ -210,7 +211,7 @@ pub fn bells(count: u32) -> io::Result<Vec<OwnedFd>> {
     (0..count).map(make).collect()
 }
 
-/// A counter (eventfd) that begins with `count`; of `flags`, those of open files count.
+/// Creates a counter (eventfd) that starts at `count`. Of `flags`, only O_NONBLOCK is used.
 ///
 /// # Errors
 /// Too many descriptors.
@@ -229,8 +230,9 @@ pub fn counter(count: u64, is_semaphore: bool, flags: i32) -> io::Result<OwnedFd
     Ok(fd)
 }
 
-/// Returns a timerfd. `value` is the time until its next expiration and `interval` that between expirations,
-/// in seconds and nanoseconds; `ticks` expirations were not read yet. Of `flags`, those of open files count.
+/// Creates a timerfd. `value` is the time until its next expiration and `interval` the time between
+/// expirations, in seconds and nanoseconds. `ticks` expirations have not been read yet. Of `flags`, only
+/// O_NONBLOCK is used.
 ///
 /// # Errors
 /// What the system reports: no such clock.
@@ -241,7 +243,7 @@ pub fn timer(
     interval: (i64, i64),
     flags: i32,
 ) -> io::Result<OwnedFd> {
-    /// TFD_IOC_SET_TICKS, which kernels have that are built with checkpoints in mind.
+    /// TFD_IOC_SET_TICKS, in kernels that are built with checkpoint support.
     const SET_TICKS: libc::c_ulong = 0x4008_5400;
     let flags = libc::TFD_CLOEXEC | flags & libc::O_NONBLOCK;
     // SAFETY: a plain system call.
@@ -256,20 +258,20 @@ pub fn timer(
             libc::timerfd_settime(fd.as_raw_fd(), 0, &times, std::ptr::null_mut())
         })
     };
-    // The kernel begins the next interval of a timer that has expired when it is read.
+    // For a timer that has expired, the kernel starts the next interval when it is read.
     arm(if ticks > 0 && value == (0, 0) { interval } else { value })?;
     if ticks > 0 {
         // SAFETY: the count is readable.
         let is_set = unsafe { libc::ioctl(fd.as_raw_fd(), SET_TICKS, &ticks) == 0 };
         if !is_set {
-            // It expires at once: readable as it was, though the count may be another.
+            // The timer expires at once: it is readable as before, though the count may differ.
             arm((0, 1))?;
         }
     }
     Ok(fd)
 }
 
-/// Returns a signalfd of the signals of a kernel's bit mask; of `flags`, those of open files count.
+/// Creates a signalfd for the signals of a kernel bit mask. Of `flags`, only O_NONBLOCK is used.
 ///
 /// # Errors
 /// What the system reports.
@@ -282,7 +284,7 @@ pub fn signals(mask: u64, flags: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An epoll instance without anything in it, to be given away.
+/// Creates an empty epoll instance as a plain descriptor.
 ///
 /// # Errors
 /// Too many descriptors.
@@ -293,8 +295,8 @@ pub fn poll_instance() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Whether a descriptor stands for something that is no file, pipe or socket, as a bell is: a program may
-/// have put a file of its own in its place.
+/// Returns true if a descriptor is no file, pipe or socket, as is the case for a bell. A program may have
+/// put a file of its own in its place.
 fn is_bell(bell: BorrowedFd<'_>) -> bool {
     // SAFETY: an all-zero stat is a valid value of that plain C structure, and writable.
     let mode = unsafe {
@@ -304,39 +306,41 @@ fn is_bell(bell: BorrowedFd<'_>) -> bool {
     mode.is_some_and(|mode| mode & libc::S_IFMT == 0)
 }
 
-/// Makes a bell readable. Does nothing and returns false if the descriptor stands for something else.
+/// Makes a bell readable. Returns false, without effect, if the descriptor is something else.
 pub fn strike(bell: BorrowedFd<'_>) -> bool {
     if !is_bell(bell) {
         return false;
     }
     let one = 1u64.to_ne_bytes();
-    // SAFETY: eight readable bytes. A counter that is full is readable already.
+    // SAFETY: eight readable bytes. A full counter rejects the write, and is readable already.
     unsafe { libc::write(bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     true
 }
 
-/// Makes a bell silent again. Does nothing and returns false if the descriptor stands for something else.
+/// Makes a bell not readable again. Returns false, without effect, if the descriptor is something else.
 pub fn damp(bell: BorrowedFd<'_>) -> bool {
     if !is_bell(bell) {
         return false;
     }
     let mut count = [0u8; 8];
-    // SAFETY: eight writable bytes. A bell that is silent stays so.
+    // SAFETY: eight writable bytes. Reading a counter of 0 has no effect.
     unsafe { libc::read(bell.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     true
 }
 
-/// Waits until one of the descriptors is readable or the time is over. A number that is no open descriptor ends the wait.
+/// Waits until one of the descriptors is readable or the time is over. A number that is no open descriptor
+/// ends the wait.
 pub fn wait_readable(descriptors: &[RawFd], timeout: Duration) {
     wait_for(descriptors, libc::POLLIN, timeout);
 }
 
-/// As [`wait_readable`], until one of them can be written, or cannot ever: a connection that comes about, or does not.
+/// Waits until one of the descriptors is writable or broken, or the time is over. A connection that is
+/// being established becomes writable when it succeeds or fails.
 pub fn wait_writable(descriptors: &[RawFd], timeout: Duration) {
     wait_for(descriptors, libc::POLLOUT, timeout);
 }
 
-/// As [`wait_readable`], until one of some is readable or one of others can be written.
+/// Waits until one of `readable` can be read, one of `writable` can be written, or the time is over.
 pub fn wait_ready(readable: &[RawFd], writable: &[RawFd], timeout: Duration) {
     let watch = |events| move |&fd: &RawFd| libc::pollfd { fd, events, revents: 0 };
     let readable = readable.iter().map(watch(libc::POLLIN));
@@ -356,12 +360,12 @@ fn wait_until(mut watched: Vec<libc::pollfd>, timeout: Duration) {
     unsafe { libc::ppoll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, &limit, std::ptr::null()) };
 }
 
-/// Whether a read of a descriptor would find something now.
+/// Returns true if a read of the descriptor would not wait.
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     is_ready(fd, libc::POLLIN)
 }
 
-/// Whether a write would find room now, or an error.
+/// Returns true if a write would find room or an error now.
 pub fn is_writable(fd: BorrowedFd<'_>) -> bool {
     is_ready(fd, libc::POLLOUT)
 }

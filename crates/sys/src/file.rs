@@ -1,4 +1,5 @@
-//! Files: pieces of memory to and from a place in a file, room on the device, and what kind of file system it is.
+//! Access to files: reading and writing pieces of memory at an offset, reserving space, and the kind of
+//! file system.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,10 +8,10 @@ use std::ptr::NonNull;
 use crate::memory::Mapping;
 use crate::remap;
 
-/// Most pieces of memory in one call.
+/// Maximum number of memory pieces in one call.
 pub const MOST_PIECES: usize = 1024;
 
-/// Pages of a mapping.
+/// Size of a page of a mapping in bytes.
 const PAGE_BYTES: u64 = 4096;
 
 fn place(offset: u64) -> io::Result<libc::off_t> {
@@ -21,7 +22,8 @@ fn moved(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads from `offset` on into pieces of memory, at most [`MOST_PIECES`]; returns how many bytes, 0 at the end of the file.
+/// Reads from `offset` on into pieces of memory, at most [`MOST_PIECES`]. Returns the number of bytes, 0 at
+/// the end of the file.
 ///
 /// # Errors
 /// What preadv reports.
@@ -31,15 +33,15 @@ pub fn read_at(fd: BorrowedFd<'_>, offset: u64, into: &mut [IoSliceMut<'_>]) -> 
     moved(unsafe { libc::preadv(fd.as_raw_fd(), into.as_mut_ptr().cast(), count, place(offset)?) })
 }
 
-/// Has the device begin with bytes that were written, without waiting for it. Where it cannot be told, it
-/// begins when the file is synced.
+/// Starts writing back bytes to the device without waiting for it. Where the system cannot do this,
+/// write-back starts when the file is synced.
 pub fn begin_sync(fd: BorrowedFd<'_>, offset: u64, bytes: u64) {
     let (Ok(offset), Ok(bytes)) = (place(offset), place(bytes)) else { return };
     // SAFETY: a plain system call on an open descriptor.
     unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
-/// Writes pieces of memory, at most [`MOST_PIECES`], from `offset` on; returns how many bytes.
+/// Writes pieces of memory, at most [`MOST_PIECES`], from `offset` on. Returns the number of bytes.
 ///
 /// # Errors
 /// What pwritev reports.
@@ -49,11 +51,11 @@ pub fn write_at(fd: BorrowedFd<'_>, offset: u64, from: &[IoSlice<'_>]) -> io::Re
     moved(unsafe { libc::pwritev(fd.as_raw_fd(), from.as_ptr().cast(), count, place(offset)?) })
 }
 
-/// Makes sure that a range of a file has room on the device, and that the file reaches its end. What is there stays, what is new reads
-/// as zero.
+/// Reserves space on the device for a range of a file, and extends the file to its end. Existing content is
+/// kept; new bytes read as zero.
 ///
 /// # Errors
-/// What fallocate reports: no space, or a file system that cannot do this.
+/// The error of fallocate: no space, or a file system without this operation.
 pub fn allocate(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: fd is open.
     if unsafe { libc::fallocate(fd.as_raw_fd(), 0, place(offset)?, place(bytes)?) } < 0 {
@@ -62,7 +64,8 @@ pub fn allocate(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Stores pieces of memory in a range of a file that has room and that the file reaches: `store` gets the address of byte `offset`.
+/// Stores into a range of a file through a mapping. `store` receives the address of the byte at `offset`.
+/// The range must be allocated and within the file.
 ///
 /// # Errors
 /// What mmap reports.
@@ -75,31 +78,32 @@ pub fn through_mapping<R>(
     let before = offset % PAGE_BYTES;
     let length = usize::try_from(before + bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mapping = Mapping::range(fd, offset - before, length)?;
-    // All pages at once where the kernel can (Linux 5.14): a fault for each costs more.
+    // All pages are populated at once where the kernel can (Linux 5.14): a fault for each page costs more.
     remap::populate_written(mapping.base().as_ptr(), length);
     // SAFETY: inside the mapping.
     Ok(store(unsafe { mapping.base().add(before as usize) }))
 }
 
-/// Has the system fetch a part of a file while this process does something else. Best effort.
+/// Asks the system to read a part of a file into the page cache in the background. Errors are ignored.
 pub fn fetch_ahead(fd: BorrowedFd<'_>, offset: u64, bytes: u64) {
     let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
-    // SAFETY: says something of a file; nothing is read into this process.
+    // SAFETY: gives advice on a file; nothing is read into this process.
     unsafe { libc::posix_fadvise(fd.as_raw_fd(), offset, bytes, libc::POSIX_FADV_WILLNEED) };
 }
 
-/// Kinds of file systems that make a difference.
+/// Kind of a file system, where it makes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// Of this host alone, one page cache for all: a mapping is coherent with reads and writes.
+    /// File system of this host alone, with one page cache: a mapping is coherent with reads and writes.
+    /// Holds its name.
     Local(&'static str),
-    /// Shared by hosts.
+    /// File system shared by several hosts. Holds its name.
     Shared(&'static str),
-    /// Not known; by its number.
+    /// Unknown file system. Holds its number of statfs(2).
     Unknown(u64),
 }
 
-/// The numbers that statfs gives, of local ones first.
+/// Numbers of local file systems in statfs(2), and their names.
 const LOCAL: [(u64, &str); 6] = [
     (0xef53, "ext4"),
     (0x0102_1994, "tmpfs"),
@@ -120,7 +124,7 @@ const SHARED: [(u64, &str); 8] = [
 ];
 
 impl FileSystem {
-    /// That on which an open file lies.
+    /// Returns the kind of file system on which an open file lies.
     ///
     /// # Errors
     /// What fstatfs reports.
@@ -140,7 +144,7 @@ impl FileSystem {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the file system, for messages.
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Local(name) | FileSystem::Shared(name) => name,
@@ -149,11 +153,11 @@ impl FileSystem {
     }
 }
 
-/// Stores pieces one after the other from `packed` into a mapping whose first byte is byte `start` of the file; `places` has offset in
-/// the file and length of each.
+/// Copies pieces one after the other from `packed` into a mapping whose first byte is byte `start` of the
+/// file. `places` has the file offset and the length of each piece.
 ///
 /// # Panics
-/// Where pieces are longer than `packed` in all.
+/// If the pieces are longer than `packed` in all.
 pub fn store_pieces(
     base: NonNull<u8>,
     start: u64,
@@ -164,8 +168,8 @@ pub fn store_pieces(
     for (offset, bytes) in places {
         let (now, later) = rest.split_at(bytes);
         rest = later;
-        // SAFETY: `through_mapping` gave the base for a range that holds every piece; others of the job may store elsewhere in it, and
-        // where they store in the same place the program has made a race of its own.
+        // SAFETY: `through_mapping` gave the base for a range that contains every piece. Other ranks of the
+        // job may store elsewhere in it; if they store in the same place, the program itself has the race.
         unsafe { base.add((offset - start) as usize).as_ptr().copy_from_nonoverlapping(now.as_ptr(), bytes) };
     }
 }

@@ -1,5 +1,6 @@
-//! Files that users name, which may lie where others write too (/tmp, a shared scratch folder): read without
-//! waiting for anybody and without end, written without following what others have put there.
+//! Files that users name, which may lie in folders where others write too (/tmp, a shared scratch folder).
+//! Reads neither wait for others nor read without limit. Writes do not follow links that others have
+//! created.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,13 +11,13 @@ use std::time::Duration;
 
 use crate::{event, process};
 
-/// How long to wait at a time for who writes a pipe.
+/// Length of one wait for the writer of a pipe.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// What open and read report; InvalidInput, with the reason, for a FIFO, a device, a folder, and for a longer
+/// Errors of open and read. InvalidInput, with the reason, for a FIFO, a device, a folder, and for a longer
 /// file.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (mut file, kind) = open(path)?;
@@ -26,29 +27,29 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     drain(&mut file, most)
 }
 
-/// As [`read`], as text.
+/// Reads a regular file of at most `most` bytes as text.
 ///
 /// # Errors
-/// Those of [`read`]; InvalidData for what is not UTF-8.
+/// Errors of [`read`]; InvalidData if the content is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     text(read(path, most)?)
 }
 
-/// As [`read_text`], but also from a pipe, as `<(COMMAND)` of a shell is: until those who write it have
-/// closed it. One that nobody writes is empty.
+/// Reads a regular file or a pipe, such as `<(COMMAND)` of a shell, as text of at most `most` bytes. A pipe
+/// is read until all its writers have closed it. A pipe without a writer is empty.
 ///
 /// # Errors
-/// Those of [`read_text`].
+/// Errors of [`read_text`].
 pub fn read_text_or_pipe(path: &Path, most: u64) -> io::Result<String> {
     let (mut file, kind) = open(path)?;
     if kind.is_fifo() { text(drain(&mut file, most)?) } else { read_text(path, most) }
 }
 
-/// Puts a file in the place of what a regular file of this name held, or of nothing: at once, so that who
-/// reads meanwhile reads the old one or the new one.
+/// Creates a regular file or replaces it atomically, so that a concurrent reader sees either the old or the
+/// new content.
 ///
 /// # Errors
-/// What the system reports; InvalidInput, with the reason, if there is something else of this name: a link, a
+/// Errors of the system. InvalidInput, with the reason, if the name belongs to something else: a link, a
 /// FIFO, a device.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (mut file, fresh) = begin(path)?;
@@ -60,7 +61,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     done
 }
 
-/// Opens a file beside `path` that is to take its place; returns it and its name.
+/// Opens a new file beside `path` that will replace it. Returns the file and its name.
 fn begin(path: &Path) -> io::Result<(File, PathBuf)> {
     if let Ok(there) = path.symlink_metadata()
         && !there.is_file()
@@ -68,25 +69,26 @@ fn begin(path: &Path) -> io::Result<(File, PathBuf)> {
         return Err(refuse(&format!("there is {} of this name, not a file", name(there.file_type()))));
     }
     let mut fresh = path.as_os_str().to_owned();
-    // A name that nobody can have taken beforehand; if somebody has, or has put a link there, it is an error.
+    // The name is random, so that others cannot take it beforehand. If it exists nevertheless, as a file or
+    // a link, that is an error.
     fresh.push(format!(".{:016x}", process::random()?));
     let file = OpenOptions::new().write(true).create_new(true).open(&fresh)?;
     Ok((file, fresh.into()))
 }
 
-/// Finds out whether [`write`] could put a file there, by making one beside it and removing that again.
+/// Checks if [`write`] could create a file there, by creating one beside it and removing that again.
 ///
 /// # Errors
-/// Those of [`write`], but for a lack of room.
+/// Errors of [`write`], except a lack of space.
 pub fn try_write(path: &Path) -> io::Result<()> {
     let (_, fresh) = begin(path)?;
     std::fs::remove_file(fresh)
 }
 
-/// As [`write`], in a folder that is made if it is not there.
+/// Writes a file as [`write`] does, and creates its folder if it does not exist.
 ///
 /// # Errors
-/// Those of [`write`], and of making the folder.
+/// Errors of [`write`], and of creating the folder.
 pub fn keep(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory)?;
@@ -94,7 +96,8 @@ pub fn keep(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes)
 }
 
-/// Opens without waiting for the other end of a FIFO and without making a terminal ours.
+/// Opens a file without waiting for the other end of a FIFO, and without making a terminal the controlling
+/// one.
 fn open(path: &Path) -> io::Result<(File, FileType)> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

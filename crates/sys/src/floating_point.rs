@@ -1,10 +1,12 @@
-//! The floating-point environment of the calling thread: rounding mode, traps and exception flags (fenv(3)).
+//! The floating-point environment of the calling thread: rounding mode, traps and exception flags
+//! (fenv(3)).
 //!
-//! It belongs to the program. The library computes prices and statistics in floating point on the program's
-//! threads. With traps enabled such arithmetic ended the program, and it left flags that the program had not
-//! caused. With another rounding mode, ranks could choose different algorithms. So the library computes in
-//! [`isolated`]: in the default environment, of which nothing is left afterwards. Reductions of the program's
-//! data and its own operators are never inside: their exceptions are the program's.
+//! The environment belongs to the program, but the library computes costs and statistics in floating point
+//! on the program's threads. With traps enabled, such arithmetic would end the program, and it would leave
+//! flags that the program had not caused. With another rounding mode, ranks could choose different
+//! algorithms. So the library computes in [`isolated`]: in the default environment, of which nothing is
+//! left afterwards. Reductions of the program's data and its own operators never run inside: their
+//! exceptions are the program's.
 //!
 //! # Safety
 //! The instructions access the control and status registers alone. Every value that is written was read
@@ -13,10 +15,11 @@
 use std::hint::black_box;
 use std::marker::PhantomData;
 
-/// Runs `work` in the default environment, and restores that of the calling thread afterwards. Nests.
+/// Runs `work` in the default environment and restores the thread's environment afterwards. Calls may be
+/// nested.
 ///
-/// Costs one or two nanoseconds where the program has changed nothing and `work` raises no new flag.
-/// Arithmetic that `work` does is not moved out of it: all that it captures and returns passes through
+/// Costs one or two nanoseconds where the program has changed nothing and `work` raises no new flag. The
+/// compiler cannot move arithmetic out of `work`: all that it captures and returns passes through
 /// [`black_box`].
 #[inline]
 pub fn isolated<R>(work: impl FnOnce() -> R) -> R {
@@ -26,13 +29,13 @@ pub fn isolated<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Gives the calling thread the default environment. For threads of the library, which inherit that of the
-/// program's thread that started them.
+/// Gives the calling thread the default environment. Called in threads of the library, which otherwise
+/// inherit the environment of the thread that started them.
 pub fn reset() {
     registers::set(registers::DEFAULT);
 }
 
-/// The environment of a thread, to which the thread returns when this is dropped.
+/// Saved environment of a thread, restored when this is dropped.
 #[derive(Debug)]
 struct Environment {
     before: registers::State,
@@ -43,7 +46,7 @@ impl Environment {
     #[inline]
     fn enter() -> Environment {
         let before = registers::get();
-        // Flags may stay: they are restored in any case.
+        // Flags may stay set: they are restored in any case.
         if !registers::has_default_control(before) {
             registers::set(registers::DEFAULT);
         }
@@ -129,7 +132,7 @@ mod registers {
 
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod registers {
-    //! Nothing is known of this processor: work runs in the program's environment.
+    //! The registers of this processor are not known: work runs in the program's environment.
 
     pub type State = ();
     pub const DEFAULT: State = ();

@@ -1,23 +1,23 @@
-//! Parking a thread on a word of shared memory until another process wakes it.
+//! Sleeping on a word of shared memory until another process wakes the thread.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps while `word` holds `expected`, until [`wake_all`] or `timeout`. May return early for no
-/// reason; the caller looks again at what it waits for.
+/// Sleeps while `word` holds `expected`, until [`wake_all`] or `timeout`. May return early for no reason,
+/// so the caller checks its condition again.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     let limit = libc::timespec {
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
         tv_nsec: timeout.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: word outlives the call; the kernel only reads it. Not FUTEX_PRIVATE: the word may lie in
-    // memory shared between processes.
+    // SAFETY: word outlives the call; the kernel only reads it. FUTEX_PRIVATE is not set, because the word
+    // may lie in memory shared between processes.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &limit);
     }
 }
 
-/// Most words that [`wait_any`] takes (the kernel's limit is higher).
+/// Maximum number of words of [`wait_any`] (the kernel's limit is higher).
 const MOST_WORDS: usize = 8;
 
 /// The kernel's `struct futex_waitv`.
@@ -30,13 +30,13 @@ struct Waited {
     reserved: u32,
 }
 
-/// `FUTEX2_SIZE_U32`: a word of 32 bits, perhaps shared between processes.
+/// Flag `FUTEX2_SIZE_U32`: a word of 32 bits that may be shared between processes.
 const WORD_OF_32_BITS: u32 = 2;
-/// How long a sleep on the first word lasts where the kernel (before 5.16) knows no sleep on several.
+/// Length of a sleep on the first word alone, where the kernel (before 5.16) cannot wait for several words.
 const WITHOUT_SEVERAL: Duration = Duration::from_micros(500);
 
-/// Sleeps while each word holds what is expected of it, until [`wake_all`] on one of them or `timeout`. May return early,
-/// as [`wait`]. At most 8 words.
+/// Sleeps while each word holds its expected value, until [`wake_all`] on one of them or `timeout`. May
+/// return early, like [`wait`]. Takes at most 8 words.
 pub fn wait_any<'a>(words: impl Iterator<Item = (&'a AtomicU32, u32)>, timeout: Duration) {
     let mut waited = [Waited { value: 0, address: 0, flags: WORD_OF_32_BITS, reserved: 0 }; MOST_WORDS];
     let (mut count, mut first) = (0, None);
@@ -70,7 +70,7 @@ pub fn wait_any<'a>(words: impl Iterator<Item = (&'a AtomicU32, u32)>, timeout: 
     }
 }
 
-/// Wakes every thread of every process that sleeps on `word`; returns how many.
+/// Wakes every thread of every process that sleeps on `word`. Returns their number.
 pub fn wake_all(word: &AtomicU32) -> usize {
     // SAFETY: word outlives the call; the kernel uses its address only.
     let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };

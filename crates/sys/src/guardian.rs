@@ -1,8 +1,10 @@
-//! A process that watches others and acts when one ends, whatever becomes of the process that made it.
+//! Guardian processes: a guardian watches other processes and acts when one ends, even after the process
+//! that started it is gone.
 //!
-//! It is a copy of its maker, which may have any number of threads: between the copy and its end only system calls are made,
-//! and nothing is allocated. To its maker it is no child that wait(2) finds, nor does its end send a signal. It keeps only
-//! the descriptors that it is given and standard error, so that nobody waits for the end of a pipe because of it.
+//! A guardian is a copy of the process that starts it, which may have any number of threads. So it makes
+//! only system calls and allocates nothing. wait(2) does not find it as a child, and its end sends no
+//! signal. It keeps only the descriptors passed to it and standard error, so that it does not keep pipes of
+//! others open.
 
 use std::ffi::CString;
 use std::io;
@@ -10,10 +12,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::signal::Mask;
 
-/// A descriptor that is readable when process `pid` has ended.
+/// Returns a descriptor that becomes readable when process `pid` ends.
 ///
 /// # Errors
-/// What the system reports: that there is no such process, or that the kernel has none (before Linux 5.3).
+/// The system's error: there is no such process, or the kernel lacks the call (before Linux 5.3).
 pub fn open_process(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: a system call with plain numbers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -24,9 +26,9 @@ pub fn open_process(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Starts the process and returns its number. It calls `ended` with the index of each of `processes` that ends, and itself
-/// ends when all have, or when `ended` returns false. `ended` must not allocate: the copy may have been made while another
-/// thread did.
+/// Starts a guardian and returns its process number. It calls `ended` with the index of each of `processes`
+/// that ends. The guardian ends when all have ended, or when `ended` returns false. `ended` must not
+/// allocate: the copy may have been made while another thread was allocating.
 ///
 /// # Errors
 /// What the system reports.
@@ -46,10 +48,10 @@ pub fn start(
         .map(|fd| fd as u32)
         .collect();
     kept.sort_unstable();
-    // No handler of the program runs in the copy.
+    // All signals are blocked, so that no handler of the program runs in the copy.
     let before = Mask::all().block();
-    // SAFETY: a copy of this thread with its own memory (no flags, no stack, no signal at its end). It only makes system
-    // calls and ends without running destructors or exit handlers.
+    // SAFETY: a copy of this thread with its own memory (no flags, no stack, no signal at its end). It only
+    // makes system calls and ends without running destructors or exit handlers.
     let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
     if pid == 0 {
         crate::process::set_name(c"tutti-guardian");
@@ -63,7 +65,7 @@ pub fn start(
     result
 }
 
-/// A program and its arguments, made ready to run where nothing may be allocated.
+/// Program and arguments, prepared so that they can be executed without allocation.
 #[derive(Debug)]
 pub struct Command {
     words: Vec<CString>,
@@ -71,7 +73,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// The program `words[0]`, looked for along PATH.
+    /// Prepares the program `words[0]`, which is searched in PATH.
     ///
     /// # Panics
     /// If there are no words.
@@ -82,7 +84,8 @@ impl Command {
         Command { words, pointers }
     }
 
-    /// Becomes that program, with nothing to read and its output thrown away but for errors. Returns only if there is none.
+    /// Executes the program in place of this process, with no input and its output discarded, except
+    /// errors. Returns only if it cannot be executed.
     pub fn become_it(&self) {
         // SAFETY: names and arguments are terminated strings that live in `words`; the list of them ends with null.
         unsafe {
@@ -94,7 +97,8 @@ impl Command {
     }
 }
 
-/// Closes all descriptors but these, which are sorted; false where the kernel cannot (before Linux 5.9).
+/// Closes all descriptors except `kept`, which is sorted. Returns false where the kernel cannot (before
+/// Linux 5.9).
 fn close_others(kept: &[u32]) -> bool {
     let close = |first: u32, last: u32| {
         // SAFETY: a system call with plain numbers; nothing of this process uses the descriptors any more.
@@ -120,7 +124,7 @@ fn watch(polled: &mut [libc::pollfd], ended: impl Fn(usize) -> bool) {
         }
         for (index, process) in polled.iter_mut().enumerate() {
             if found > 0 && process.revents != 0 {
-                // Numbers below 0 are passed over.
+                // poll(2) skips descriptors below 0.
                 (process.fd, process.revents) = (-1, 0);
                 running -= 1;
                 if !ended(index) {

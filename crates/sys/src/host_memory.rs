@@ -1,29 +1,31 @@
-//! Whether an address is memory that the processor can use: what is said of a buffer that is not.
+//! Checks whether the processor can use the memory at an address, and the message for a buffer that it
+//! cannot use.
 //!
-//! Memory of a device (a GPU) is addresses that nothing is mapped to for the processor, or that are
-//! reserved without access, or a mapping of the device's file. It is looked at only where an access has
-//! failed already, so that it costs nothing.
+//! Memory of a device (a GPU) appears as addresses without a mapping, as reserved addresses without access,
+//! or as a mapping of the device's file. The check runs only after an access has failed, so that it costs
+//! nothing otherwise.
 
 use std::fs;
 
 /// Folders of /dev whose files are memory of the host.
 const OF_THE_HOST: [&str; 4] = ["/dev/shm/", "/dev/zero", "/dev/hugepages", "/dev/mqueue"];
-/// Text of every refusal of such memory.
+/// Advice that is part of every message about such memory.
 pub const ADVICE: &str =
     "memory of a device (GPU) cannot be handed to MPI here: copy it to memory of the host first";
 
-/// Below this address the kernel maps nothing unless it is told to (vm.mmap_min_addr).
+/// Lowest address that the kernel maps by default (vm.mmap_min_addr).
 const LOWEST_ADDRESS: u64 = 64 << 10;
 
-/// Why memory at `address` of this process cannot be used to read, or to write; nothing if it can.
+/// Returns the reason for which memory at `address` of this process cannot be read or, with `is_written`,
+/// written. Returns `None` if it can.
 pub fn complaint(address: u64, is_written: bool) -> Option<String> {
     complaint_in(&fs::read_to_string("/proc/self/maps").ok()?, address, is_written)
 }
 
-/// As [`complaint`], of the process that `maps` (proc_pid_maps(5)) describes.
+/// Returns the reason for the process that `maps` (proc_pid_maps(5)) describes; see [`complaint`].
 pub fn complaint_in(maps: &str, address: u64, is_written: bool) -> Option<String> {
     let Some((permissions, name)) = maps.lines().find_map(|line| mapping(line, address)) else {
-        // No device has memory there.
+        // A device has no memory at such low addresses.
         let advice = if address < LOWEST_ADDRESS { "it is a null pointer or close to one" } else { ADVICE };
         return Some(format!("nothing is mapped at {address:#x}; {advice}"));
     };
@@ -38,7 +40,7 @@ pub fn complaint_in(maps: &str, address: u64, is_written: bool) -> Option<String
     }
 }
 
-/// Returns true if `maps` (proc_pid_maps(5)) has code at `address`.
+/// Returns true if the memory at `address` is executable according to `maps` (proc_pid_maps(5)).
 pub fn is_code(maps: &str, address: u64) -> bool {
     maps.lines()
         .find_map(|line| mapping(line, address))

@@ -1,23 +1,23 @@
-//! Which devices of the system a provider of libfabric serves, found without loading it.
+//! Devices that a libfabric provider serves, found in /sys without loading the library.
 
 use std::path::Path;
 
-/// A kind of network: its provider, and what shows that it is there.
+/// Kind of network: its provider, and the sign of its presence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricKind {
-    /// The provider of libfabric.
+    /// Name of the libfabric provider.
     pub provider: &'static str,
-    /// A folder of the system with an entry a device.
+    /// System folder with an entry for each device.
     pub folder: &'static str,
-    /// How the names of its entries begin.
+    /// Prefix of the names of its entries.
     pub prefix: &'static str,
-    /// Whether the provider reaches everybody without connections.
+    /// True if the provider reaches every peer without connections.
     pub reliable: bool,
 }
 
 const INFINIBAND: &str = "sys/class/infiniband";
 
-/// The kinds that are known, fastest first.
+/// Known kinds of networks, fastest first.
 pub const KINDS: [FabricKind; 6] = [
     FabricKind { provider: "cxi", folder: "sys/class/cxi", prefix: "cxi", reliable: true },
     FabricKind { provider: "efa", folder: INFINIBAND, prefix: "efa", reliable: true },
@@ -28,7 +28,8 @@ pub const KINDS: [FabricKind; 6] = [
 ];
 
 impl FabricKind {
-    /// The first device of this kind; `root` is where the system's folders are, `/` but in tests.
+    /// Returns the first device of this kind. `root` is the parent of the system's folders: `/`, except in
+    /// tests.
     pub fn device(&self, root: &Path) -> Option<String> {
         let entries = std::fs::read_dir(root.join(self.folder)).ok()?;
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());

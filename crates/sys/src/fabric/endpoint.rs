@@ -1,4 +1,4 @@
-//! Endpoints: connected, datagram and reliable ones, those that listen, and shared queues of receives.
+//! Endpoints (connected, datagram, reliable and listening ones), and shared queues of receives.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -13,10 +13,10 @@ use super::raw::{
 };
 use super::{Result, checked, failed, posted};
 
-/// Longest address of an endpoint that is asked for.
+/// Maximum length of an endpoint's address in bytes.
 const NAME_BYTES: usize = 256;
 
-/// The address of an endpoint.
+/// Returns the address of an endpoint.
 ///
 /// # Safety
 /// `fid` and `table` are those of an open endpoint.
@@ -37,7 +37,7 @@ unsafe fn bind(fid: *mut Fid, other: *mut Fid, flags: u64, provider: &str) -> Re
     checked(provider, "fi_ep_bind", code).map(|_| ())
 }
 
-/// A queue of receives that many endpoints take from.
+/// Queue of receives that several endpoints share.
 #[derive(Debug)]
 pub struct SharedReceive {
     raw: NonNull<FidEp>,
@@ -45,7 +45,7 @@ pub struct SharedReceive {
 }
 
 impl SharedReceive {
-    /// An empty queue with room for `entries`.
+    /// Creates an empty queue with room for `entries`.
     ///
     /// # Errors
     /// What the provider reports.
@@ -72,16 +72,17 @@ impl Drop for SharedReceive {
     }
 }
 
-/// Who takes receives: an endpoint, or the queue that many endpoints share.
+/// Destination of receives: an endpoint, or a queue that many endpoints share.
 pub trait Receiver {
-    /// Posts a receive of up to `bytes` at `start`: whether there was room for it. `descriptor` is that of the memory's
-    /// region where local memory is registered, else null.
+    /// Posts a receive of up to `bytes` at `start`. Returns false if there was no room for it. `descriptor`
+    /// is that of the memory's region where local memory must be registered, otherwise null.
     ///
     /// # Errors
     /// What the provider reports.
     ///
     /// # Safety
-    /// The memory and the context are valid and left alone until the receive completes or its receiver is dropped.
+    /// The memory and the context stay valid and untouched until the receive completes or its receiver is
+    /// dropped.
     unsafe fn receive(
         &self,
         start: *mut u8,
@@ -138,17 +139,17 @@ impl Receiver for Endpoint {
     }
 }
 
-/// An endpoint that listens for requests to connect.
+/// Endpoint that listens for connection requests.
 #[derive(Debug)]
 pub struct PassiveEndpoint {
     raw: NonNull<FidPep>,
     fabric: Rc<Fabric>,
-    /// Where requests are reported; kept alive.
+    /// Queue that reports the requests; kept alive by this reference.
     _events: Rc<EventQueue>,
 }
 
 impl PassiveEndpoint {
-    /// Listens at the source address of an offer.
+    /// Creates an endpoint that listens at the source address of an offer.
     ///
     /// # Errors
     /// What the provider reports.
@@ -170,7 +171,7 @@ impl PassiveEndpoint {
         Ok(passive)
     }
 
-    /// The address to connect to.
+    /// Returns the address to which peers connect.
     ///
     /// # Errors
     /// What the provider reports.
@@ -179,12 +180,13 @@ impl PassiveEndpoint {
         unsafe { name(self.fid(), self.raw.as_ref().cm, self.fabric.provider()) }
     }
 
-    /// Refuses a request.
+    /// Refuses a connection request; `data` is sent with the refusal.
     ///
     /// # Errors
     /// What the provider reports.
     pub fn reject(&self, request: &Info, data: &[u8]) -> Result<()> {
-        // SAFETY: the endpoint is open; the handle is that of a request which was not answered yet, or else it is refused.
+        // SAFETY: the endpoint is open. The handle belongs to a request without an answer; otherwise the
+        // provider refuses it.
         let code = unsafe {
             let (passive, handle) = (self.raw.as_ptr(), (*request.raw()).handle);
             call!((*passive).cm, ConnectionOps, reject(passive, handle, data.as_ptr().cast(), data.len()))
@@ -204,12 +206,12 @@ impl Drop for PassiveEndpoint {
     }
 }
 
-/// An endpoint that sends and receives.
+/// Endpoint that sends and receives.
 #[derive(Debug)]
 pub struct Endpoint {
     raw: NonNull<FidEp>,
     domain: Rc<Domain>,
-    /// What it is bound to, closed after it.
+    /// Objects that the endpoint is bound to. They are closed after it.
     _completions: Rc<CompletionQueue>,
     _events: Option<Rc<EventQueue>>,
     _addresses: Option<Rc<AddressVector>>,
@@ -217,7 +219,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint of an offer (or of a request, see [`super::ConnectionChange`]) that can be connected or accepts.
+    /// Creates an endpoint of an offer, or of a request (see [`super::ConnectionChange`]), that can connect
+    /// or accept.
     ///
     /// # Errors
     /// What the provider reports.
@@ -243,7 +246,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// An endpoint that sends to whoever is in `addresses`: of kind datagram or reliable.
+    /// Creates a datagram or reliable endpoint, which sends to all peers in `addresses`.
     ///
     /// # Errors
     /// What the provider reports.
@@ -289,12 +292,12 @@ impl Endpoint {
         checked(self.domain.provider(), "fi_enable", code).map(|_| ())
     }
 
-    /// What connection events name this endpoint by.
+    /// Returns the number by which connection events identify this endpoint.
     pub fn identity(&self) -> usize {
         self.fid() as usize
     }
 
-    /// The address of this endpoint, for its peers.
+    /// Returns the address of this endpoint, for its peers.
     ///
     /// # Errors
     /// What the provider reports.
@@ -303,7 +306,7 @@ impl Endpoint {
         unsafe { name(self.fid(), self.raw.as_ref().cm, self.domain.provider()) }
     }
 
-    /// Bytes of private data that a request to connect may carry.
+    /// Returns the number of bytes of private data that a connection request may carry.
     pub fn private_bytes(&self) -> usize {
         let (mut value, mut bytes) = (0usize, size_of::<usize>());
         // SAFETY: the endpoint is open; the option is a size_t.
@@ -316,12 +319,12 @@ impl Endpoint {
         if code == Some(0) { value } else { 0 }
     }
 
-    /// Asks the listener at `address` for a connection; the answer is an event.
+    /// Requests a connection to the listener at `address`. The answer is an event.
     ///
     /// # Errors
     /// What the provider reports.
     pub fn connect(&self, address: &[u8], data: &[u8]) -> Result<()> {
-        // The provider reads as much as its format has, whatever it was given.
+        // The provider reads as many bytes as its address format has, whatever length is passed.
         let mut whole = [0u8; NAME_BYTES];
         let bytes = address.len().min(NAME_BYTES);
         whole[..bytes].copy_from_slice(&address[..bytes]);
@@ -334,7 +337,8 @@ impl Endpoint {
         checked(self.domain.provider(), "fi_connect", code).map(|_| ())
     }
 
-    /// Accepts the request that this endpoint was made from; an event tells when the connection is there.
+    /// Accepts the request from which this endpoint was created. An event reports that the connection is
+    /// established.
     ///
     /// # Errors
     /// What the provider reports.
@@ -360,13 +364,14 @@ impl Endpoint {
         checked(self.domain.provider(), "fi_shutdown", code).map(|_| ())
     }
 
-    /// Posts a send: whether there was room for it.
+    /// Posts a send. Returns false if there was no room for it.
     ///
     /// # Errors
     /// What the provider reports.
     ///
     /// # Safety
-    /// The bytes and the context are valid and left alone until the send completes or the endpoint is dropped.
+    /// The bytes and the context stay valid and untouched until the send completes or the endpoint is
+    /// dropped.
     #[inline]
     pub unsafe fn send(
         &self,
@@ -388,8 +393,8 @@ impl Endpoint {
         posted(self.domain.provider(), "fi_send", result)
     }
 
-    /// Sends `bytes` of at most [`Info::inject_bytes`], which may be used again at once: whether there was room.
-    /// Nothing reports its end.
+    /// Sends at most [`Info::inject_bytes`] bytes, which may be reused at once. Returns false if there was
+    /// no room. No completion is reported.
     ///
     /// # Errors
     /// What the provider reports.
@@ -403,7 +408,7 @@ impl Endpoint {
         posted(self.domain.provider(), "fi_inject", result)
     }
 
-    /// Posts a send of several pieces, at most [`Info::pieces`]. See [`Endpoint::send`].
+    /// Posts a send of several pieces, at most [`Info::pieces`]. Returns false if there was no room for it.
     ///
     /// # Errors
     /// What the provider reports.
@@ -431,13 +436,15 @@ impl Endpoint {
         posted(self.domain.provider(), "fi_sendv", result)
     }
 
-    /// Posts a read of remote memory into several pieces, at most [`Info::pieces`]: whether there was room for it.
+    /// Posts a read of remote memory into several pieces, at most [`Info::pieces`]. Returns false if there
+    /// was no room.
     ///
     /// # Errors
     /// What the provider reports.
     ///
     /// # Safety
-    /// The pieces and the context are valid and left alone until the read completes or the endpoint is dropped.
+    /// The pieces and the context stay valid and untouched until the read completes or the endpoint is
+    /// dropped.
     pub unsafe fn read_remote(
         &self,
         from: PeerAddress,
@@ -460,7 +467,8 @@ impl Endpoint {
         posted(self.domain.provider(), "fi_readv", result)
     }
 
-    /// Posts a write of several pieces, at most [`Info::pieces`], to remote memory: whether there was room for it.
+    /// Posts a write of several pieces, at most [`Info::pieces`], to remote memory. Returns false if there
+    /// was no room.
     ///
     /// # Errors
     /// What the provider reports.
@@ -501,7 +509,7 @@ impl Drop for Endpoint {
     }
 }
 
-/// Most pieces that one operation is given.
+/// Maximum number of pieces in one operation.
 pub const PIECES: usize = 16;
 
 fn vectors(pieces: impl Iterator<Item = (*mut u8, usize)>) -> ([libc::iovec; PIECES], usize) {

@@ -1,4 +1,4 @@
-//! What providers offer: queries and their answers.
+//! Queries for endpoints, and the offers with which providers answer.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -8,44 +8,44 @@ use super::library::{Library, library};
 use super::raw::{self, API_VERSION, FabricInfo};
 use super::{Error, Result, failed};
 
-/// The kinds of endpoints.
+/// Kind of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointKind {
     /// Reliable and ordered, between two endpoints that were connected (FI_EP_MSG).
     Connected = 1,
-    /// Unreliable messages of limited length to anybody (FI_EP_DGRAM).
+    /// Unreliable messages of limited length to any peer (FI_EP_DGRAM).
     Datagram = 2,
-    /// Reliable messages to anybody, without connections (FI_EP_RDM).
+    /// Reliable messages to any peer, without connections (FI_EP_RDM).
     Reliable = 3,
 }
 
-/// What is wanted of a provider.
+/// Requirements on an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query<'a> {
     /// Name of the provider; empty: any.
     pub provider: &'a str,
-    /// Kind of endpoint.
+    /// Required kind of endpoint.
     pub kind: EndpointKind,
     /// Numeric address of the interface to use; empty: any.
     pub source: &'a str,
-    /// Whether remote memory is to be read and written.
+    /// True if remote memory must be readable and writable.
     pub remote_access: bool,
 }
 
-/// One offer: an endpoint of one kind, by one provider, over one interface.
+/// Offer of an endpoint of one kind, by one provider, over one interface.
 pub struct Info {
     raw: *mut FabricInfo,
     library: &'static Library,
 }
 
 impl Query<'_> {
-    /// All offers, best first.
+    /// Returns all matching offers, best first.
     ///
     /// # Errors
-    /// [`Error::NoProvider`] when there is none; those of loading the library.
+    /// [`Error::NoProvider`] when there is none; errors of loading the library.
     pub fn run(&self) -> Result<Vec<Info>> {
         let library = library()?;
-        // SAFETY: without an argument the function makes an empty description.
+        // SAFETY: without an argument the function creates an empty description.
         let hints = Info { raw: unsafe { (library.dupinfo)(null()) }, library };
         if hints.raw.is_null() {
             return Err(failed(self.provider, "fi_dupinfo", libc::ENOMEM));
@@ -115,10 +115,10 @@ impl Query<'_> {
 }
 
 impl Info {
-    /// An offer that libfabric handed over, for example with a connection request.
+    /// Takes over an offer that libfabric created, for example with a connection request.
     ///
     /// # Safety
-    /// `raw` is a whole description that nobody else frees.
+    /// `raw` is a complete description with no other owner.
     pub(super) unsafe fn owned(raw: *mut FabricInfo) -> Result<Info> {
         Ok(Info { raw, library: library()? })
     }
@@ -127,19 +127,19 @@ impl Info {
         self.raw
     }
 
-    /// Name of the provider, layers included: `tcp`, `verbs;ofi_rxm`.
+    /// Returns the name of the provider with its layers: `tcp`, `verbs;ofi_rxm`.
     pub fn provider(&self) -> String {
         // SAFETY: the attributes live as long as the description.
         unsafe { text((*(*self.raw).fabric_attr).prov_name) }
     }
 
-    /// Name of the provider's domain, most often that of a network interface.
+    /// Returns the name of the provider's domain, usually that of a network interface.
     pub fn domain(&self) -> String {
         // SAFETY: as in provider.
         unsafe { text((*(*self.raw).domain_attr).name) }
     }
 
-    /// Address of the interface, in the provider's format.
+    /// Returns the address of the interface, in the provider's format.
     pub fn source_address(&self) -> &[u8] {
         // SAFETY: the description states where and how long the address is; it lives as long.
         unsafe {
@@ -150,63 +150,64 @@ impl Info {
         }
     }
 
-    /// Whether remote memory can be read and written.
+    /// Returns true if remote memory can be read and written.
     pub fn accesses_remote_memory(&self) -> bool {
         // SAFETY: the description is whole.
         unsafe { (*self.raw).caps & raw::FI_RMA != 0 }
     }
 
-    /// Longest message in bytes.
+    /// Returns the length of the longest message in bytes.
     pub fn max_message_bytes(&self) -> usize {
         // SAFETY: as in provider.
         unsafe { (*(*self.raw).ep_attr).max_msg_size }
     }
 
-    /// Longest message of [`super::Endpoint::inject`] in bytes.
+    /// Returns the length of the longest message of [`super::Endpoint::inject`] in bytes.
     pub fn inject_bytes(&self) -> usize {
         // SAFETY: as in provider.
         unsafe { (*(*self.raw).tx_attr).inject_size }
     }
 
-    /// Operations that may be under way in each direction: sends and receives.
+    /// Returns the maximum number of pending sends and of pending receives.
     pub fn depths(&self) -> (usize, usize) {
         // SAFETY: as in provider.
         unsafe { ((*(*self.raw).tx_attr).size, (*(*self.raw).rx_attr).size) }
     }
 
-    /// Pieces of memory that one operation may gather or scatter.
+    /// Returns the maximum number of memory pieces in one operation.
     pub fn pieces(&self) -> usize {
         // SAFETY: as in provider.
         unsafe { (*(*self.raw).tx_attr).iov_limit }
     }
 
-    /// Whether several endpoints may share one queue of receives.
+    /// Returns true if several endpoints may share one queue of receives.
     pub fn has_shared_receive(&self) -> bool {
         // SAFETY: as in provider.
         unsafe { (*(*self.raw).domain_attr).max_ep_srx_ctx > 0 }
     }
 
-    /// Whether remote memory is named by its address there, not by an offset into its region.
+    /// Returns true if remote memory is addressed by its virtual address there, not by an offset into its
+    /// region.
     pub fn addresses_are_virtual(&self) -> bool {
         self.registration() & raw::FI_MR_VIRT_ADDR != 0
     }
 
-    /// Whether memory that is sent from or received into has to be registered.
+    /// Returns true if memory that is sent from or received into must be registered.
     pub fn registers_local_memory(&self) -> bool {
         self.registration() & raw::FI_MR_LOCAL != 0
     }
 
-    /// Whether a registration holds on to pages, so that a changed mapping makes it stale.
+    /// Returns true if a registration pins pages, so that a changed mapping makes it stale.
     pub fn registers_pages(&self) -> bool {
         self.registration() & raw::FI_MR_ALLOCATED != 0
     }
 
-    /// Whether the provider chooses keys.
+    /// Returns true if the provider chooses the keys of regions.
     pub fn chooses_keys(&self) -> bool {
         self.registration() & raw::FI_MR_PROV_KEY != 0
     }
 
-    /// Whether a region has to be bound to an endpoint.
+    /// Returns true if a region must be bound to an endpoint.
     pub fn binds_regions(&self) -> bool {
         self.registration() & raw::FI_MR_ENDPOINT != 0
     }

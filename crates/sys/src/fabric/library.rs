@@ -1,4 +1,4 @@
-//! Loading libfabric, once a process.
+//! Loading of libfabric, once in each process.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use crate::signal;
 
 const LIBRARY: &CStr = c"libfabric.so.1";
 
-/// The functions that are used.
+/// Functions of libfabric that are used.
 pub struct Library {
     pub getinfo: unsafe extern "C" fn(
         u32,
@@ -28,22 +28,22 @@ pub struct Library {
 
 static LOADED: OnceLock<Result<Library>> = OnceLock::new();
 
-/// The library, loaded by the first call, which may take some hundred milliseconds.
+/// Returns the library. The first call loads it, which may take some hundred milliseconds.
 pub fn library() -> Result<&'static Library> {
     LOADED.get_or_init(|| signal::keeping_handlers(open)).as_ref().map_err(Clone::clone)
 }
 
-/// Version of the library that is loaded: major and minor number.
+/// Returns the version of the loaded library: major and minor number.
 ///
 /// # Errors
-/// Those of loading it.
+/// Errors of loading the library.
 pub fn version() -> Result<(u32, u32)> {
     // SAFETY: a function without arguments or preconditions.
     let version = unsafe { (library()?.version)() };
     Ok((version >> 16, version & 0xffff))
 }
 
-/// libfabric's words for an error number.
+/// Returns libfabric's description of an error number.
 pub fn text_of(code: c_int) -> String {
     let Ok(library) = library() else { return format!("error {code}") };
     // SAFETY: takes any number and returns a constant string.
@@ -51,7 +51,8 @@ pub fn text_of(code: c_int) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// A function of the library with its type and version; to be used in an unsafe block that vouches for the type.
+/// Looks up a function of the library by name and version. Used in an unsafe block that vouches for the
+/// type.
 macro_rules! function {
     ($handle:expr, $name:literal, $version:literal, $type:ty) => {
         std::mem::transmute::<*mut c_void, $type>(symbol($handle, $name, $version)?)

@@ -1,4 +1,4 @@
-//! Fabrics, domains and what a domain holds: address vectors and registered memory.
+//! Fabrics, domains and the objects of a domain: address vectors and registered memory.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -21,7 +21,7 @@ pub(super) unsafe fn close(fid: *mut Fid) {
     unsafe { call!((*fid).ops, raw::FidOps, close(fid)) };
 }
 
-/// A provider opened for one network.
+/// Provider that is opened for one network.
 #[derive(Debug)]
 pub struct Fabric {
     raw: NonNull<FidFabric>,
@@ -43,7 +43,7 @@ impl Fabric {
         Ok(Rc::new(Fabric { raw, provider }))
     }
 
-    /// Name of the provider.
+    /// Returns the name of the provider.
     pub fn provider(&self) -> &str {
         &self.provider
     }
@@ -52,7 +52,8 @@ impl Fabric {
         self.raw.as_ptr()
     }
 
-    /// Whether a process may sleep on the descriptors of these objects: nothing is waiting in them now.
+    /// Returns true if the process may sleep on the descriptors of these objects: no event is pending in
+    /// them.
     pub(super) fn may_wait(&self, objects: &mut [*mut Fid]) -> Result<bool> {
         let count = objects.len() as i32;
         // SAFETY: the objects are open ones of this fabric, by the callers in this module's parent.
@@ -67,12 +68,12 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        // SAFETY: open until here; whatever was made from it held it, and is gone.
+        // SAFETY: open until here; objects made from it held it, and are gone.
         unsafe { close(self.raw.cast().as_ptr()) };
     }
 }
 
-/// An interface of a fabric, with everything opened on it.
+/// Interface of a fabric, with the objects opened on it.
 #[derive(Debug)]
 pub struct Domain {
     raw: NonNull<FidDomain>,
@@ -98,12 +99,12 @@ impl Domain {
         Ok(Rc::new(Domain { raw, fabric, info, next_key: Cell::new(1) }))
     }
 
-    /// The fabric it belongs to.
+    /// Returns the fabric that the domain belongs to.
     pub fn fabric(&self) -> &Rc<Fabric> {
         &self.fabric
     }
 
-    /// The offer it was opened by.
+    /// Returns the offer that the domain was opened with.
     pub fn info(&self) -> &Info {
         &self.info
     }
@@ -119,21 +120,21 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: open until here; whatever was made from it held it, and is gone.
+        // SAFETY: open until here; objects made from it held it, and are gone.
         unsafe { close(self.raw.cast().as_ptr()) };
     }
 }
 
-/// A peer's number in an address vector.
+/// Number of a peer in an address vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub(super) u64);
 
 impl PeerAddress {
-    /// The one peer of a connected endpoint, or any sender.
+    /// Number for the only peer of a connected endpoint, or for any sender.
     pub const UNSPECIFIED: PeerAddress = PeerAddress(raw::FI_ADDR_UNSPEC);
 }
 
-/// The addresses of peers that were spoken to.
+/// Table of the addresses of peers.
 #[derive(Debug)]
 pub struct AddressVector {
     raw: NonNull<FidAv>,
@@ -141,7 +142,7 @@ pub struct AddressVector {
 }
 
 impl AddressVector {
-    /// An empty vector.
+    /// Creates a table without peers.
     ///
     /// # Errors
     /// What the provider reports.
@@ -172,12 +173,12 @@ impl AddressVector {
         Ok(Rc::new(AddressVector { raw, domain: domain.clone() }))
     }
 
-    /// Adds a peer by the address that its endpoint gave ([`super::Endpoint::name`]).
+    /// Adds a peer by the address of its endpoint ([`super::Endpoint::name`]).
     ///
     /// # Errors
-    /// What the provider reports, for example an address that is none.
+    /// The provider's error, for example for an invalid address.
     pub fn insert(&self, address: &[u8]) -> Result<PeerAddress> {
-        // The provider reads as much as its format has, whatever it was given.
+        // The provider reads as many bytes as its address format has, whatever length is passed.
         let mut whole = [0u8; 256];
         let bytes = address.len().min(whole.len());
         whole[..bytes].copy_from_slice(&address[..bytes]);
@@ -197,7 +198,7 @@ impl AddressVector {
         }
     }
 
-    /// Forgets a peer.
+    /// Removes a peer from the table.
     pub fn remove(&self, peer: PeerAddress) {
         let mut number = peer.0;
         // SAFETY: the vector is open. A refusal leaves the peer known, which is harmless.
@@ -219,18 +220,18 @@ impl Drop for AddressVector {
     }
 }
 
-/// What may be done with registered memory.
+/// Permitted uses of registered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Messages are sent from it and received into it, remote memory is read into it.
+    /// Source or destination of messages, and destination of reads of remote memory.
     Local,
-    /// Peers read it.
+    /// Memory that peers may read.
     RemoteRead,
-    /// Peers write it.
+    /// Memory that peers may write.
     RemoteWrite,
 }
 
-/// Memory that a domain knows.
+/// Memory registered with a domain.
 #[derive(Debug)]
 pub struct RegisteredRegion {
     raw: NonNull<FidMr>,
@@ -238,14 +239,16 @@ pub struct RegisteredRegion {
 }
 
 impl RegisteredRegion {
-    /// Registers `bytes` at `start`. Where regions are bound to endpoints, `endpoint` is that one.
+    /// Registers `bytes` at `start`. `endpoint` is the one to bind to, where the provider binds regions to
+    /// endpoints.
     ///
     /// # Errors
-    /// What the provider reports, for example too much locked memory.
+    /// The provider's error, for example too much locked memory.
     ///
     /// # Safety
-    /// With [`Rights::RemoteRead`] and [`Rights::RemoteWrite`] peers who learn the key may access the memory
-    /// until the region is dropped: it stays mapped so long, and its owner reckons with these accesses.
+    /// With [`Rights::RemoteRead`] and [`Rights::RemoteWrite`], peers that know the key may access the
+    /// memory until the region is dropped. It must stay mapped so long, and its owner must expect these
+    /// accesses.
     pub unsafe fn register(
         domain: &Rc<Domain>,
         start: *const u8,
@@ -288,13 +291,13 @@ impl RegisteredRegion {
         checked(self.domain.provider(), "fi_mr_enable", enabled).map(|_| ())
     }
 
-    /// What a peer needs to access the memory.
+    /// Returns the key with which peers access the memory.
     pub fn key(&self) -> u64 {
         // SAFETY: the object is open.
         unsafe { self.raw.as_ref().key }
     }
 
-    /// What local operations on the memory have to name.
+    /// Returns the descriptor to pass to local operations on the memory.
     pub fn descriptor(&self) -> *mut c_void {
         // SAFETY: the object is open.
         unsafe { self.raw.as_ref().mem_desc }

@@ -1,13 +1,13 @@
-//! libfabric (libfabric.so.1, version 1.15 and newer), loaded only when asked for.
+//! libfabric (libfabric.so.1, version 1.15 and newer), loaded only on request.
 //!
-//! libmpi_abi.so must start fast and work where libfabric is not installed, so nothing links to it. Symbols
-//! are asked for by their version, which fixes the layout of the structures in `raw`. Objects keep what they
-//! were made from alive; an object may be used by one thread at a time together with everything of its domain
-//! (FI_THREAD_DOMAIN), so none of them is `Send`: whoever owns a whole domain may declare the whole to be.
+//! libmpi_abi.so must start fast and work without libfabric, so nothing links to it. Symbols are looked up
+//! with their version, which fixes the layout of the structures in `raw`. An object keeps the objects alive
+//! from which it was made. All objects of a domain may be used by only one thread at a time
+//! (FI_THREAD_DOMAIN). So none of them is `Send`; the owner of a whole domain may declare the whole to be.
 //!
-//! Loading takes long where libfabric was built with providers for InfiniPath and Omni-Path (Debian: two
-//! constructors measure the clock for 100 ms each, and the verbs provider searches /proc/kallsyms twice, 70 ms each).
-//! Their constructors also take the signals of a crash over; that is undone.
+//! Loading takes long where libfabric was built with providers for InfiniPath and Omni-Path. On Debian, two
+//! constructors measure the clock for 100 ms each, and the verbs provider searches /proc/kallsyms twice, 70
+//! ms each. Their constructors also install handlers for the signals of a crash, which is undone.
 //! Package: libfabric1 (Debian, Ubuntu).
 
 pub mod devices;
@@ -29,24 +29,24 @@ pub use memory::{AddressVector, Domain, Fabric, PeerAddress, RegisteredRegion, R
 pub use queue::{Completion, CompletionFailure, CompletionQueue, ConnectionChange, EventQueue, Wakeup};
 pub use raw::OperationContext;
 
-/// What went wrong, with the provider and the operation of libfabric.
+/// Error of libfabric, with the provider and the operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// libfabric.so.1 cannot be loaded.
     NotInstalled(String),
-    /// The library lacks something of version 1.15.
+    /// The library lacks a symbol of version 1.15.
     Incompatible(&'static str),
-    /// No provider can do what was asked for.
+    /// No provider meets the requirements.
     NoProvider(String),
-    /// A call failed.
+    /// A call of libfabric failed.
     Failed {
-        /// For example `tcp`.
+        /// Name of the provider, for example `tcp`.
         provider: String,
-        /// For example `connect`.
+        /// Name of the operation, for example `connect`.
         operation: &'static str,
-        /// A number of errno.h, or one above 255 of libfabric's own.
+        /// Error number of errno.h, or one above 255 of libfabric's own.
         code: i32,
-        /// libfabric's words for it.
+        /// Description of the error by libfabric.
         text: String,
     },
 }
@@ -71,14 +71,15 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The error `code` (positive or negative) of an operation.
+/// Creates the error for `code` (positive or negative) of an operation.
 #[cold]
 fn failed(provider: &str, operation: &'static str, code: i32) -> Error {
     let code = code.wrapping_abs();
     Error::Failed { provider: provider.to_string(), operation, code, text: library::text_of(code) }
 }
 
-/// The result of a call that a table has (`Some`) or lacks (`None`): 0 or more is well.
+/// Checks the result of an operation. A value of 0 or more is success; `None` means that the provider lacks
+/// the operation.
 fn checked(provider: &str, operation: &'static str, result: Option<i32>) -> Result<i32> {
     match result {
         Some(value) if value >= 0 => Ok(value),
@@ -87,7 +88,7 @@ fn checked(provider: &str, operation: &'static str, result: Option<i32>) -> Resu
     }
 }
 
-/// The result of posting: whether there was room for it.
+/// Checks the result of posting an operation. Returns false if there was no room for it.
 #[inline]
 fn posted(provider: &str, operation: &'static str, result: Option<isize>) -> Result<bool> {
     match result {

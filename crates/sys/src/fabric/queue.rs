@@ -1,4 +1,4 @@
-//! Completion queues and event queues, and sleeping on their descriptors.
+//! Completion queues and event queues, and the descriptors to sleep on.
 
 use std::ffi::c_void;
 use std::os::fd::RawFd;
@@ -13,37 +13,37 @@ use super::raw::{
 };
 use super::{Result, checked, failed};
 
-/// Private data that connection events carry, at most.
+/// Maximum length of the private data in a connection event, in bytes.
 const PRIVATE_BYTES: usize = 256;
 
-/// An operation that ended.
+/// Report of a finished operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The context that it was posted with; null: one without.
+    /// Context that the operation was posted with; null if there was none.
     pub context: *mut OperationContext,
-    /// Bytes received.
+    /// Number of bytes received.
     pub bytes: usize,
-    /// Whether it is a receive (else a send or an access to remote memory).
+    /// True for a receive, false for a send or an access to remote memory.
     pub received: bool,
 }
 
-/// An operation that ended with an error.
+/// Report of a failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionFailure {
-    /// The context that it was posted with.
+    /// Context that the operation was posted with.
     pub context: *mut OperationContext,
-    /// The error number.
+    /// Error number of the failure.
     pub code: i32,
-    /// Whether it is a receive.
+    /// True if the operation is a receive.
     pub received: bool,
 }
 
-/// Whether a queue has a descriptor to sleep on.
+/// Means by which a queue reports that it has entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wakeup {
-    /// It has.
+    /// A descriptor to sleep on.
     Descriptor,
-    /// It is only ever polled.
+    /// Polling only, without a descriptor.
     None,
 }
 
@@ -69,7 +69,7 @@ unsafe fn descriptor(fid: *mut Fid, provider: &str) -> Result<RawFd> {
     checked(provider, "FI_GETWAIT", code).map(|_| descriptor)
 }
 
-/// Where the ends of operations are reported.
+/// Queue that reports finished operations.
 #[derive(Debug)]
 pub struct CompletionQueue {
     raw: NonNull<FidCq>,
@@ -79,7 +79,7 @@ pub struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// A queue with room for `entries`.
+    /// Creates a queue with room for `entries`.
     ///
     /// # Errors
     /// What the provider reports.
@@ -120,11 +120,11 @@ impl CompletionQueue {
         Ok(Rc::new(queue))
     }
 
-    /// Moves operations forward and takes up to `completions.len()` of those that ended: how many. An operation that
-    /// failed is handed to `failure`.
+    /// Makes progress on operations and takes up to `completions.len()` finished ones. Returns their
+    /// number. A failed operation is passed to `failure`.
     ///
     /// # Errors
-    /// What the provider reports about the queue itself.
+    /// The provider's error of the queue itself.
     #[inline]
     pub fn read(
         &self,
@@ -175,12 +175,12 @@ impl CompletionQueue {
         Ok(0)
     }
 
-    /// The descriptor that becomes readable when there is something to do.
+    /// Returns the descriptor that becomes readable when there is something to do, if the queue has one.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.descriptor
     }
 
-    /// Whether one may sleep on the descriptor now; if not, the queue has to be read first.
+    /// Returns true if the caller may sleep on the descriptor now; otherwise the queue must be read first.
     ///
     /// # Errors
     /// What the provider reports.
@@ -200,40 +200,40 @@ impl Drop for CompletionQueue {
     }
 }
 
-/// What happened to a connection.
+/// Change in the state of a connection.
 #[derive(Debug)]
 pub enum ConnectionChange {
-    /// Somebody wants to connect.
+    /// A peer requests a connection.
     Requested {
-        /// What an endpoint is to be made from, or the request refused with.
+        /// Description for a new endpoint that accepts the request, or for its refusal.
         request: Info,
-        /// What the other side sent with it.
+        /// Private data that the peer sent with the request.
         data: Vec<u8>,
     },
     /// The connection of this endpoint is established.
     Connected {
-        /// [`super::Endpoint::identity`].
+        /// Identity of the endpoint ([`super::Endpoint::identity`]).
         endpoint: usize,
-        /// What the accepting side sent with it.
+        /// Private data that the accepting side sent.
         data: Vec<u8>,
     },
     /// The other side has closed the connection, or it broke.
     Closed {
-        /// [`super::Endpoint::identity`].
+        /// Identity of the endpoint ([`super::Endpoint::identity`]).
         endpoint: usize,
     },
     /// The connection was not established.
     Refused {
-        /// [`super::Endpoint::identity`].
+        /// Identity of the endpoint ([`super::Endpoint::identity`]).
         endpoint: usize,
-        /// The error number.
+        /// Error number of the refusal.
         code: i32,
-        /// What the other side sent with its refusal.
+        /// Private data that the other side sent with its refusal.
         data: Vec<u8>,
     },
 }
 
-/// Where the connection manager reports.
+/// Queue in which the connection manager reports changes.
 #[derive(Debug)]
 pub struct EventQueue {
     raw: NonNull<FidEq>,
@@ -241,7 +241,7 @@ pub struct EventQueue {
     fabric: Rc<Fabric>,
 }
 
-/// A connection event with room for its private data.
+/// Buffer for a connection event and its private data.
 #[repr(C)]
 struct EventRoom {
     event: ConnectionEvent,
@@ -249,7 +249,7 @@ struct EventRoom {
 }
 
 impl EventQueue {
-    /// A queue.
+    /// Creates an empty event queue.
     ///
     /// # Errors
     /// What the provider reports.
@@ -280,7 +280,7 @@ impl EventQueue {
         Ok(Rc::new(queue))
     }
 
-    /// The next change, if there is one.
+    /// Returns the next change, if there is one.
     ///
     /// # Errors
     /// What the provider reports about the queue itself.
@@ -336,12 +336,12 @@ impl EventQueue {
         Ok(Some(ConnectionChange::Refused { endpoint: entry.fid as usize, code: entry.err, data }))
     }
 
-    /// The descriptor that becomes readable when there is something to do.
+    /// Returns the descriptor that becomes readable when there is something to do, if the queue has one.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.descriptor
     }
 
-    /// Whether one may sleep on the descriptor now; if not, the queue has to be read first.
+    /// Returns true if the caller may sleep on the descriptor now; otherwise the queue must be read first.
     ///
     /// # Errors
     /// What the provider reports.

@@ -1,13 +1,13 @@
-//! The structures of libfabric that are used, as `rdma/*.h` of version 1.15 lays them out.
+//! Structures of libfabric that are used, with the layout of `rdma/*.h` of version 1.15.
 //!
 //! The API is mostly inline C functions over tables of operations, so a table's layout is its binary
-//! interface. Every table starts with its size: [`provides`] says whether a provider has filled in an
-//! operation. Functions of an operation that is not used are typed as plain pointers. The layout is compared with
-//! the system's headers by a test of this module's parent.
+//! interface. Every table starts with its size, which shows if a provider has filled in an operation
+//! ([`call`]). Operations that are not used have the type of a plain pointer. A test of the parent module
+//! compares the layout with the system's headers.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// `FI_VERSION(1, 15)`: what the structures and constants below follow.
+/// Version `FI_VERSION(1, 15)`, which the structures and constants below follow.
 pub const API_VERSION: u32 = 1 << 16 | 15;
 
 pub const FI_MSG: u64 = 1 << 1;
@@ -152,7 +152,7 @@ pub struct FabricInfo {
     pub nic: *mut c_void,
 }
 
-/// What every object of libfabric starts with.
+/// Common header of all libfabric objects.
 #[repr(C)]
 pub struct Fid {
     pub class: usize,
@@ -310,7 +310,7 @@ pub struct CompletionQueueOps {
     pub readerr: Option<unsafe extern "C" fn(*mut FidCq, *mut CompletionError, u64) -> isize>,
 }
 
-/// `struct fi_cq_msg_entry`.
+/// Entry of a completion queue: `struct fi_cq_msg_entry`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CompletionEntry {
@@ -466,7 +466,7 @@ pub struct RemoteOps {
     >,
 }
 
-/// `struct fi_context2`: memory that some providers want to own while an operation is under way.
+/// Memory that some providers use while an operation is pending: `struct fi_context2`.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct OperationContext {
@@ -479,7 +479,8 @@ impl Default for OperationContext {
     }
 }
 
-/// Calls an operation of a table if the table reaches so far and the operation is there; else `None`.
+/// Calls an operation of a table if the table is long enough and has the operation; otherwise returns
+/// `None`.
 macro_rules! call {
     ($table:expr, $type:ty, $operation:ident ( $($argument:expr),* $(,)? )) => {{
         let table: *mut $type = $table;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::raw::*;
 use super::*;
 
-/// The first offer on loopback; `None` where libfabric or the provider is not installed.
+/// Returns the first offer on loopback; `None` where libfabric or the provider is not installed.
 fn offer(provider: &str, kind: EndpointKind, remote_access: bool) -> Option<Info> {
     let offers = Query { provider, kind, source: "127.0.0.1", remote_access }.run();
     match offers {
@@ -20,7 +20,7 @@ fn offer(provider: &str, kind: EndpointKind, remote_access: bool) -> Option<Info
     }
 }
 
-/// A receive buffer with its context, in stable memory.
+/// Receive buffer with its context, at a stable address.
 struct Buffer {
     context: Box<OperationContext>,
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ fn wait(queue: &CompletionQueue) -> Completion {
     }
 }
 
-/// The next event of a side, while both move on: nothing is received meanwhile.
+/// Returns the next event of one side while both sides make progress. Nothing is received meanwhile.
 fn event(sides: &[Side; 2], of: usize) -> ConnectionChange {
     let mut done = [Completion { context: null_mut(), bytes: 0, received: false }; 1];
     for _ in 0..20_000 {
@@ -101,7 +101,7 @@ fn datagrams_go_to_whoever_is_in_the_address_vector() {
     drop(ends);
 }
 
-/// One side of a connection.
+/// One side of a connection in a test.
 struct Side {
     domain: Rc<Domain>,
     events: Rc<EventQueue>,
@@ -126,7 +126,7 @@ fn endpoint(side: &Side, info: &Info) -> Endpoint {
     Endpoint::connected(&side.domain, info, &side.completions, &side.events, Some(&side.shared)).unwrap()
 }
 
-/// Two connected endpoints, after one request was refused.
+/// Connects two endpoints, after one request was refused.
 fn connect(info: &Info, sides: &[Side; 2]) -> (Endpoint, Endpoint) {
     let passive = PassiveEndpoint::listen(sides[1].domain.fabric(), info, &sides[1].events).unwrap();
     for answer in [None, Some(b"welcome")] {
@@ -246,7 +246,7 @@ fn loading_leaves_signals_alone() {
     assert_eq!(handler(), before);
 }
 
-/// (C structure, C field or nothing for its size, what it is here).
+/// Entry of the comparison: C structure, C field (empty for the size), and the value here.
 fn layout() -> Vec<(&'static str, &'static str, usize)> {
     vec![
         ("fi_info", "", size_of::<FabricInfo>()),
@@ -291,7 +291,7 @@ fn layout() -> Vec<(&'static str, &'static str, usize)> {
     ]
 }
 
-/// (C constant, what it is here).
+/// Entry of the comparison: C constant, and the value here.
 fn constants() -> Vec<(&'static str, u64)> {
     vec![
         ("FI_EP_MSG", EndpointKind::Connected as u64),
