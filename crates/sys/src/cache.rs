@@ -37,6 +37,7 @@ pub unsafe fn drop_lines(address: *const u8, bytes: usize) {
             unsafe { core::arch::asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) };
         }
         // The fence orders later writes after the flushes.
+        // SAFETY: changes no state that the program sees.
         unsafe { core::arch::x86_64::_mm_sfence() };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -321,6 +321,7 @@ unsafe extern "C" fn mremap(old: u64, old_bytes: u64, new_bytes: u64, flags: c_i
 /// As for mremap.
 unsafe fn move_memory(arguments: [u64; 6]) -> io::Result<i64> {
     // A size of 0 requests a second mapping of the same memory, which private memory cannot have.
+    // SAFETY: the program's arguments.
     unsafe {
         (hooks().moves)(arguments[0], arguments[1].max(1))?;
         kernel(libc::SYS_mremap, arguments)

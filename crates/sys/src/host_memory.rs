@@ -51,14 +51,14 @@ fn of(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(", a mapping of {name}") }
 }
 
-/// Permissions and name of the mapping that a line describes, if it holds the address.
+/// Returns the permissions and the name of the mapping in a line of the list, if it contains the address.
 fn mapping(line: &str, address: u64) -> Option<(&str, &str)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let start = u64::from_str_radix(start, 16).ok()?;
     let end = u64::from_str_radix(end, 16).ok()?;
     let permissions = words.next().filter(|text| text.len() == 4)?;
-    // After offset, device and inode.
+    // Skips offset, device and inode.
     (start..end).contains(&address).then(|| (permissions, words.nth(3).unwrap_or("")))
 }
 

@@ -1,8 +1,8 @@
-//! The hardware locality library (hwloc 2, soname libhwloc.so.15), loaded only when asked for.
+//! The hardware locality library (hwloc 2, soname libhwloc.so.15), loaded only on request.
 //!
-//! libmpi_abi.so must start fast and work where hwloc is not installed, so nothing links to it. Of its
-//! structures only the prefix of `struct hwloc_obj` up to `cpuset` is read, which the soname fixes.
-//! Package: libhwloc15 (Debian, Ubuntu).
+//! libmpi_abi.so must start fast and work without hwloc, so nothing links to it. Of its structures only the
+//! beginning of `struct hwloc_obj` up to `cpuset` is read; the soname fixes its layout. Package: libhwloc15
+//! (Debian, Ubuntu).
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
@@ -11,7 +11,7 @@ const LIBRARY: &CStr = c"libhwloc.so.15";
 /// Major version of the interface that the declarations below follow.
 const API_MAJOR: c_uint = 2;
 
-/// What kind of thing an object is. Kinds that nobody asks for are not listed.
+/// Kind of an object. Kinds that no caller needs are not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A group without a more precise kind: a board, for example.
@@ -30,14 +30,14 @@ pub enum Kind {
     Processor,
 }
 
-/// One object of the machine.
+/// Object of the machine: a package, a cache, a core and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// What it is.
+    /// Kind of the object.
     pub kind: Kind,
-    /// The operating system's number of it; the order in its kind where it has none.
+    /// Operating system's number of the object; its index within its kind if it has none.
     pub number: u32,
-    /// The processors it holds or is near to, by the operating system's numbers.
+    /// Processors that the object contains or is close to, by the operating system's numbers.
     pub processors: Vec<u32>,
 }
 
@@ -80,7 +80,7 @@ struct RawObject {
 
 type Topology = *mut c_void;
 
-/// A function of the library with its type; to be used in an unsafe block that vouches for the type.
+/// Looks up a function of the library with its type. Used in an unsafe block that vouches for the type.
 macro_rules! function {
     ($handle:expr, $name:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {
         std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(
@@ -89,7 +89,7 @@ macro_rules! function {
     };
 }
 
-/// The functions that are used, with the library that holds them.
+/// Functions of hwloc that are used, and the handle of the library.
 struct Library {
     handle: *mut c_void,
     init: unsafe extern "C" fn(*mut Topology) -> c_int,
@@ -102,20 +102,20 @@ struct Library {
     next_bit: unsafe extern "C" fn(*const c_void, c_int) -> c_int,
 }
 
-/// All objects of this machine, kind by kind, in hwloc's logical order. Obeys hwloc's own variables
-/// HWLOC_XMLFILE and HWLOC_SYNTHETIC. Takes milliseconds.
+/// Returns all objects of this machine, kind by kind, in hwloc's logical order. hwloc's own variables
+/// HWLOC_XMLFILE and HWLOC_SYNTHETIC apply. Takes milliseconds.
 ///
 /// # Errors
-/// NotFound if the library is not installed, Unsupported if it is another version, or what hwloc
-/// reports.
+/// NotFound if the library is not installed, Unsupported if it has another version, or hwloc's own error.
 pub fn discover() -> io::Result<Vec<Object>> {
     load(None)
 }
 
-/// All objects of a machine that does not exist, from its synthetic description (`pack:2 core:4 pu:2`).
+/// Returns all objects of an imaginary machine, described in hwloc's synthetic syntax (`pack:2 core:4
+/// pu:2`).
 ///
 /// # Errors
-/// As [`discover`]; what hwloc does not understand.
+/// Errors of [`discover`]; hwloc's error for an invalid description.
 pub fn discover_synthetic(description: &CStr) -> io::Result<Vec<Object>> {
     load(Some(description))
 }
@@ -205,7 +205,8 @@ impl Library {
         if set.is_null() {
             return members;
         }
-        // SAFETY: set is a bitmap; -1 asks for the first member, and is what comes after the last.
+        // SAFETY: set is a bitmap. An argument of -1 requests the first member; the result -1 means that
+        // there are no more.
         let next = |after: c_int| u32::try_from(unsafe { (self.next_bit)(set, after) }).ok();
         while let Some(member) = next(members.last().map_or(-1, |&last: &u32| last.cast_signed())) {
             members.push(member);

@@ -1,9 +1,9 @@
-//! By which addresses hosts reach each other.
+//! Addresses by which hosts reach each other.
 //!
-//! The way to a host shows which of several own addresses is meant. Its name is asked for only if there are
-//! several: a name server may be slow or silent. A name that is unknown here, known to the agent alone, or
-//! that leads to the loopback shows nothing. Then children are told all addresses, and the one by which the
-//! first of them comes is it.
+//! If this host has several addresses, the route to another host shows which one that host can reach. A
+//! host name is resolved only in this case, because a name server may be slow or silent. Some names give no
+//! answer: those unknown here, known only to the launch agent, or resolved to the loopback. Then children
+//! receive all addresses, and use the first one that works.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -12,14 +12,15 @@ use std::time::Duration;
 use crate::process;
 use crate::signal::Mask;
 
-/// Time after which the caller is told about names without an answer.
+/// Time after which the caller is informed about names that are not resolved yet.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Names that are asked for at the same time.
+/// Maximum number of names that are resolved at the same time.
 const AT_ONCE: usize = 16;
 
-/// Returns the addresses of this host on which children can reach it, never empty. That of `interface` is
-/// the only one if it is named. Otherwise they are those from which the way to each of `hosts` begins. The
-/// unspecified address stands for all. `tell` is called with the names that have no answer after a second.
+/// Returns the addresses of this host at which children can reach it, never an empty list. If `interface`
+/// is not empty, only its address is returned. Otherwise they are the source addresses of the routes to
+/// each of `hosts`. The unspecified address stands for all addresses. `tell` is called with the names that
+/// are not resolved after a second.
 ///
 /// # Errors
 /// If there is no such interface.
@@ -32,7 +33,7 @@ pub fn addresses(interface: &str, hosts: &[&str], tell: &dyn Fn(&str)) -> Result
     }
     let mut found: Vec<IpAddr> = Vec::new();
     for address in towards_all(hosts, tell) {
-        // Any of ours may be the one.
+        // Any address of this host may be the right one.
         let Some(address) = address else { return Ok(vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)]) };
         if !found.contains(&address) {
             found.push(address);
@@ -41,8 +42,10 @@ pub fn addresses(interface: &str, hosts: &[&str], tell: &dyn Fn(&str)) -> Result
     Ok(found)
 }
 
-/// The address that a process tells other hosts when nobody has told it one: that of `interface` if it is said, else that from
-/// which the way to the host `other` begins, if it has one, else the one the system prefers, else the first that leads anywhere.
+/// Returns the address of this host for connections from other hosts, when nothing else has determined one.
+/// If `interface` is not empty, it is that interface's address. Otherwise the source of the route to host
+/// `other` is preferred, then the system's default source. The last choice is the first address that is not
+/// local.
 ///
 /// # Errors
 /// If there is no such interface.
@@ -53,13 +56,12 @@ pub fn of_this_host(interface: &str, other: Option<&str>) -> Result<IpAddr, Stri
     let leads = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
     let tell = |names: &str| eprintln!("Tutti: waiting for the name server to tell where {names} is");
     let way = other.and_then(|other| towards_all(&[other], &tell).pop().flatten());
-    // An address for documentation (RFC 5737): the way to it is the way to anywhere.
+    // An address for documentation (RFC 5737). The system routes it by its default route.
     let ways = way.into_iter().chain(std::iter::once_with(|| towards("192.0.2.1")).flatten());
     Ok(ways.into_iter().find(leads).unwrap_or_else(|| all()[0]))
 }
 
-/// Returns the own addresses from which the ways to these hosts begin; `None` for one of which nothing is
-/// known.
+/// Returns the source addresses of the routes to these hosts; `None` for a host whose route is not known.
 fn towards_all(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
     let bare = |host: &&str| host.rsplit_once('@').map_or(*host, |(_, host)| host).to_string();
     if hosts.iter().all(|host| bare(host).parse::<IpAddr>().is_ok()) {
@@ -71,23 +73,23 @@ fn towards_all(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
     }
 }
 
-/// Passes over an address that leads to this host alone.
+/// Discards a loopback address, by which other hosts cannot reach this one.
 fn leading(address: Option<IpAddr>) -> Option<IpAddr> {
     address.filter(|address| !address.is_loopback())
 }
 
-/// Asks for some names at the same time, each by a thread: the resolver of the C library has no other way to
-/// wait for several.
+/// Resolves several names at the same time, each in a thread of its own. The resolver of the C library has
+/// no other way to wait for several.
 fn ask(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
     let mut found: Vec<Option<Option<IpAddr>>> = vec![None; hosts.len()];
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
-        // The threads take no signals of the program.
+        // The threads must not run signal handlers of the program.
         let mask = Mask::all().block();
         for (place, host) in hosts.iter().enumerate() {
             let sender = sender.clone();
             let look = move || {
-                // The receiver lives until all have answered.
+                // The receiver lives until all threads have answered.
                 let _ = sender.send((place, towards(host)));
             };
             if std::thread::Builder::new().spawn_scoped(scope, look).is_err() {
@@ -113,7 +115,7 @@ fn ask(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
     found.into_iter().map(Option::flatten).collect()
 }
 
-/// Returns the one address of this host that leads to others, if there is no other one.
+/// Returns the only address of this host that other hosts can reach, or `None` if there are several.
 fn only_address() -> Option<IpAddr> {
     let is_far = |address: &IpAddr| match address {
         IpAddr::V4(address) => !address.is_loopback() && !address.is_link_local(),
@@ -123,7 +125,8 @@ fn only_address() -> Option<IpAddr> {
     far.next().filter(|only| only.is_ipv4() && far.next().is_none())
 }
 
-/// What to tell children where `listening` is unspecified: all addresses that lead here.
+/// Returns all addresses at which other hosts may reach this one; for children when the listening address
+/// is unspecified.
 pub fn all() -> Vec<IpAddr> {
     let interfaces = process::interfaces();
     let (local, far): (Vec<IpAddr>, Vec<IpAddr>) = interfaces
@@ -134,12 +137,12 @@ pub fn all() -> Vec<IpAddr> {
     if far.is_empty() { local } else { far }
 }
 
-/// The address of this host's interface of a name, an address, or a network (`10.1.0.0/16`).
+/// Returns the address of the interface that `text` denotes by name, address or network (`10.1.0.0/16`).
 pub fn named(text: &str) -> Option<IpAddr> {
     let interfaces = process::interfaces();
     let found = |is_meant: &dyn Fn(&str, IpAddr) -> bool| {
         let mut meant = interfaces.iter().filter(|(name, address)| is_meant(name, *address));
-        // The older protocol first: what is told to children is understood everywhere.
+        // IPv4 is preferred: every child can connect to it.
         meant.clone().find(|(_, address)| address.is_ipv4()).or(meant.next()).map(|(_, address)| *address)
     };
     if let Ok(address) = text.parse::<IpAddr>() {
@@ -164,9 +167,9 @@ fn is_within(address: IpAddr, network: IpAddr, bits: u32) -> bool {
     }
 }
 
-/// The own address from which the way to `host` begins. Nothing is sent.
+/// Returns the source address of the route to `host`. No packet is sent.
 fn towards(host: &str) -> Option<IpAddr> {
-    // As ssh takes it: USER@HOST.
+    // The name may have ssh's form USER@HOST.
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     let target: SocketAddr = (host, 9).to_socket_addrs().ok()?.next()?;
     let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };

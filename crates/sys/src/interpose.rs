@@ -1,54 +1,54 @@
-//! Calls that the program makes of functions of the C library, led to functions of this library.
+//! Redirection of the program's calls of C library functions to functions of this library.
 //!
 //! A library that is loaded at run time (mpi4py, a plug-in) cannot replace functions by exporting their
-//! names: the names were bound before. So the tables through which the objects of this process call other
-//! objects (their global offset tables) are changed: an entry that leads, or would lead, to the C library's
-//! function leads to the replacement from then on. Code is not changed, and neither are entries that lead
-//! elsewhere (another library replaces the same function).
+//! names: the names were bound before. Instead, the tables through which the objects of this process call
+//! other objects (global offset tables) are changed. An entry that leads, or would lead, to the C library's
+//! function leads to the replacement from then on. Code is not changed. Entries that lead elsewhere stay as
+//! well (another library replaces the same function).
 //!
-//! Objects that are loaded later are found by [`renew`]. The replacements of dlopen and dlmopen only note
-//! that there may be some ([`crate::device`]) and jump on, because the loader looks at its caller. The
-//! replacement of dlsym returns replacements too. System calls that the program makes by `syscall` reach
-//! [`watch`]'s handler if they are watched.
+//! Objects that are loaded later are found by [`renew`]. The replacements of dlopen and dlmopen only record
+//! that there may be new objects ([`crate::device`]). They jump to the original, because the loader
+//! inspects its caller. The replacement of dlsym returns replacements too. System calls that the program
+//! makes by `syscall` go to the handler of [`watch`] if they are watched.
 //!
 //! # Safety
-//! The replacements have the types of the functions that they replace. Entries are words that the loader has
-//! written; they are replaced by one store, so that other threads call the one function or the other.
+//! Each replacement has the type of the function that it replaces. Entries are words that the loader has
+//! written. They are replaced by a single store, so that other threads call either function.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A function of the C library and the one that is called in its place.
+/// C library function and its replacement.
 #[derive(Debug)]
 pub struct Replacement {
     /// Name of both functions.
     pub name: &'static CStr,
     /// Address of the replacement.
     pub by: fn() -> usize,
-    /// Address of the C library's own, once it was looked up; 0: there is none.
+    /// Address of the C library's function, once it is looked up; 0 if there is none.
     pub real: &'static AtomicUsize,
 }
 
-/// All that are replaced, and what was there when it was looked last.
+/// Installed replacements, and the state of the last search for objects.
 struct Installed {
     table: Table,
-    /// Objects loaded so far, as the loader counts.
+    /// Number of objects loaded so far, as counted by the loader.
     loads: u64,
 }
 
-/// Replacements, in several lists.
+/// List of lists of replacements.
 type Table = &'static [&'static [Replacement]];
 
 static INSTALLED: Mutex<Installed> = Mutex::new(Installed { table: &[], loads: 0 });
-/// Leads calls of these functions to their replacements, in all objects that are loaded. The first call
-/// counts.
+/// Redirects calls of these functions to their replacements, in all loaded objects. Only the first call has
+/// an effect.
 pub fn install(table: Table) {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if !installed.table.is_empty() {
         return;
     }
-    // SAFETY: looks names up; handles of libraries that stay loaded.
+    // SAFETY: looks up names in libraries that stay loaded.
     unsafe {
         let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         for one in table.iter().copied().flatten().filter(|_| !library.is_null()) {
@@ -59,7 +59,7 @@ pub fn install(table: Table) {
     installed.loads = look(table, u64::MAX);
 }
 
-/// Does so in objects that were loaded since; returns whether there were any.
+/// Redirects calls in objects that were loaded since the last call. Returns true if there were any.
 pub fn renew() -> bool {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = installed.loads;
@@ -69,7 +69,7 @@ pub fn renew() -> bool {
     installed.loads != before
 }
 
-/// Calls `work` with the name of the file and the code of every object whose calls are led elsewhere.
+/// Calls `work` with the file name and the code of every object whose calls are redirected.
 pub fn each_object(mut work: impl FnMut(&[u8], &[u8])) {
     let table = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner).table;
     let mut visit: Visit<'_> = &mut |object| {
@@ -77,11 +77,11 @@ pub fn each_object(mut work: impl FnMut(&[u8], &[u8])) {
             object.code().for_each(|code| work(object.file(), code));
         }
     };
-    // SAFETY: the callback is given what `visit` is.
+    // SAFETY: `visit_code` receives a pointer to `visit`, as it expects.
     unsafe { libc::dl_iterate_phdr(Some(visit_code), (&raw mut visit).cast()) };
 }
 
-/// Action on an object.
+/// Action that is applied to an object.
 type Visit<'a> = &'a mut dyn FnMut(&Object<'_>);
 
 unsafe extern "C" fn visit_code(info: *mut libc::dl_phdr_info, _: libc::size_t, data: *mut c_void) -> c_int {
@@ -103,10 +103,11 @@ struct Walk {
     loads: u64,
 }
 
-/// Changes the tables of all objects unless no more than `seen` were ever loaded; returns how many were.
+/// Changes the tables of all objects, unless no more than `seen` objects were ever loaded. Returns that
+/// number.
 fn look(table: Table, seen: u64) -> u64 {
     let mut walk = Walk { table, seen, loads: seen };
-    // SAFETY: the callback is given what `Walk` is.
+    // SAFETY: `visit` receives a pointer to a `Walk`, as it expects.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) };
     walk.loads
 }
@@ -128,23 +129,23 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: libc::size_t, data:
     0
 }
 
-/// A loaded object.
+/// Object that the dynamic loader has mapped: the program or a library.
 struct Object<'a> {
     base: usize,
     headers: &'a [libc::Elf64_Phdr],
     name: &'a [u8],
 }
 
-/// The parts of an object's dynamic section that name the functions it calls.
+/// Parts of an object's dynamic section that name the functions it calls.
 #[derive(Default)]
 struct Dynamic {
     symbols: usize,
     strings: usize,
-    /// Address and bytes of two lists of relocations.
+    /// Address and length in bytes of the two lists of relocations.
     lists: [(usize, usize); 2],
 }
 
-/// Elf64_Rela.
+/// Relocation with an addend (Elf64_Rela).
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Relocation {
@@ -161,8 +162,8 @@ const DT_PLTRELSZ: i64 = 2;
 const DT_JMPREL: i64 = 23;
 const PAGE: usize = 4096;
 
-/// Relocations whose word is the address of a symbol: of a table of functions, of a variable, of a word of
-/// data.
+/// Types of relocations whose word is the address of a symbol: in a table of functions, of a variable, or
+/// in data.
 #[cfg(target_arch = "x86_64")]
 const ADDRESSES: [u32; 3] = [7, 6, 1];
 #[cfg(target_arch = "aarch64")]
@@ -185,7 +186,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The last part of its name; empty for the program.
+    /// Returns the last part of the object's path; empty for the program.
     fn file(&self) -> &[u8] {
         self.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
     }
@@ -195,7 +196,7 @@ impl<'a> Object<'a> {
         wanted.map(|header| (self.base + header.p_vaddr as usize, header.p_memsz as usize))
     }
 
-    /// Returns the code, which is mapped as long as the object is loaded.
+    /// Returns the segments of code, which are mapped as long as the object is loaded.
     fn code(&self) -> impl Iterator<Item = &[u8]> {
         let is_code = |header: &&libc::Elf64_Phdr| {
             let rights = libc::PF_R | libc::PF_X;
@@ -212,7 +213,7 @@ impl<'a> Object<'a> {
         self.segments(libc::PT_LOAD).any(|(start, bytes)| (start..start + bytes).contains(&address))
     }
 
-    /// Returns true for the C library, its parts and this library: their calls are not led elsewhere.
+    /// Returns true for the C library, its parts and this library: their calls are not redirected.
     fn is_left_alone(&self, table: Table) -> bool {
         const PARTS: [&[u8]; 5] = [b"ld-linux", b"libpthread.so", b"libdl.so", b"librt.so", b"linux-vdso"];
         let is_real = |one: &Replacement| match one.real.load(Ordering::Relaxed) {
@@ -230,7 +231,7 @@ impl<'a> Object<'a> {
         let (start, bytes) = self.segments(libc::PT_DYNAMIC).next()?;
         let entries: *const [i64; 2] = std::ptr::with_exposed_provenance(start);
         let mut found = Dynamic::default();
-        // Some loaders store addresses, some what the file has.
+        // Some loaders store absolute addresses, others the offsets of the file.
         let address = |value: i64| {
             let value = value as usize;
             if value < self.base { value + self.base } else { value }
@@ -282,7 +283,7 @@ impl<'a> Object<'a> {
         // SAFETY: the caller's promise; the loader may store to it at the same time.
         let entry = unsafe { AtomicUsize::from_ptr(entry) };
         let (now, real) = (entry.load(Ordering::Relaxed), one.real.load(Ordering::Relaxed));
-        // Not bound so far: it leads to the object's own code that has it bound.
+        // An entry that is not bound yet leads to code of the object itself, which binds it.
         let is_unbound = self.holds(now);
         if real == 0 || !(now == real || is_unbound) {
             return;
@@ -292,7 +293,7 @@ impl<'a> Object<'a> {
         };
         let protected = self.segments(libc::PT_GNU_RELRO).any(is_protected);
         let page: *mut c_void = std::ptr::with_exposed_provenance_mut(word / PAGE * PAGE);
-        // SAFETY: a page of this object, whose access is given back as the loader left it.
+        // SAFETY: a page of this object, whose access rights are restored as the loader left them.
         let may = |bits| unsafe { libc::mprotect(page, PAGE, bits) } == 0;
         if protected && !may(libc::PROT_READ | libc::PROT_WRITE) {
             return;
@@ -303,7 +304,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns true if the loader protects the page of `word` only in part, which means not at all.
+    /// Returns true if the protected range covers the page of `word` only partly. The loader leaves such a
+    /// page writable.
     fn is_writable_beside(&self, word: usize) -> bool {
         // The loader protects whole pages only.
         let page = word / PAGE * PAGE;
@@ -314,7 +316,7 @@ impl<'a> Object<'a> {
 }
 
 impl Dynamic {
-    /// Returns the replacement of a symbol that another object defines.
+    /// Returns the replacement of an imported symbol, if it has one.
     ///
     /// # Safety
     /// The object stays loaded, and has so many symbols.
@@ -325,8 +327,8 @@ impl Dynamic {
         unsafe {
             let symbol = symbols.add(number).read();
             let name = strings.add(symbol.st_name as usize);
-            // Large programs have a hundred thousand symbols, of which nearly all differ in their first two
-            // bytes.
+            // Large programs have a hundred thousand symbols. The first two characters reject nearly all of
+            // them.
             let is_like = |one: &&Replacement| {
                 let wanted = one.name.as_ptr();
                 *name == *wanted && *name != 0 && *name.add(1) == *wanted.add(1)
@@ -337,7 +339,8 @@ impl Dynamic {
     }
 }
 
-/// The replacement of a function that the program looks up by dlsym; 0: none.
+/// Returns the address of the replacement of a function that the program looks up by dlsym, or 0 if there
+/// is none.
 extern "C" fn found(handle: *mut c_void, name: *const c_char) -> usize {
     if name.is_null() {
         return 0;
@@ -347,7 +350,7 @@ extern "C" fn found(handle: *mut c_void, name: *const c_char) -> usize {
     let table: Table = INSTALLED.try_lock().map_or(&[], |installed| installed.table);
     let Some(one) = find(table, name) else { return 0 };
     let real = one.real.load(Ordering::Relaxed);
-    // SAFETY: looks a name up. The next one after an object can only be told from that object.
+    // SAFETY: looks up a name. RTLD_NEXT depends on the calling object, so it cannot be evaluated here.
     let is_real = handle == libc::RTLD_NEXT || unsafe { libc::dlsym(handle, name.as_ptr()) }.addr() == real;
     if real != 0 && is_real { (one.by)() } else { 0 }
 }
@@ -356,8 +359,8 @@ fn find(table: Table, name: &CStr) -> Option<&'static Replacement> {
     table.iter().copied().flatten().find(|one| one.name == name)
 }
 
-/// A function that is called in the place of `syscall` for calls that are watched: the number and six
-/// arguments.
+/// Handler that is called in place of `syscall` for watched calls. Its arguments are the number and six
+/// arguments of the call.
 pub type CallHandler = extern "C" fn(i64, u64, u64, u64, u64, u64, u64) -> i64;
 
 static DLOPEN: AtomicUsize = AtomicUsize::new(0);
@@ -365,27 +368,27 @@ static DLMOPEN: AtomicUsize = AtomicUsize::new(0);
 static DLSYM: AtomicUsize = AtomicUsize::new(0);
 static SYSCALL: AtomicUsize = AtomicUsize::new(0);
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
-/// A bit for each system call: whether it goes to the handler.
+/// One bit for each system call: set if it goes to the handler.
 static WATCHED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 const WORDS: usize = 8;
 
-/// Replacements by which objects loaded later become known.
+/// Replacements that detect objects loaded later.
 pub static LOADING: [Replacement; 3] = [
     Replacement { name: c"dlopen", by: || jumps::dlopen as *const () as usize, real: &DLOPEN },
     Replacement { name: c"dlmopen", by: || jumps::dlmopen as *const () as usize, real: &DLMOPEN },
     Replacement { name: c"dlsym", by: || jumps::dlsym as *const () as usize, real: &DLSYM },
 ];
-/// Address of the replacement of `syscall`; see [`watch`].
+/// Returns the address of the replacement of `syscall`; see [`watch`].
 pub fn jump_of_calls() -> *const () {
     jumps::syscall as *const ()
 }
 
-/// Returns the place that holds the address of the C library's `syscall`.
+/// Returns the variable that holds the address of the C library's `syscall`.
 pub const fn real_of_calls() -> &'static AtomicUsize {
     &SYSCALL
 }
 
-/// Has these system calls, if made by `syscall`, go to `handler`. To be called before the replacement is
+/// Sends these system calls, if made by `syscall`, to `handler`. Must be called before the replacement is
 /// installed.
 pub fn watch(numbers: &[i64], handler: CallHandler) {
     HANDLER.store(handler as *const () as usize, Ordering::Release);
@@ -396,8 +399,8 @@ pub fn watch(numbers: &[i64], handler: CallHandler) {
     }
 }
 
-/// Functions that jump on with all arguments as they were, so that what is jumped to sees the program as its
-/// caller.
+/// Functions that pass the call on by a jump with all arguments unchanged, so that the target sees the
+/// program as its caller.
 #[cfg(target_arch = "x86_64")]
 mod jumps {
     use std::arch::naked_asm;
@@ -548,7 +551,7 @@ mod jumps {
     }
 }
 
-/// Nothing is replaced on other processors ([`ADDRESSES`]).
+/// Empty functions: nothing is replaced on other processors ([`ADDRESSES`]).
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod jumps {
     pub(super) extern "C" fn dlopen() {}

@@ -1,24 +1,24 @@
-//! The job object: one anonymous shared memory object a node and job.
+//! The job object: one anonymous shared memory object for each node and job.
 //!
-//! The launcher creates it, writes the header and hands the descriptor to every rank it starts; a
-//! program started without a launcher makes one for itself. It holds, in this order:
+//! The launcher creates it, writes the header and passes the descriptor to every rank that it starts. A
+//! program that is started without a launcher creates one for itself. Its parts are, in this order:
 //!
 //! | part | written by | read by |
 //! |---|---|---|
 //! | [`Header`] | launcher, before the first rank starts | all |
-//! | a [`RankBlock`] a local rank | that rank (the doorbell: everyone) | launcher, ranks |
-//! | the machine description (text of `tutti_topo`), may be empty | launcher | ranks, on demand |
-//! | the ranks in the world of the local ranks, and, where there are several hosts, the place of every rank | launcher | ranks |
-//! | where there are several hosts, the machine of each, once all are known | launcher | ranks |
-//! | the ring area: see the shm transport | transport | transport |
+//! | one [`RankBlock`] for each local rank | that rank (the doorbell: all) | launcher, ranks |
+//! | machine description (text of `tutti_topo`), may be empty | launcher | ranks, on demand |
+//! | world ranks of the local ranks; with several hosts, the place of every rank | launcher | ranks |
+//! | with several hosts: the machine of each, once all are known | launcher | ranks |
+//! | ring area: see the shm transport | transport | transport |
 //! | [`NodeBlock`] | ranks | ranks |
-//! | the table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
-//! | slots, from 2^47 bytes on, once somebody takes one | ranks | ranks |
+//! | table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
+//! | slots, from 2^47 bytes on, once a rank takes one | ranks | ranks |
 //!
-//! Slots have the memory of windows ([`Slot`]), and an object like this one for each further MPI program of
-//! the ranks ([`Job::join`]).
+//! Slots hold the memory of windows ([`Slot`]), and one more object of this layout for each further MPI
+//! program of the ranks ([`Job::join`]).
 //!
-//! Pages exist only once touched, so the areas may be generous.
+//! Pages exist only after they are touched, so the areas may be large.
 
 use std::ffi::CStr;
 use std::io;
@@ -47,41 +47,42 @@ pub use shared_words::MOST_GENERATIONS;
 use shared_words::{Arrivals, Generations};
 pub use slots::{Slot, Slots};
 
-/// The beginning of the line before the text of what machines cost that has the name of the job's programs,
-/// where they are tuned.
+/// Start of the line with the name of the job's programs, when they are tuned. The line stands before the
+/// text of the machine's costs.
 pub const PROGRAM_LINE: &str = "# program ";
 
 /// Environment variable: number of the inherited descriptor of the job object.
 pub const ENV_FD: &str = "TUTTI_JOB_FD";
-/// The environment variable with the io-servers that the launcher has started: a mount without its key, which
-/// follows from the secret.
+/// Environment variable with the I/O servers that the launcher has started: a mount without its key, which
+/// is derived from the secret.
 pub const ENV_IO: &str = "TUTTI_JOB_IO";
 /// Environment variable: the rank of this process in the job's `MPI_COMM_WORLD`.
 pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
-/// Environment variable: how many processes of this program were asked for.
+/// Environment variable: number of requested processes of this program.
 pub const ENV_MAXPROCS: &str = "TUTTI_JOB_MAXPROCS";
-/// Environment variable, in jobs of several hosts: number of the inherited descriptor by which a rank asks its daemon for
-/// the addresses of others; see `tutti_sys::directory`.
+/// Environment variable, in jobs of several hosts: number of an inherited descriptor. A rank uses it to ask
+/// its daemon for the addresses of others; see `tutti_sys::directory`.
 pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
-/// Environment variable, in jobs of several hosts: the descriptors of the local ranks' bells, by local rank, with commas
-/// between. A bell is an eventfd: what a rank with network descriptors to wait for sleeps on.
+/// Environment variable, in jobs of several hosts: descriptors of the local ranks' bells, by local rank,
+/// separated by commas. A bell is an eventfd on which a rank sleeps that also waits for network
+/// descriptors.
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
 const LAYOUT_VERSION: u32 = 13;
 const PAGE: u64 = 4096;
-/// Levels of a machine (those of `tutti_topo`).
+/// Number of levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;
 /// Longest address of a rank in the network, in bytes.
 pub const ADDRESS_BYTES: usize = 64;
 /// Longest name of an interface (an address of the host), in bytes.
 pub const INTERFACE_BYTES: usize = 64;
-/// Most foreign jobs that a rank can name as connected with it.
+/// Maximum number of foreign jobs that a rank can be recorded as connected with.
 pub const TIES: usize = 63;
-/// Longest text of what a rank waits for, in bytes.
+/// Longest description of the operation that a rank waits for, in bytes.
 pub const WAIT_TEXT_BYTES: usize = 240;
 
-/// What the launcher decides before any rank runs. Plain numbers, fixed for the life of the job.
+/// Decisions of the launcher before any rank runs. Plain numbers, fixed for the life of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
@@ -105,14 +106,15 @@ pub struct Header {
     pub ring_bytes: u64,
     /// Lanes, at least one; see [`MAX_LANES`].
     pub lanes: u32,
-    /// Random number that tells this job from others.
+    /// Random number that distinguishes this job from others.
     pub job_id: u64,
-    /// Number of MPI programs that the ranks of this object have run before: 0 in the first object of a
+    /// Number of MPI programs that the ranks of this object have run before; 0 in the first object of a
     /// node.
     pub generation: u32,
     /// Sizes of the banks of collectives; the area is a multiple of [`GRANULE`].
     pub banks: BankSizes,
-    /// What members of the job know and nobody else does: proves that a packet or a connection is of this job.
+    /// Secret that only members of the job know. It proves that a packet or a connection belongs to this
+    /// job.
     pub secret: Secret,
     interface: [u8; INTERFACE_BYTES],
     blocks_offset: u64,
@@ -125,16 +127,16 @@ pub struct Header {
     regions_offset: u64,
 }
 
-/// A job's secret. It is printed nowhere.
+/// Secret of a job. It is never printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Secret(pub [u8; 32]);
 
 impl Secret {
-    /// One that nobody can guess.
+    /// Returns a new random secret.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the system provides no random numbers.
     pub fn random() -> io::Result<Secret> {
         let mut bytes = [0; 32];
         for eight in bytes.chunks_exact_mut(8) {
@@ -150,24 +152,24 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Life of a rank as the launcher sees it, in [`RankBlock::state`].
+/// State of a rank as the launcher sees it, in [`RankBlock::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RankState {
-    /// Has not called MPI_Init (or an equivalent).
+    /// The rank has not called MPI_Init (or an equivalent).
     Started = 0,
-    /// Between MPI_Init and MPI_Finalize.
+    /// The rank is between MPI_Init and MPI_Finalize.
     Running = 1,
-    /// Has returned from MPI_Finalize: may exit with any status.
+    /// The rank has returned from MPI_Finalize and may exit with any status.
     Finalized = 2,
-    /// Called MPI_Abort: `abort_code` is set; the launcher ends the job.
+    /// The rank has called MPI_Abort: `abort_code` is set, and the launcher ends the job.
     Aborted = 3,
-    /// Has returned from MPI_Finalize, which other ranks have not called yet.
+    /// The rank has returned from MPI_Finalize, but other ranks have not called it yet.
     Left = 4,
 }
 
 impl RankState {
-    /// The state with this number.
+    /// Returns the state with this number, if there is one.
     pub fn from_number(number: u32) -> Option<RankState> {
         use RankState as S;
         [S::Started, S::Running, S::Finalized, S::Aborted, S::Left]
@@ -176,26 +178,28 @@ impl RankState {
     }
 }
 
-/// Where a rank sleeps and how others wake it. A cache line of its own.
+/// Words on which a rank sleeps and by which others wake it. A cache line of its own.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Doorbell {
-    /// Low byte: threads of the rank that sleep or are about to; above it, how often sleepers were woken.
-    /// See `bell` in the transport.
+    /// Low byte: threads of the rank that sleep or are about to. Other bits: number of times that sleepers
+    /// were woken. See `bell` in the transport.
     pub sleeping: AtomicU32,
-    /// The futex: changed by whoever rings.
+    /// Futex word, changed by each process that rings.
     pub futex: AtomicU32,
     /// Not 0 while a thread of the rank sleeps on the rank's bell and other descriptors instead of the futex.
     pub polled: AtomicU32,
-    /// While a thread of the rank waits and lets others have its processor: 1 + that; otherwise 0.
+    /// While a thread of the rank waits and yields its processor: 1 + the number of that processor;
+    /// otherwise 0.
     away: AtomicU32,
 }
 
 impl Doorbell {
-    /// The part of `sleeping` that counts threads.
+    /// Bits of `sleeping` that count threads.
     pub const SLEEPERS: u32 = 0xff;
 
-    /// Lets others have the processor, as [`cpu::yield_now`], and says so meanwhile. For the owner.
+    /// Yields the processor as [`cpu::yield_now`] does, and records it meanwhile. Only the owner calls
+    /// this.
     pub fn yield_now(&self) {
         let processor = cpu::current().map_or(0, |processor| processor as u32);
         self.away.store(1 + processor, Ordering::Relaxed);
@@ -203,94 +207,101 @@ impl Doorbell {
         self.away.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the rank waits without a processor, as far as it says itself: a hint.
+    /// Returns true if the rank waits without a processor, according to its own record. The result is a
+    /// hint.
     #[inline]
     pub fn is_away(&self) -> bool {
         self.away.load(Ordering::Relaxed) != 0
             || self.sleeping.load(Ordering::Relaxed) & Doorbell::SLEEPERS != 0
     }
 
-    /// The processor that the rank waits for, as long as it lets others have it: a hint.
+    /// Returns the processor that the rank has yielded and waits for, if any. The result is a hint.
     pub fn away_from(&self) -> Option<usize> {
         self.away.load(Ordering::Relaxed).checked_sub(1).map(|processor| processor as usize)
     }
 }
 
-/// What the ranks of a node share beside their own blocks. A page of its own.
+/// State that the ranks of a node share besides their own blocks. A page of its own.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct NodeBlock {
-    /// Threads of the node that sleep on a doorbell or are about to. Who wakes many asks here first.
+    /// Number of the node's threads that sleep on a doorbell or are about to. A rank that wakes many others
+    /// reads this first.
     pub parked: AtomicU32,
-    /// Not 0 once the launcher ends the job because something in it has failed: those connected with it cannot go on.
+    /// Not 0 once the launcher ends the job because of a failure: jobs connected with it cannot continue.
     pub failed: AtomicU32,
-    /// Not 0 once it is known which hosts are one machine: the processors of a machine for which algorithms are chosen.
+    /// Not 0 once the grouping of hosts into machines is known: the number of processors of a machine, used
+    /// to choose algorithms.
     machine_processors: AtomicU32,
     arrivals: Arrivals,
     generations: Generations,
-    /// Which slots for windows are taken.
+    /// Bits of the taken slots for windows.
     pub slots: Slots,
-    /// How far the processors are from each other just now.
+    /// Present distance between the processors of the ranks.
     pub distance: Distance,
     roll: Roll,
 }
 
-/// What ranks have found about the distance of their processors. A cache line of its own: it is read often and hardly ever changes.
+/// Measurements by the ranks of the distance between their processors. A cache line of its own, as it is
+/// read often and rarely changes.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Distance {
-    /// Votes for far ones less those for near ones, within bounds that the ranks know. One may get lost.
+    /// Votes for far processors minus votes for near ones, within bounds that the ranks know. A vote may
+    /// get lost.
     pub votes: AtomicU32,
 }
 
-/// What a thread needs to sleep.
+/// Shared words that a thread needs to sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper<'a> {
-    /// Of the thread's rank.
+    /// Doorbell of the thread's rank.
     pub doorbell: &'a Doorbell,
-    /// [`NodeBlock::parked`].
+    /// Count of sleeping threads ([`NodeBlock::parked`]).
     pub parked: &'a AtomicU32,
 }
 
-/// What a rank says about itself. A page of its own; first touched by its owner.
+/// State that a rank publishes about itself. A page of its own, first touched by its owner.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct RankBlock {
     state: AtomicU32,
-    /// Argument of MPI_Abort.
+    /// Argument of the rank's call of MPI_Abort.
     pub abort_code: AtomicI32,
-    /// In the first object of a node: the generation of the program that this rank runs.
+    /// Generation of the program that this rank runs; used in the first object of a node only.
     generation: AtomicU32,
-    /// Number of the program in a job of several (attribute MPI_APPNUM); written by the launcher.
+    /// Number of the program in a job of several programs (attribute MPI_APPNUM), written by the launcher.
     pub app_number: AtomicU32,
     standing: Standing,
-    /// Doorbell, in the first lane.
+    /// Doorbell of the first lane.
     pub doorbell: Doorbell,
     further_doorbells: [Doorbell; MAX_LANES as usize - 1],
-    /// 1 if threads of the rank may communicate beside each other: it listens in all lanes. Said once, before anything is sent.
+    /// Is 1 if threads of the rank may communicate concurrently: the rank then listens in all lanes.
+    /// Written once, before any message is sent.
     pub in_lanes: AtomicU32,
     wait_version: AtomicU32,
     wait_bytes: [AtomicU32; WAIT_TEXT_BYTES / 4],
     wait_since_ns: AtomicU64,
-    /// For each level of the machine 1 + the instance that the rank is bound to, or 0.
+    /// For each level of the machine: 1 + the instance that the rank is bound to, or 0.
     places: [AtomicU32; LEVELS],
-    /// 0 until the rank has published its address.
+    /// Length of the address in bytes; 0 until the rank has published it.
     address_bytes: AtomicU32,
     address: [AtomicU8; ADDRESS_BYTES],
-    /// Numbers of the foreign jobs that this rank is connected with (MPI-5 section 11.10.4); 0 where there is none.
+    /// Numbers of the foreign jobs that this rank is connected with (MPI-5 section 11.10.4); 0 in unused
+    /// entries.
     ties: [AtomicU64; TIES],
 }
 
-/// What a launcher states to create a job object.
+/// Parameters with which a launcher creates a job object.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Number of this host.
     pub host: u32,
-    /// Where the ranks of the job run.
+    /// Hosts on which the ranks of the job run.
     pub placement: Placement,
-    /// What members of the job know and nobody else does.
+    /// Secret that only members of the job know.
     pub secret: Secret,
-    /// The address of this host that its ranks use and listen on; empty when there is no choice to make.
+    /// Address of this host that its ranks use and listen on; empty when there is no choice to make.
     pub interface: String,
     /// Processors the job may use on this node.
     pub processors: u32,
@@ -298,22 +309,22 @@ pub struct Plan {
     pub universe_size: u32,
     /// Payload bytes of a ring between two ranks, rounded up to pages.
     pub ring_bytes: u64,
-    /// Sets of rings, for threads that communicate beside each other.
+    /// Number of sets of rings, for threads that communicate concurrently.
     pub lanes: u32,
     /// Random number of the job.
     pub job_id: u64,
     /// Sizes of the banks of collectives.
     pub banks: BankSizes,
-    /// Description of this node (text of `tutti_topo::Machine`), or empty; after [`TEXTS_END`] what it costs (text of
-    /// `tutti_coll::Model`), if that is known.
+    /// Description of this node (text of `tutti_topo::Machine`), or empty. After [`TEXTS_END`] follow its
+    /// costs (text of `tutti_coll::Model`), if they are known.
     pub machine: Vec<u8>,
 }
 
 impl Plan {
-    /// A job of one host with nothing decided: small rings, an empty description and secret.
+    /// Returns the plan of a job on one host with defaults: small rings, an empty description and secret.
     ///
     /// # Panics
-    /// Without a rank: a job has one.
+    /// If `ranks` is 0: a job has at least one rank.
     pub fn one_host(ranks: u32) -> Plan {
         Plan {
             host: 0,
@@ -331,13 +342,13 @@ impl Plan {
     }
 }
 
-/// Ends the description of the node in [`Plan::machine`].
+/// Byte that ends the description of the node in [`Plan::machine`].
 pub const TEXTS_END: u8 = 0x0c;
 
-/// Slots of every ring: 64 bytes each.
+/// Slots of every ring, of 64 bytes each.
 pub const RING_SLOTS: u32 = 256;
 
-/// A mapped job object.
+/// Job object that is mapped in this process.
 #[derive(Debug)]
 pub struct Job {
     header: Header,
@@ -353,11 +364,11 @@ pub struct Job {
 }
 
 impl Job {
-    /// Creates the object of one host. The descriptor is close-on-exec: the launcher makes it inheritable in the
-    /// child it starts.
+    /// Creates the object of one host. The descriptor is close-on-exec: the launcher makes it inheritable
+    /// in the child that it starts.
     ///
     /// # Errors
-    /// What the system reports, for example no memory.
+    /// The system's error, for example no memory.
     ///
     /// # Panics
     /// If the placement has no such host: a bug of the caller.
@@ -406,7 +417,7 @@ impl Job {
         let name: &CStr = c"tutti-job";
         let fd = memory::create_shared(name, header.regions_offset + area_bytes, header.regions_offset)?;
         let mapping = Mapping::range(fd.as_fd(), 0, header.regions_offset as usize)?;
-        // SAFETY: the mapping has room for all of this and nobody else knows the object yet.
+        // SAFETY: the mapping has room for all of this, and no other process knows the object yet.
         unsafe {
             regions::initialise(mapping.base().add(header.table_offset as usize).as_ptr())?;
             mapping.base().cast::<Header>().write(header);
@@ -424,7 +435,7 @@ impl Job {
         Ok(Job { header, mapping, fd, identity, base: 0, first: None, bells: OnceLock::new() })
     }
 
-    /// Maps the object that the launcher handed down: the first one of the node.
+    /// Maps the object that the launcher passed: the first one of the node.
     ///
     /// # Errors
     /// InvalidData when the descriptor is something else or of another version.
@@ -451,17 +462,17 @@ impl Job {
         Ok(Job { header, mapping, fd, identity, base, first: None, bells: OnceLock::new() })
     }
 
-    /// The first object of the node, which has what stays the same from program to program.
+    /// Returns the first object of the node, which has the data that stay the same from program to program.
     fn first(&self) -> &Job {
         self.first.as_deref().unwrap_or(self)
     }
 
-    /// What the launcher decided.
+    /// Returns the decisions of the launcher.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The descriptor, to hand to a child.
+    /// Returns the number of the descriptor, to pass to a child.
     pub fn raw_fd(&self) -> RawFd {
         std::os::fd::AsRawFd::as_raw_fd(&self.fd)
     }
@@ -469,7 +480,7 @@ impl Job {
     /// Returns the descriptor for mapping or changing the object.
     ///
     /// # Errors
-    /// The program has closed it, or put a file of its own in its place, which is left alone.
+    /// If the program has closed the descriptor, or replaced it by a file of its own, which is left alone.
     pub fn object(&self) -> io::Result<BorrowedFd<'_>> {
         let is_it = |identity| identity == self.identity || kept::has_restarted();
         if remap::identity(self.fd.as_fd()).is_ok_and(is_it) {
@@ -481,12 +492,12 @@ impl Job {
         ))
     }
 
-    /// The descriptor, to lend to a child that is started.
+    /// Returns the descriptor, to be inherited by a child.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The block of local rank `rank`.
+    /// Returns the block of local rank `rank`.
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
@@ -499,13 +510,13 @@ impl Job {
         unsafe { self.mapping.base().add(offset).cast::<RankBlock>().as_ref() }
     }
 
-    /// The machine description that the launcher stored, empty if it stored none.
+    /// Returns the machine description that the launcher stored, empty if it stored none.
     pub fn machine(&self) -> &[u8] {
         let text = self.texts();
         &text[..text.iter().position(|byte| *byte == TEXTS_END).unwrap_or(text.len())]
     }
 
-    /// What the machine costs (text of `tutti_coll::Model`), empty if the launcher stored nothing.
+    /// Returns the costs of the machine (text of `tutti_coll::Model`), empty if the launcher stored none.
     pub fn model(&self) -> &[u8] {
         let text = self.texts();
         text.iter().position(|byte| *byte == TEXTS_END).map_or(&[], |end| &text[end + 1..])
@@ -513,17 +524,17 @@ impl Job {
 
     fn texts(&self) -> &[u8] {
         let (offset, bytes) = (self.header.machine_offset as usize, self.header.machine_bytes as usize);
-        // SAFETY: written before any rank was started and never after; inside the mapping.
+        // SAFETY: written before any rank was started, never changed after, and inside the mapping.
         unsafe { std::slice::from_raw_parts(self.mapping.base().add(offset).as_ptr(), bytes) }
     }
 
-    /// What the ranks of the node share.
+    /// Returns the state that the ranks of the node share.
     pub fn node(&self) -> &NodeBlock {
         // SAFETY: inside the mapping, page aligned, atomics for which zero is valid.
         unsafe { self.mapping.base().add(self.header.node_offset as usize).cast().as_ref() }
     }
 
-    /// What a thread of local rank `rank` needs to sleep.
+    /// Returns the words that a thread of local rank `rank` needs to sleep in `lane`.
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
@@ -531,7 +542,7 @@ impl Job {
         Sleeper { doorbell: self.block(rank).doorbell_of(lane), parked: &self.node().parked }
     }
 
-    /// The table of regions and the bytes of their area.
+    /// Returns the table of regions and the length of their area in bytes.
     pub(crate) fn region_table(&self) -> (std::ptr::NonNull<u8>, u64) {
         // SAFETY: inside the mapping.
         let base = unsafe { self.mapping.base().add(self.header.table_offset as usize) };
@@ -543,7 +554,8 @@ impl Job {
         self.base + self.header.regions_offset
     }
 
-    /// First byte of the ring area of `receiver` in `lane`: [`inbox_bytes`] long, page aligned, zero at first.
+    /// Returns the first byte of the ring area of `receiver` in `lane`. The area is [`inbox_bytes`] long,
+    /// page aligned, and initially zero.
     ///
     /// # Panics
     /// If there is no such rank or lane: a bug of the caller.
@@ -557,7 +569,7 @@ impl Job {
 }
 
 impl Header {
-    /// Whether the parts follow each other as [`Job::create`] lays them out.
+    /// Returns true if the parts follow each other in the layout of [`Job::create`].
     fn is_consistent(&self) -> bool {
         let tables = network::table_bytes(self.local_ranks, self.world_size, self.hosts);
         if self.places_offset.checked_add(tables).is_none_or(|end| end > self.rings_offset) {
@@ -575,24 +587,24 @@ impl Header {
     }
 }
 
-/// Bytes that the ring area of one receiver takes: a page of announcements for each 32768 senders, then
-/// for each sender a page for the ring's indices, its slots, its payload.
+/// Returns the length of the ring area of one receiver in bytes. It has a page of announcements for each
+/// 32768 senders. Then follow, for each sender, a page for the ring's indices, its slots and its payload.
 pub fn inbox_bytes(header: &Header) -> u64 {
     announce_bytes(header) + u64::from(header.local_ranks) * ring_stride(header)
 }
 
-/// Bytes of the announcements at the start of an inbox.
+/// Returns the length of the announcements at the start of an inbox in bytes.
 pub fn announce_bytes(header: &Header) -> u64 {
     round_up(u64::from(header.local_ranks).div_ceil(8) + 64)
 }
 
-/// Distance between the rings of two neighbouring senders in an inbox, in bytes.
+/// Returns the distance between the rings of two neighbouring senders in an inbox, in bytes.
 pub fn ring_stride(header: &Header) -> u64 {
     PAGE + round_up(u64::from(header.ring_slots) * 64) + header.ring_bytes
 }
 
 impl RankBlock {
-    /// The doorbell in a lane.
+    /// Returns the doorbell of a lane.
     ///
     /// # Panics
     /// If there is no such lane: a bug of the caller.
@@ -601,43 +613,43 @@ impl RankBlock {
         if lane == 0 { &self.doorbell } else { &self.further_doorbells[lane as usize - 1] }
     }
 
-    /// Where the rank is in its life.
+    /// Returns the state of the rank between start and end.
     pub fn state(&self) -> RankState {
         RankState::from_number(self.state.load(Ordering::Acquire)).unwrap_or(RankState::Aborted)
     }
 
-    /// Enters a state; stores made before are visible to who sees it.
+    /// Enters a state. Stores made before are visible to a process that sees the new state.
     pub fn set_state(&self, state: RankState) {
         self.state.store(state as u32, Ordering::Release);
     }
 
-    /// Writes where the rank is bound: by the launcher, before any rank starts, so that all ranks see the same whatever
-    /// becomes of the bindings later.
+    /// Records the places that the rank is bound to. The launcher calls this before any rank starts, so
+    /// that all ranks see the same, even if bindings change later.
     pub fn set_places(&self, places: [Option<u32>; LEVELS]) {
         for (word, place) in self.places.iter().zip(places) {
             word.store(place.map_or(0, |instance| instance + 1), Ordering::Relaxed);
         }
     }
 
-    /// Where the rank is bound, level by level; all `None` if it is not.
+    /// Returns the places that the rank is bound to, level by level; all `None` if it is not bound.
     pub fn places(&self) -> [Option<u32>; LEVELS] {
         std::array::from_fn(|level| self.places[level].load(Ordering::Relaxed).checked_sub(1))
     }
 
-    /// Writes down the foreign jobs that the rank is connected with. Of more than there is room for some are left out.
+    /// Records the foreign jobs that the rank is connected with. Jobs beyond [`TIES`] are left out.
     pub fn set_ties(&self, jobs: impl Iterator<Item = u64>) {
         for (room, job) in self.ties.iter().zip(jobs.chain(std::iter::repeat(0))) {
             room.store(job, Ordering::Release);
         }
     }
 
-    /// Whether the rank is connected with a foreign job.
+    /// Returns true if the rank is connected with this foreign job.
     pub fn is_tied_to(&self, job: u64) -> bool {
         self.ties.iter().any(|tie| tie.load(Ordering::Acquire) == job)
     }
 
-    /// Says what the rank waits for; an empty text when it no longer waits. Only the owner calls this,
-    /// and only for waits that became long.
+    /// Publishes a description of the operation that the rank waits for; an empty text when it no longer
+    /// waits. Only the owner calls this, and only after a long wait.
     pub fn set_waiting(&self, text: &str) {
         let version = self.wait_version.load(Ordering::Relaxed);
         self.wait_version.store(version | 1, Ordering::SeqCst);
@@ -656,12 +668,13 @@ impl RankBlock {
         self.wait_version.store((version | 1).wrapping_add(1), Ordering::SeqCst);
     }
 
-    /// Time since [`RankBlock::set_waiting`] was last called.
+    /// Returns the time since the last call of [`RankBlock::set_waiting`].
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(clock::now_ns().saturating_sub(self.wait_since_ns.load(Ordering::Relaxed)))
     }
 
-    /// What the rank waits for, if it has waited for long. `None` also if it changes all the time.
+    /// Returns the description of the operation that the rank waits for, if it has waited for long. Also
+    /// returns `None` if the text changes all the time.
     pub fn waiting(&self) -> Option<String> {
         for _ in 0..100 {
             let before = self.wait_version.load(Ordering::SeqCst);

@@ -1,62 +1,63 @@
-//! What a rank knows of being stopped, kept and made again elsewhere: a few words that its daemon reads and
-//! writes from outside.
+//! State of a rank for checkpoints. The daemon reads and writes these words from outside when the rank is
+//! stopped, saved ("kept") and restarted elsewhere.
 //!
-//! Memory that is copied whole is right wherever it comes up again, but for numbers that the kernel has
-//! given: those of processes. They stay what they were in all records, as names, and are looked up where a
-//! system call takes one ([`current`]). Between looking up and the end of the call a rank is [`Critical`],
-//! and is stopped only behind that. So it is between looking whether bytes were given back to it and taking
-//! more out of a socket: what the daemon took out of its sockets comes first ([`take_back`]).
+//! A complete copy of memory is valid wherever it is restored, except for numbers that the kernel assigns:
+//! those of processes. All records keep the original numbers as names, and they are translated where a
+//! system call takes one ([`current`]). Between translation and the end of the call a rank is [`Critical`],
+//! and is stopped only after that. The same holds between checking for returned bytes and reading a socket:
+//! bytes that the daemon took out of the rank's sockets come first ([`take_back`]).
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Most processes of a host whose numbers may differ from those in records.
+/// Maximum number of a host's processes whose numbers may differ from those in records.
 pub const MOST: usize = 4096;
-/// Most hosts whose addresses a rank is told after a restart.
+/// Maximum number of hosts whose addresses a rank receives after a restart.
 pub const MOST_HOSTS: usize = 4096;
-/// Most bytes of the text that says where the I/O servers of a job are.
+/// Maximum length of the text with the addresses of a job's I/O servers, in bytes.
 pub const MOST_SERVERS_BYTES: usize = 32 << 10;
-/// Most tables of the kernel's packet program that a rank has mapped.
+/// Maximum number of tables of the kernel's packet program that a rank has mapped.
 const MOST_TABLES: usize = 8;
-/// Most descriptors by which a rank holds that program.
+/// Maximum number of descriptors by which a rank holds that program.
 const MOST_HOLDERS: usize = 4;
-/// Who may not enter looks again after so long, so often.
+/// Pause between the checks of a rank that must not enter a critical section, and their maximum number.
 const LOOK: Duration = Duration::from_micros(100);
 const MOST_LOOKS: u32 = 500;
-/// Bytes before the first entry of a region (where the one before it is, and its bytes), and of an entry
-/// (its descriptor and one, its bytes).
+/// Length of the head of a region in bytes: address and length of the region before it. The head of an
+/// entry has its descriptor plus one, and its length.
 const REGION_HEAD: usize = 16;
 const ENTRY_HEAD: usize = 16;
 
-/// The words. The daemon finds them by [`address`], which ranks say in their blocks.
+/// Words shared with the daemon, which finds them by [`address`] in the ranks' blocks.
 #[derive(Debug)]
 #[repr(C)]
 struct Words {
     critical: AtomicU32,
-    /// The daemon waits for this process to be outside: nobody enters.
+    /// Not 0 while the daemon waits for this process to leave critical sections: no thread may enter one.
     held: AtomicU32,
-    /// How often the daemon has given bytes back, and how often they were taken.
+    /// Number of times that the daemon has returned bytes; below, the number of times that they were taken.
     given_back: AtomicU32,
     taken_back: AtomicU32,
-    /// How often this process was made from a checkpoint.
+    /// Number of times that this process was restored from a checkpoint.
     restarts: AtomicU32,
     unused: u32,
-    /// The last bytes that were given back.
+    /// Address of the last region of returned bytes; below, its length.
     region: AtomicU64,
     region_bytes: AtomicU64,
-    /// What to add to the clock of the machine, so that time goes on where it was kept on another.
+    /// Nanoseconds to add to the machine's clock, so that time continues where it stopped on another
+    /// machine.
     shift_ns: AtomicU64,
     count: AtomicU32,
-    /// The number in records, and the number now.
+    /// Pairs of process numbers: the number in records, and the present one.
     numbers: [[AtomicI32; 2]; MOST],
-    /// Tables of the kernel's packet program: address and bytes of each; 0: none.
+    /// Tables of the kernel's packet program: address and length of each; 0 in unused entries.
     tables: [[AtomicU64; 2]; MOST_TABLES],
-    /// Descriptors by which this process holds that program, plus 1; 0: none.
+    /// Descriptors by which this process holds that program, plus 1; 0 in unused entries.
     holders: [AtomicI32; MOST_HOLDERS],
-    /// Addresses of the hosts of the job since the last restart, by number of the host (IPv4, 0: not known).
+    /// Addresses of the job's hosts since the last restart, by host number (IPv4; 0: not known).
     hosts: [AtomicU32; MOST_HOSTS],
-    /// Bytes of the text that says where the I/O servers are since the last restart, and the text.
+    /// Length of the text with the I/O servers' addresses since the last restart; below, the text.
     servers_bytes: AtomicU32,
     servers: [AtomicU8; MOST_SERVERS_BYTES],
 }
@@ -83,23 +84,24 @@ static WORDS: Words = Words {
 /// Memory and descriptors of the kernel's packet program in a rank ([`hold_packet_program`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketProgram {
-    /// Address and bytes of each mapped table.
+    /// Address and length in bytes of each mapped table.
     pub tables: Vec<(u64, u64)>,
-    /// Descriptors of the connection with `tutti netd` and of what attaches the program.
+    /// Descriptors of the connection with `tutti netd` and of the program's attachments.
     pub holders: Vec<i32>,
 }
 
-/// Where the words are, in this process.
+/// Returns the address of the words in this process.
 pub fn address() -> u64 {
     (&raw const WORDS).addr() as u64
 }
 
-/// While it lives, this process is not stopped to be kept.
+/// Guard of a critical section: while it lives, this process is not stopped for a checkpoint.
 #[derive(Debug)]
 pub struct Critical(());
 
 impl Critical {
-    /// From now on. Waits a moment if the daemon waits for this process to be outside.
+    /// Enters a critical section. Waits up to 50 ms if the daemon waits for this process to leave such
+    /// sections.
     #[inline]
     pub fn enter() -> Critical {
         WORDS.critical.fetch_add(1, Ordering::SeqCst);
@@ -129,32 +131,32 @@ impl Drop for Critical {
     }
 }
 
-/// Whether the daemon has taken bytes out of sockets that this process has to read before all others
-/// ([`take_back`]). Asked while [`Critical`] it stays true or false until that is left.
+/// Returns true if the daemon has taken bytes out of sockets that this process must read before all others
+/// ([`take_back`]). Within a critical section the result does not change.
 #[inline]
 pub fn has_given_back() -> bool {
     WORDS.given_back.load(Ordering::Relaxed) != WORDS.taken_back.load(Ordering::Relaxed)
 }
 
-/// How often this process was made from a checkpoint: its sockets then have other addresses, and its peers
-/// too.
+/// Returns the number of times that this process was restored from a checkpoint. Its sockets then have
+/// other addresses, and so have its peers.
 #[inline]
 pub fn restarts() -> u32 {
     WORDS.restarts.load(Ordering::Relaxed)
 }
 
-/// What to add to the clock of the machine (modulo 2^64): not 0 if this process was kept on another one, or
-/// before this one was started.
+/// Returns the nanoseconds to add to the machine's clock (modulo 2^64). Not 0 if this process was saved on
+/// another machine, or before this one was started.
 #[inline]
 pub fn shift_ns() -> u64 {
     WORDS.shift_ns.load(Ordering::Relaxed)
 }
 
-/// Makes known to the daemon which memory and descriptors of this process belong to the kernel's packet
-/// program. A checkpoint keeps the tables as bytes; after a restart the process asks for a program again.
+/// Publishes for the daemon which memory and descriptors of this process belong to the kernel's packet
+/// program. A checkpoint saves the tables as bytes; after a restart the process requests a program again.
 ///
 /// # Panics
-/// With more of them than there is room for: a bug of the caller.
+/// If there are more of them than entries: a bug of the caller.
 pub fn hold_packet_program(program: &PacketProgram) {
     let PacketProgram { tables, holders } = program;
     assert!(tables.len() <= MOST_TABLES && holders.len() <= MOST_HOLDERS);
@@ -168,20 +170,21 @@ pub fn hold_packet_program(program: &PacketProgram) {
     }
 }
 
-/// Returns the address that a host of the job has since the last restart of this process, if it is known.
+/// Returns the address of a host of the job since the last restart of this process, if it is known.
 pub fn host_address(host: u32) -> Option<Ipv4Addr> {
     let word = WORDS.hosts.get(host as usize)?.load(Ordering::Relaxed);
     (word != 0).then(|| Ipv4Addr::from_bits(word))
 }
 
-/// Returns the text that says where the I/O servers of the job are since the last restart, if it has any.
+/// Returns the text with the addresses of the job's I/O servers since the last restart, if it has any.
 pub fn servers() -> Option<String> {
     let bytes = WORDS.servers_bytes.load(Ordering::Relaxed) as usize;
     let text = WORDS.servers.get(..bytes)?.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
     String::from_utf8(text).ok().filter(|text| !text.is_empty())
 }
 
-/// Hands over what the daemon has taken out of sockets, by descriptor, in the order in which it came.
+/// Passes to `hand` the bytes that the daemon has taken out of sockets, with their descriptor, in the order
+/// in which they arrived.
 #[cold]
 pub fn take_back(mut hand: impl FnMut(i32, &[u8])) {
     let _critical = Critical::enter();
@@ -193,7 +196,8 @@ pub fn take_back(mut hand: impl FnMut(i32, &[u8])) {
     while next.0 != 0 {
         let (address, bytes) = next;
         let start = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
-        // SAFETY: the daemon has mapped these bytes for this process and told it once; nobody else has them.
+        // SAFETY: the daemon has mapped these bytes for this process and announced them once; nothing else
+        // uses them.
         let region = unsafe { std::slice::from_raw_parts(start, bytes as usize) };
         next = (word(region, 0), word(region, 8));
         regions.push((start, region));
@@ -221,7 +225,8 @@ fn word(region: &[u8], at: usize) -> u64 {
     region.get(at..at + 8).map_or(0, |bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
 }
 
-/// The number now of a process that records know by `number`. Whoever uses it is [`Critical`].
+/// Returns the present number of a process that records identify by `number`. The caller must be
+/// [`Critical`].
 #[inline]
 pub fn current(number: i32) -> i32 {
     match WORDS.count.load(Ordering::Relaxed) {
@@ -230,7 +235,8 @@ pub fn current(number: i32) -> i32 {
     }
 }
 
-/// Whether this process was made from a checkpoint: what the kernel has numbered may have other numbers now.
+/// Returns true if this process was restored from a checkpoint: numbers assigned by the kernel may differ
+/// now.
 #[inline]
 pub fn has_restarted() -> bool {
     WORDS.count.load(Ordering::Relaxed) != 0
@@ -243,34 +249,34 @@ fn find(number: i32, count: usize) -> i32 {
     pair.map_or(number, |pair| pair[1].load(Ordering::Relaxed))
 }
 
-/// For the daemon: where the words lie, counted from [`address`].
+/// Offsets of the words from [`address`], for the daemon.
 pub mod at {
-    /// Not 0: nobody enters.
+    /// Not 0 while no thread may enter a critical section.
     pub const HELD: u64 = 4;
-    /// How often bytes were given back, how often taken; how often the process was made.
+    /// Number of times that bytes were returned.
     pub const GIVEN_BACK: u64 = 8;
-    /// See above.
+    /// Number of times that returned bytes were taken.
     pub const TAKEN_BACK: u64 = 12;
-    /// See above.
+    /// Number of times that the process was restored.
     pub const RESTARTS: u64 = 16;
-    /// Where the last bytes lie that were given back, and how many they are.
+    /// Address and length of the last region of returned bytes.
     pub const REGION: u64 = 24;
-    /// What is added to the clock of the machine.
+    /// Nanoseconds added to the clock of the machine.
     pub const SHIFT: u64 = 40;
-    /// Where the numbers begin that [`renumbered`](super::renumbered) makes.
+    /// Start of the process numbers encoded by [`renumbered`](super::renumbered).
     pub const NUMBERS: u64 = 48;
-    /// First byte of what [`packet_program`](super::packet_program) reads.
+    /// Start of the bytes that [`packet_program`](super::packet_program) decodes.
     pub const PACKET_PROGRAM: u64 = std::mem::offset_of!(super::Words, tables) as u64;
-    /// First byte of what [`hosts`](super::hosts) makes.
+    /// Start of the bytes that [`hosts`](super::hosts) encodes.
     pub const HOSTS: u64 = std::mem::offset_of!(super::Words, hosts) as u64;
-    /// First byte of what [`told_servers`](super::told_servers) makes.
+    /// Start of the bytes that [`told_servers`](super::told_servers) encodes.
     pub const SERVERS: u64 = std::mem::offset_of!(super::Words, servers_bytes) as u64;
 }
 
-/// Length of what lies at [`at::PACKET_PROGRAM`], in bytes.
+/// Length of the data at [`at::PACKET_PROGRAM`], in bytes.
 pub const PACKET_PROGRAM_BYTES: usize = MOST_TABLES * 16 + MOST_HOLDERS * 4;
 
-/// For the daemon: reads what a rank has of the kernel's packet program.
+/// Decodes a rank's parts of the kernel's packet program. For the daemon.
 pub fn packet_program(bytes: &[u8; PACKET_PROGRAM_BYTES]) -> PacketProgram {
     let (tables, holders) = bytes.split_at(MOST_TABLES * 16);
     let tables = (0..MOST_TABLES).map(|number| (word(tables, number * 16), word(tables, number * 16 + 8)));
@@ -281,14 +287,14 @@ pub fn packet_program(bytes: &[u8; PACKET_PROGRAM_BYTES]) -> PacketProgram {
     }
 }
 
-/// For the daemon: the bytes at [`at::SERVERS`] of a rank whose I/O servers are where `text` says; at most
-/// [`MOST_SERVERS_BYTES`] of it.
+/// Encodes, for [`at::SERVERS`], the text with the addresses of the I/O servers; at most
+/// [`MOST_SERVERS_BYTES`] of it. For the daemon.
 pub fn told_servers(text: &[u8]) -> Vec<u8> {
     let text = &text[..text.len().min(MOST_SERVERS_BYTES)];
     [&(text.len() as u32).to_ne_bytes()[..], text].concat()
 }
 
-/// For the daemon: the bytes at [`at::HOSTS`] of a rank whose job has hosts at these addresses now.
+/// Encodes, for [`at::HOSTS`], the present addresses of the job's hosts. For the daemon.
 pub fn hosts(addresses: &[(u32, Ipv4Addr)]) -> Vec<u8> {
     let mut words = vec![0u32; MOST_HOSTS];
     for (host, address) in addresses {
@@ -299,13 +305,13 @@ pub fn hosts(addresses: &[(u32, Ipv4Addr)]) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// For the daemon: whether the first word says that the rank is critical.
+/// Returns true if the first word shows that the rank is in a critical section. For the daemon.
 pub fn is_critical(first: u32) -> bool {
     first != 0
 }
 
-/// For the daemon: the bytes of a region that gives these back, by descriptor; `before` is the region that
-/// was not taken yet, or zeros.
+/// Encodes a region that returns these bytes, by descriptor. `before` is address and length of the region
+/// that was not taken yet, or zeros. For the daemon.
 pub fn given_back<'a>(before: (u64, u64), entries: impl Iterator<Item = (i32, &'a [u8])>) -> Vec<u8> {
     let mut region = [before.0.to_ne_bytes(), before.1.to_ne_bytes()].concat();
     for (number, bytes) in entries {
@@ -317,14 +323,14 @@ pub fn given_back<'a>(before: (u64, u64), entries: impl Iterator<Item = (i32, &'
     region
 }
 
-/// For the daemon: by how much the shift of a rank grows that was kept at `kept` (the start of the machine,
-/// and its clock then), now that it is `here`.
+/// Returns the growth of a rank's clock shift. `kept` is the machine's start and its clock when the rank
+/// was saved; `here` those of this machine. For the daemon.
 pub fn shifted(kept: (&str, u64), here: (&str, u64)) -> u64 {
-    // While the machine runs on, so does its clock.
+    // While the machine stays up, its clock continues.
     if kept.0 == here.0 { 0 } else { kept.1.wrapping_sub(here.1) }
 }
 
-/// For the daemon: the bytes at [`at::NUMBERS`] of a rank once its host's ranks have these numbers.
+/// Encodes, for [`at::NUMBERS`], the pairs of process numbers in records and at present. For the daemon.
 pub fn renumbered(pairs: &[(i32, i32)]) -> Vec<u8> {
     let pairs = &pairs[..pairs.len().min(MOST)];
     let mut bytes = (pairs.len() as u32).to_ne_bytes().to_vec();

@@ -1,8 +1,8 @@
-//! Sockets between ranks, as the daemon sees them that keeps a job: which they are, and what they hold.
+//! Sockets between ranks as seen by the daemon that takes a checkpoint: their kinds, and the data in them.
 //!
-//! A rank marks those that its transport knows how to go on with, in the socket itself: no table of
-//! descriptors has to be right at the moment when a rank is stopped. The mark is how long a receive would
-//! wait, which of a socket that never waits means nothing; whoever a listener accepts has its mark.
+//! A rank marks the sockets that its transport can restore, in the socket itself. So no table of
+//! descriptors must be correct at the moment when a rank is stopped. The mark is a receive timeout, which
+//! has no effect on a socket that never waits. Connections that a listener accepts inherit its mark.
 
 use std::io;
 use std::mem::size_of_val;
@@ -12,30 +12,30 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::refusal;
 use crate::socket::{self, SAFE_SEGMENT_BYTES};
 
-/// The mark: seconds that nobody means.
+/// The mark: a receive timeout in seconds that no program would choose.
 const MARK_S: libc::time_t = 70_417_713;
-/// The same of sockets that their owners make again.
+/// Mark of sockets that their owners create again after a restart.
 const RENEWED_S: libc::time_t = MARK_S + 1;
-/// Bytes taken at once.
+/// Number of bytes that are read at once.
 const PIECE: usize = 256 << 10;
 
-/// What a marked socket is.
+/// Kind of a marked socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptKind {
-    /// For datagrams.
+    /// Socket for datagrams.
     Datagrams,
-    /// It listens.
+    /// Socket that listens for connections.
     Listener,
-    /// A connection.
+    /// TCP connection with its two ends.
     Connection {
-        /// Its address here.
+        /// Address of this end.
         local: SocketAddr,
-        /// And there.
+        /// Address of the other end.
         peer: SocketAddr,
-        /// It sends short segments only.
+        /// True if the connection sends short segments only.
         is_narrow: bool,
     },
-    /// A connection that does not exist yet, or any more.
+    /// Connection that is not established yet, or not any more.
     Unconnected,
 }
 
@@ -61,34 +61,34 @@ fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) 
 /// Marks a socket that never waits.
 ///
 /// # Errors
-/// What the system reports: it is no socket.
+/// The system's error, if `fd` is no socket.
 pub fn mark(fd: BorrowedFd<'_>) -> io::Result<()> {
     let time = libc::timeval { tv_sec: MARK_S, tv_usec: 0 };
     set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)
 }
 
-/// Marks a socket that never waits as one that a restart does without: its owner makes another one.
+/// Marks a socket that never waits as one that a restart omits, because its owner creates another one.
 ///
 /// # Errors
-/// What the system reports: it is no socket.
+/// The system's error, if `fd` is no socket.
 pub fn mark_as_renewed(fd: BorrowedFd<'_>) -> io::Result<()> {
     let time = libc::timeval { tv_sec: RENEWED_S, tv_usec: 0 };
     set(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)
 }
 
-/// Returns true if the owner of a socket makes another one after a restart.
+/// Returns true if the owner of a socket creates another one after a restart.
 pub fn is_renewed(fd: BorrowedFd<'_>) -> bool {
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     option(fd, libc::SO_RCVTIMEO, none).is_ok_and(|time| time.tv_sec == RENEWED_S)
 }
 
-/// Whether a socket is marked.
+/// Returns true if a socket is marked.
 pub fn is_marked(fd: BorrowedFd<'_>) -> bool {
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     option(fd, libc::SO_RCVTIMEO, none).is_ok_and(|time| time.tv_sec == MARK_S)
 }
 
-/// What a marked socket is.
+/// Returns the kind of a marked socket.
 ///
 /// # Errors
 /// What the system reports.
@@ -105,7 +105,7 @@ pub fn kind(fd: BorrowedFd<'_>) -> io::Result<KeptKind> {
     Ok(KeptKind::Connection { local: stream.local_addr()?, peer, is_narrow })
 }
 
-/// Describes a socket that is not marked, for the user: its kind, and the other end.
+/// Describes a socket that is not marked, for the user: its kind and the other end.
 pub fn describe(fd: BorrowedFd<'_>) -> String {
     let kind = option(fd, libc::SO_TYPE, 0).unwrap_or(0);
     match option(fd, libc::SO_DOMAIN, 0).unwrap_or(0) {
@@ -129,7 +129,7 @@ pub fn describe(fd: BorrowedFd<'_>) -> String {
     }
 }
 
-/// Returns the name of the other end of a Unix socket, if it has one; `@` stands before an abstract name.
+/// Returns the name of the other end of a Unix socket, if it has one. An abstract name begins with `@`.
 pub fn peer_name(fd: BorrowedFd<'_>) -> Option<String> {
     use std::os::linux::net::SocketAddrExt;
     let stream = std::os::unix::net::UnixStream::from(fd.try_clone_to_owned().ok()?);
@@ -141,7 +141,7 @@ pub fn peer_name(fd: BorrowedFd<'_>) -> Option<String> {
     }
 }
 
-/// Where a socket is reached.
+/// Returns the local address of a socket.
 ///
 /// # Errors
 /// What the system reports.
@@ -149,11 +149,11 @@ pub fn address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     UdpSocket::from(fd.try_clone_to_owned()?).local_addr()
 }
 
-/// Takes all that has arrived on a connection, and does not wait: false: nothing comes any more. What has
-/// been taken is acknowledged at once.
+/// Reads all that has arrived on a connection, without waiting, and acknowledges it at once. Returns false
+/// if the connection has ended.
 ///
 /// # Errors
-/// Out of memory in the kernel; a connection that broke has only come to its end.
+/// Lack of memory in the kernel. A broken connection is no error: it has ended.
 pub fn drain(fd: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<bool> {
     loop {
         let before = into.len();
@@ -169,12 +169,13 @@ pub fn drain(fd: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<bool> {
             Err(_) => return Ok(false),
         }
     }
-    // What is not acknowledged looks to the other end as if it were on its way.
+    // The other end cannot distinguish unacknowledged bytes from bytes in transit.
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, &1i32);
     Ok(true)
 }
 
-/// Some of what has arrived. A connection that its rank has just accepted would wait, with the mark for ever.
+/// Reads some of the data that has arrived. MSG_DONTWAIT is needed: a connection that its rank has just
+/// accepted would wait for as long as the mark says.
 fn receive(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
     let room = bytes.as_mut_ptr().cast();
     // SAFETY: the bytes are writable for their length.
@@ -182,7 +183,7 @@ fn receive(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
-/// Bytes that were sent on a connection and are not acknowledged.
+/// Returns the number of bytes sent on a connection that are not acknowledged.
 pub fn unacknowledged(fd: BorrowedFd<'_>) -> u64 {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the number is writable.
@@ -190,7 +191,7 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> u64 {
     if result == 0 { u64::from(bytes.max(0).cast_unsigned()) } else { 0 }
 }
 
-/// A connection whose other end is closed: what comes of one that the other side never had.
+/// Returns a connection whose other end is closed. It replaces a connection that the other side never had.
 ///
 /// # Errors
 /// What the system reports.

@@ -1,12 +1,13 @@
-//! KNEM, a kernel module: a process registers a region and gets a cookie, by which another one copies.
+//! KNEM, a kernel module: a process registers a region and receives a cookie, with which another process
+//! copies.
 //!
-//! A region pins the pages it finds, so it is to be destroyed before its memory is unmapped.
+//! A region pins its pages, so it must be destroyed before its memory is unmapped.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The device, opened.
+/// Open device /dev/knem.
 #[derive(Debug)]
 pub struct Device(File);
 
@@ -58,16 +59,16 @@ const CREATE_REGION: libc::c_ulong = command::<CreateRegion>(OUT | IN, 0x21);
 const DESTROY_REGION: libc::c_ulong = command::<u64>(IN, 0x22);
 const INLINE_COPY_BOUNDED: libc::c_ulong = command::<InlineCopyBounded>(IN, 0x35);
 
-/// The number of an ioctl of this module.
+/// Returns the number of an ioctl of this module.
 const fn command<T>(direction: libc::c_ulong, number: libc::c_ulong) -> libc::c_ulong {
     direction << 30 | (size_of::<T>() as libc::c_ulong) << 16 | 0x4b << 8 | number
 }
 
 impl Device {
-    /// Opens it.
+    /// Opens the device /dev/knem.
     ///
     /// # Errors
-    /// NotFound without the module, Unsupported where it speaks another version.
+    /// NotFound without the module, Unsupported if it has another version of the interface.
     pub fn open() -> io::Result<Device> {
         let device = Device(OpenOptions::new().read(true).write(true).open("/dev/knem")?);
         let mut info = Info::default();
@@ -79,7 +80,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Registers memory of this process; returns the cookie.
+    /// Registers memory of this process and returns the cookie.
     ///
     /// # Errors
     /// What the module reports.
@@ -99,13 +100,13 @@ impl Device {
         Ok(create.cookie)
     }
 
-    /// Removes a region.
+    /// Removes a registered region.
     pub fn destroy(&self, mut cookie: u64) {
-        // SAFETY: the argument of this command. It fails only for what is no region.
+        // SAFETY: the argument of this command. It fails only for an invalid cookie.
         let _ = unsafe { self.call(DESTROY_REGION, &mut cookie) };
     }
 
-    /// Copies `bytes` between a region, from byte `offset`, and memory of this process.
+    /// Copies `bytes` between a region, from byte `offset` on, and memory of this process.
     ///
     /// # Errors
     /// What the module reports.

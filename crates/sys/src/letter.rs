@@ -1,11 +1,12 @@
-//! Letters: what two processes of a host send each other once in a while, with descriptors enclosed.
+//! Letters: occasional messages of any length between two processes of a host, with descriptors attached.
 //!
-//! A letter is as long as it needs to be, where a message of [`Connection`] is bounded. It is written and read by threads that
-//! may wait; whoever may not, lets another thread do it. [`Fields`] are what most letters consist of.
+//! A letter may have any length, while a message of [`Connection`] is bounded. Letters are written and read
+//! by threads that may wait; a thread that may not wait must use another one for this. Most letters consist
+//! of [`Fields`].
 //!
-//! | message | holds |
+//! | message | content |
 //! |---|---|
-//! | the first | how many bytes and how many descriptors follow, eight bytes each |
+//! | first | number of bytes and number of descriptors that follow, eight bytes each |
 //! | then | the bytes, in pieces |
 //! | then | the descriptors, in batches, each with one byte |
 
@@ -15,28 +16,28 @@ use std::time::Duration;
 
 use crate::local_socket::{Connection, DESCRIPTORS};
 
-/// Bytes of one message: a socket takes at least that much at a time.
+/// Length of one message in bytes: a socket accepts at least that much at a time.
 const PIECE: usize = 32 << 10;
-/// Most bytes of a letter.
+/// Maximum length of a letter in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// Most descriptors of a letter.
+/// Maximum number of descriptors in a letter.
 const MOST_DESCRIPTORS: u64 = 1 << 16;
-/// How long one wait of a thread takes that waits as long as it must.
+/// Length of one wait in a thread that may wait without limit.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What has come.
+/// Letter that has been received.
 #[derive(Debug, Default)]
 pub struct Letter {
-    /// What it says.
+    /// Content of the letter.
     pub bytes: Vec<u8>,
-    /// What is enclosed.
+    /// Descriptors attached to the letter.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Sends a letter; waits where the other side does not read.
+/// Sends a letter. Waits while the other side does not read.
 ///
 /// # Errors
-/// What the system reports: the other side is gone.
+/// The system's error, if the other side has closed the connection.
 pub fn send(to: &Connection, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let counts = [bytes.len() as u64, descriptors.len() as u64];
     send_piece(to, &counts.map(u64::to_le_bytes).concat(), &[])?;
@@ -59,10 +60,10 @@ fn send_piece(to: &Connection, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
     }
 }
 
-/// Waits for a letter, however long it takes.
+/// Waits for a letter, without a limit of time.
 ///
 /// # Errors
-/// UnexpectedEof when the other side is gone, InvalidData when it sends something else.
+/// UnexpectedEof when the other side has closed the connection, InvalidData when it sends something else.
 pub fn receive(from: &Connection) -> io::Result<Letter> {
     let foreign = || io::Error::new(io::ErrorKind::InvalidData, "something that is no letter");
     let mut counts = [0; 16];
@@ -90,16 +91,17 @@ pub fn receive(from: &Connection) -> io::Result<Letter> {
     Ok(letter)
 }
 
-/// A short letter of which a part may have come.
+/// Progress of a short letter that is being received.
 #[derive(Debug, Default)]
 pub struct Partial {
     is_announced: bool,
 }
 
-/// A letter of exactly so many bytes, of one piece, and no descriptors; `None` when it has not come yet. Does not wait.
+/// Receives a letter of exactly `wanted` bytes, in one piece and without descriptors. Returns `None` if it
+/// has not arrived yet; does not wait.
 ///
 /// # Errors
-/// As [`receive`].
+/// Errors of [`receive`].
 pub fn receive_short(from: &Connection, partial: &mut Partial, wanted: usize) -> io::Result<Option<Vec<u8>>> {
     let not_yet =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
@@ -130,7 +132,7 @@ fn receive_piece(from: &Connection, bytes: &mut [u8]) -> io::Result<(usize, Vec<
     }
 }
 
-/// Waits until there is room for a message, but looks again after a second.
+/// Waits until there is room for a message, at most a second.
 fn wait_writable(fd: BorrowedFd<'_>) {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: one writable structure.
@@ -143,22 +145,22 @@ pub fn put(letter: &mut Vec<u8>, field: &[u8]) {
     letter.extend_from_slice(field);
 }
 
-/// Appends a number to a letter.
+/// Appends a field with a number to a letter.
 pub fn put_number(letter: &mut Vec<u8>, number: u64) {
     put(letter, &number.to_le_bytes());
 }
 
-/// The fields of a letter, one after the other.
+/// Fields of a letter that have not been read yet.
 #[derive(Debug)]
 pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// Of a whole letter.
+    /// Starts reading at the first field of a complete letter.
     pub fn of(bytes: &'a [u8]) -> Fields<'a> {
         Fields(bytes)
     }
 
-    /// The next field; `None` at the end, and where the letter is damaged.
+    /// Returns the next field; `None` at the end or if the letter is damaged.
     pub fn field(&mut self) -> Option<&'a [u8]> {
         let (length, rest) = self.0.split_first_chunk::<8>()?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
@@ -167,12 +169,13 @@ impl<'a> Fields<'a> {
         Some(field)
     }
 
-    /// The next field, which is a number.
+    /// Returns the next field as a number.
     pub fn number(&mut self) -> Option<u64> {
         self.field()?.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// The next field, which is how many groups of fields follow: never more than the letter has room for.
+    /// Returns the next field as a number of groups of fields that follow. It is never larger than the rest
+    /// of the letter.
     pub fn count(&mut self) -> Option<usize> {
         let count = self.number()?;
         (count <= self.0.len() as u64).then_some(count as usize)

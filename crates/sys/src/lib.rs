@@ -1,30 +1,30 @@
-//! Every raw system call and foreign function, typed on the way out.
+//! Raw system calls and foreign functions, with typed results.
 //!
-//! Rooms above this one see owned descriptors, mappings and results; they never see a `libc` type.
-//! Each unsafe block says SAFETY and the invariant. Deliberately absent: policy. What to do about a
-//! failed call is decided above.
+//! Crates above this one see owned descriptors, mappings and results; they never see a `libc` type. Each
+//! unsafe block states its invariant after SAFETY. There is deliberately no policy here: the caller decides
+//! what to do about a failed call.
 //!
-//! # What is where
+//! # Contents
 //!
-//! Every raw system call and foreign function, typed on the way out. Entry points: `job::Job` (the one
-//! shared memory object of a node and job; it says where every rank of the job runs and holds the secret of
-//! the job), `directory` (how a rank asks its daemon for the address of another), `regions::Region` (memory
-//! of a communicator, found by key without a message), `job::Slot` (room in the job object for the memory
-//! of windows: the object is sparse, so slots of 2^47 bytes cost nothing), `memory`, `futex`, `fabric`
-//! (libfabric, loaded when asked for: `Query`, `Domain`, `Endpoint`, queues with descriptors),
-//! `pmix::Client` (loaded where a PMIx server started the process), `local_socket` (passes descriptors
-//! between processes of a host and decides who may be at the other end; `socket_names` has where sockets
-//! lie, `closing` closes what strangers have sent, `letter` makes messages of any length of that,
-//! `spawning` is the order that a rank gives its launcher), `user` (whether a peer is this user's,
-//! AT_SECURE), `interface` (by which addresses hosts reach each other), `guardian` (a process that watches
-//! others and outlives its maker), `refusal` (errors with the name of the call, and what to do about them),
-//! `files` (files that users name, read and written where others can write too), `backtrace` and `speaker`
-//! (call chains and the name of a process, for messages), `floating_point` (work that leaves no trace in
-//! the program's floating-point environment), `own_thread` (threads of the library), `cgroup` (limits, and
-//! who was killed for lack of memory), `maps` and `userfault::Watcher` (what addresses are mapped to, and
-//! the kernel's word when that changes), `interpose` and `calls` (functions in the place of the C
-//! library's, for calls of the program that concern exposed memory), `device` (whether an address is memory
-//! of a device), `bpf` (tables and attachments of kernel programs). Absent: policy.
+//! - shared memory of a node: `job::Job` (places of all ranks, secret of the job), `job::Slot` (memory of
+//!   windows: the object is sparse, so slots of 2^47 bytes cost nothing), `regions::Region` (memory of a
+//!   communicator, found by key without a message), `memory`, `futex`
+//! - network: `fabric` (libfabric, loaded on request: `Query`, `Domain`, `Endpoint`, queues with
+//!   descriptors), `socket`, `multicast`, `interface` (addresses by which hosts reach each other)
+//! - processes of a host: `local_socket` (passes descriptors and checks the peer's user), `socket_names`
+//!   (paths of sockets), `closing` (closes descriptors of strangers), `letter` (messages of any length),
+//!   `spawning` (order of a rank to its launcher), `directory` (requests of a rank to its daemon)
+//! - start and end: `pmix::Client` (where a PMIx server started the process), `process`, `this_process`,
+//!   `guardian` (watches other processes and outlives its maker), `user` (identity of a peer's user,
+//!   AT_SECURE)
+//! - memory of the program: `maps` and `userfault::Watcher` (mappings and their changes), `remap`,
+//!   `interpose` and `calls` (replacements of C library functions that concern exposed memory), `device`
+//!   (detection of device memory)
+//! - limits and errors: `cgroup` (limits, kills for lack of memory), `refusal` (errors with the name of the
+//!   call and advice), `files` (files that users name), `backtrace` and `speaker` (call chains and process
+//!   names in messages)
+//! - other: `floating_point` (work outside the program's floating-point environment), `own_thread` (threads
+//!   of the library), `bpf` (tables and attachments of kernel programs)
 
 mod arithmetic_exception;
 pub mod backtrace;

@@ -1,7 +1,7 @@
-//! Libraries that the process has loaded, as the dynamic loader lists them.
+//! Libraries that the process has loaded, as listed by the dynamic loader.
 //!
 //! # Safety
-//! The loader's structures are read only while it calls back, during which it changes none of them.
+//! The loader's structures are read only during its callback, while it does not change them.
 
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -15,9 +15,9 @@ pub fn libraries() -> Vec<PathBuf> {
     found
 }
 
-/// Notes the file of one library. The program itself has an empty name.
+/// Records the file of one library. The program itself has an empty name.
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _bytes: usize, found: *mut c_void) -> c_int {
-    // SAFETY: the loader passes its own structure with a terminated name, and what `libraries` has given it.
+    // SAFETY: the loader passes its own structure with a terminated name, and the pointer of `libraries`.
     let (name, found) = unsafe { (CStr::from_ptr((*info).dlpi_name), &mut *found.cast::<Vec<PathBuf>>()) };
     if !name.is_empty() {
         found.push(PathBuf::from(OsStr::from_bytes(name.to_bytes())));
@@ -25,15 +25,15 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _bytes: usize, found: 
     0
 }
 
-/// Returns true if a loaded library, or one that it needs, has this symbol.
+/// Returns true if a loaded library, or one that it needs, defines this symbol.
 pub fn has_symbol(library: &Path, symbol: &CStr) -> bool {
     let Ok(name) = CString::new(library.as_os_str().as_bytes()) else { return false };
-    // SAFETY: a name and flags; nothing is loaded that is not there.
+    // SAFETY: a terminated name and flags; RTLD_NOLOAD loads nothing new.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if handle.is_null() {
         return false;
     }
-    // SAFETY: a handle of dlopen, which is given back once.
+    // SAFETY: a handle of dlopen, which is closed once.
     unsafe {
         let found = libc::dlsym(handle, symbol.as_ptr());
         libc::dlclose(handle);

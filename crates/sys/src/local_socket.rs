@@ -1,19 +1,19 @@
-//! Sockets between processes of one host that pass descriptors and tell who is at the other end.
+//! Sockets between processes of one host that pass descriptors and identify the peer's user.
 //!
-//! Daemons and ranks believe what comes over such a socket, so this module decides who may be at its ends.
-//! A socket of a user ([`Listener::bind`], [`Connection::connect`]) lies where only that user can connect
-//! ([`crate::socket_names`]); both ends ask the kernel for the other's user and refuse any other. A service
+//! Daemons and ranks trust the messages on such a socket, so this module decides who may be at its ends. A
+//! socket of one user ([`Listener::bind`], [`Connection::connect`]) lies where only that user can connect
+//! ([`crate::socket_names`]). Both ends ask the kernel for the other's user and reject any other. A service
 //! for all users ([`Listener::bind_service`], [`Connection::connect_service`]) lies in a directory that an
-//! administrator has made, and a client believes root or the owner of that directory.
+//! administrator has created. A client trusts root or the owner of that directory.
 //!
-//! | danger | what is done here |
+//! | danger | protection |
 //! |---|---|
 //! | another user listens under the name | directory of mode 0700; the listener's user is checked |
 //! | another user connects | the directory; the user is checked before a byte is read |
-//! | a descriptor that hangs its closer | SO_PASSRIGHTS where none is meant; [`crate::closing`] |
-//! | a user of a namespace without a number | [`crate::user::is_own`] |
+//! | a descriptor whose close blocks | SO_PASSRIGHTS where no descriptors are expected; [`crate::closing`] |
+//! | a user without a number in this namespace | [`crate::user::is_own`] |
 //!
-//! Messages keep their bounds (SOCK_SEQPACKET).
+//! Messages keep their boundaries (SOCK_SEQPACKET).
 
 use std::fmt;
 use std::io;
@@ -28,32 +28,34 @@ use crate::{closing, event, guardian, user};
 pub use crate::socket_names::NAME_BYTES;
 pub use crate::user::own as own_user;
 
-/// Most descriptors in one message; the kernel's own limit is 253.
+/// Maximum number of descriptors in one message; the kernel's own limit is 253.
 pub const DESCRIPTORS: usize = 128;
-/// Connections of other users that one call of [`Listener::accept`] turns away.
+/// Maximum number of connections of other users that one call of [`Listener::accept`] rejects.
 const TURNED_AWAY: usize = 64;
-/// Socket option of Linux 6.16: whether messages with descriptors may be sent to this socket.
+/// Socket option of Linux 6.16 that permits or forbids messages with descriptors to this socket.
 const SO_PASSRIGHTS: i32 = 83;
 
-/// Who is at the other end, as the kernel says: numbers as this process would see them.
+/// Identity of the peer as reported by the kernel, in numbers of this process's namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// Process number when it connected or began to listen; 0 if it is in a name space that cannot be seen from here.
+    /// Process number at the time when the peer connected or started to listen; 0 if its namespace is not
+    /// visible from here.
     pub pid: i32,
-    /// User.
+    /// User number of the peer.
     pub uid: u32,
 }
 
 /// Kind of messages on a listener's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
-    /// Bytes. A message with descriptors is refused.
+    /// Bytes only: a message with descriptors is rejected.
     Bytes,
     /// Bytes and descriptors.
     Descriptors,
 }
 
-/// A process of another user listens under a name: the cause of an error of kind PermissionDenied.
+/// Number of another user whose process listens under a name: the cause of an error of kind
+/// PermissionDenied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign(pub u32);
 
@@ -71,12 +73,12 @@ impl From<Foreign> for io::Error {
     }
 }
 
-/// Waits for connections under a name.
+/// Socket that waits for connections under a name.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
     carries: Carries,
-    /// Whether it takes connections of all users.
+    /// True if the listener accepts connections of all users.
     is_public: bool,
     _file: Option<Bound>,
 }
@@ -92,12 +94,13 @@ impl Listener {
     /// Listens under `name` for processes of this user.
     ///
     /// # Errors
-    /// AddrInUse when a process of this user does so already; InvalidInput for a name that is too long.
+    /// AddrInUse when another process of this user listens under the name; InvalidInput for a name that is
+    /// too long.
     pub fn bind(name: &[u8], carries: Carries) -> io::Result<Listener> {
         if !names::is_name(name) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // It may listen in another directory than this process would take.
+        // Another process may listen in a directory that this process would not choose.
         if Connection::connect(name).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
         }
@@ -109,18 +112,18 @@ impl Listener {
             match Bound::new(fd.as_raw_fd(), directory.join(names::file_name(name)), 0o600) {
                 Ok(file) => return Ok(Listener::new(fd, carries, false, Some(file))),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
-                // A full or read-only file system: the next one may do.
+                // A full or read-only file system: the next directory may work.
                 Err(_) => {}
             }
         }
         Listener::bind_abstract(name, carries)
     }
 
-    /// Listens under `name` for processes of this user that do not see its directories: in containers of
-    /// which each has its own /tmp.
+    /// Listens under `name` for processes of this user that do not see its directories, such as processes
+    /// in containers with a /tmp of their own.
     ///
     /// # Errors
-    /// AddrInUse when any process does so already, also another user's.
+    /// AddrInUse when any process listens under the name, even one of another user.
     pub fn bind_abstract(name: &[u8], carries: Carries) -> io::Result<Listener> {
         let fd = names::new_socket()?;
         RawAddress::new(&names::abstract_address(name))?.bind(fd.as_raw_fd())?;
@@ -128,11 +131,11 @@ impl Listener {
         Ok(Listener::new(fd, carries, false, None))
     }
 
-    /// Listens under `name` in a directory that an administrator has made, for processes of all users. What
-    /// they send is to be dropped by [`closing::drop_apart`], and so are their connections.
+    /// Listens under `name` for processes of all users, in a directory that an administrator has created.
+    /// The caller must drop the clients' descriptors and connections by [`closing::drop_apart`].
     ///
     /// # Errors
-    /// AddrInUse when another process does so already; PermissionDenied, with what to do, without the
+    /// AddrInUse when another process listens under the name; PermissionDenied, with advice, without the
     /// directory.
     pub fn bind_service(directory: &Path, name: &[u8], carries: Carries) -> io::Result<Listener> {
         names::make_service(directory)?;
@@ -146,8 +149,8 @@ impl Listener {
         Listener { fd, carries, is_public, _file: file }
     }
 
-    /// The next connection, of a process of this user unless this is a service; `None` when there is none
-    /// now.
+    /// Returns the next connection, or `None` if there is none now. Unless this is a service, it is from a
+    /// process of this user.
     ///
     /// # Errors
     /// What the system reports.
@@ -155,10 +158,10 @@ impl Listener {
         for _ in 0..TURNED_AWAY {
             let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
             let (address, length) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: an open socket; the address of the other side, which has none, is not asked for.
+            // SAFETY: an open socket; null pointers mean that the peer's address is not requested.
             let fd = unsafe { libc::accept4(self.fd.as_raw_fd(), address, length, flags) };
             let fd = match check(fd) {
-                // SAFETY: just made, and nobody else knows it.
+                // SAFETY: the descriptor was just created and has no other owner.
                 Ok(fd) => unsafe { OwnedFd::from_raw_fd(fd) },
                 Err(error) if is_not_yet(&error) => return Ok(None),
                 Err(error) => return Err(error),
@@ -174,7 +177,7 @@ impl Listener {
     }
 }
 
-/// Has the kernel refuse descriptors that are sent to a socket; before Linux 6.16 it does not know how.
+/// Tells the kernel to reject descriptors sent to a socket. Has no effect before Linux 6.16.
 fn refuse_descriptors(fd: BorrowedFd<'_>, carries: Carries) {
     if carries == Carries::Bytes {
         let off = 0i32;
@@ -191,8 +194,8 @@ impl Connection {
     /// Connects to the process of this user that listens under `name`.
     ///
     /// # Errors
-    /// ConnectionRefused when none does; PermissionDenied, caused by [`Foreign`], when only another user's
-    /// process does; WouldBlock when it is busy.
+    /// ConnectionRefused when there is none. PermissionDenied, caused by [`Foreign`], when only another
+    /// user's process listens. WouldBlock when the listener is busy.
     pub fn connect(name: &[u8]) -> io::Result<Connection> {
         let mut foreign = None;
         for address in names::addresses(name) {
@@ -213,11 +216,11 @@ impl Connection {
         Err(foreign.map_or_else(|| io::ErrorKind::ConnectionRefused.into(), io::Error::from))
     }
 
-    /// Connects to the service of a directory that an administrator has made.
+    /// Connects to the service of a directory that an administrator has created.
     ///
     /// # Errors
-    /// ConnectionRefused when there is none; PermissionDenied, with the reason, when neither root nor the
-    /// owner of the directory listens there; WouldBlock when it is busy.
+    /// ConnectionRefused when there is none. PermissionDenied, with the reason, when the listener is
+    /// neither root nor the owner of the directory. WouldBlock when it is busy.
     pub fn connect_service(directory: &Path, name: &[u8]) -> io::Result<Connection> {
         let absent = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => io::ErrorKind::ConnectionRefused.into(),
@@ -244,26 +247,26 @@ impl Connection {
         self.peer().is_ok_and(|peer| user::is_own(peer.uid, || self.peer_process().ok()))
     }
 
-    /// Both ends of a connection.
+    /// Creates both ends of a connection.
     ///
     /// # Errors
-    /// What the system reports: too many descriptors.
+    /// The system's error: too many descriptors.
     pub fn pair() -> io::Result<(Connection, Connection)> {
         let mut ends = [0; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: `ends` has room for two descriptors.
         check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
-        // SAFETY: the call has just made them, and nobody else knows them.
+        // SAFETY: the call has just created the descriptors, and they have no other owner.
         let [near, far] = ends.map(|fd| Connection::new(unsafe { OwnedFd::from_raw_fd(fd) }));
         Ok((near, far))
     }
 
-    /// Of a descriptor that was inherited.
+    /// Wraps an inherited descriptor.
     pub fn new(fd: OwnedFd) -> Connection {
         Connection { fd, carries: Carries::Descriptors }
     }
 
-    /// Who is at the other end.
+    /// Returns the identity of the peer.
     ///
     /// # Errors
     /// What the system reports.
@@ -278,11 +281,11 @@ impl Connection {
         Ok(Credentials { pid: raw.pid, uid: raw.uid })
     }
 
-    /// A descriptor that is readable when the process at the other end has ended (Linux 5.3); it may be in a pid namespace of its own
-    /// where the kernel tells by the socket alone (Linux 6.5).
+    /// Returns a descriptor that becomes readable when the peer's process ends (Linux 5.3). From Linux 6.5
+    /// on the peer may be in a pid namespace of its own.
     ///
     /// # Errors
-    /// That it has ended, or cannot be watched.
+    /// The process has ended, or cannot be watched.
     pub fn peer_process(&self) -> io::Result<OwnedFd> {
         const SO_PEERPIDFD: i32 = 77;
         let mut fd: RawFd = -1;
@@ -293,21 +296,21 @@ impl Connection {
             libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, to, &mut length)
         });
         let process = match told {
-            // SAFETY: the call has just made it, and nobody else knows it.
+            // SAFETY: the call has just created the descriptor, and it has no other owner.
             Ok(_) => unsafe { OwnedFd::from_raw_fd(fd) },
             Err(_) => guardian::open_process(self.peer()?.pid)?,
         };
-        // The number was its own as long as the connection is there.
+        // While the connection is open, the process number still belongs to the peer.
         if self.is_closed() { Err(io::ErrorKind::NotFound.into()) } else { Ok(process) }
     }
 
-    /// Sends a message of some bytes with descriptors, of which the other end gets copies.
+    /// Sends a message with descriptors. The other end receives copies of them.
     ///
     /// # Errors
-    /// What the system reports: the other end is gone, or (WouldBlock) does not read.
+    /// The system's error: the other end is closed, or (WouldBlock) does not read.
     ///
     /// # Panics
-    /// With no byte, or more than [`DESCRIPTORS`]: a bug of the caller.
+    /// If there is no byte, or more than [`DESCRIPTORS`] descriptors: a bug of the caller.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         assert!(!bytes.is_empty() && descriptors.len() <= DESCRIPTORS);
         let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
@@ -335,10 +338,11 @@ impl Connection {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Receives a message into `bytes`; its length, and the descriptors that came with it.
+    /// Receives a message into `bytes`. Returns its length and its descriptors.
     ///
     /// # Errors
-    /// WouldBlock when there is none now, UnexpectedEof when the other end is gone, InvalidData for a message that is longer.
+    /// WouldBlock when there is none now, UnexpectedEof when the other end is closed, InvalidData for a
+    /// message that is too long.
     pub fn receive(&self, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let mut control = control_buffer();
@@ -353,7 +357,7 @@ impl Connection {
         if count < 0 {
             return Err(io::Error::last_os_error());
         }
-        // Taken over first: whatever is wrong with the message, they are closed.
+        // The descriptors are taken over first, so that they are closed even if the message is invalid.
         let descriptors = descriptors_of(&header);
         if self.carries == Carries::Bytes && !descriptors.is_empty() {
             closing::drop_apart(descriptors);
@@ -368,10 +372,10 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::receive`], and waits for it, but no longer than `limit`.
+    /// Receives a message as [`Connection::receive`] does, but waits for it up to `limit`.
     ///
     /// # Errors
-    /// As [`Connection::receive`]; TimedOut.
+    /// Errors of [`Connection::receive`]; TimedOut.
     pub fn receive_within(&self, bytes: &mut [u8], limit: Duration) -> io::Result<(usize, Vec<OwnedFd>)> {
         let start = std::time::Instant::now();
         loop {
@@ -387,7 +391,7 @@ impl Connection {
         }
     }
 
-    /// Whether the other end has closed its side, or has died.
+    /// Returns true if the other end has closed its side, or has ended.
     pub fn is_closed(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
         // SAFETY: one writable structure; no waiting.
@@ -407,14 +411,15 @@ impl AsFd for Connection {
     }
 }
 
-/// Room for one control message with [`DESCRIPTORS`], aligned as the kernel wants it.
+/// Returns space for one control message with [`DESCRIPTORS`], aligned as the kernel requires.
 fn control_buffer() -> [u64; 2 + DESCRIPTORS * size_of::<RawFd>() / size_of::<u64>()] {
     [0; 2 + DESCRIPTORS * size_of::<RawFd>() / size_of::<u64>()]
 }
 
 fn descriptors_of(header: &libc::msghdr) -> Vec<OwnedFd> {
     let mut found = Vec::new();
-    // SAFETY: the kernel has written the control messages; each of this type holds descriptors that are ours now.
+    // SAFETY: the kernel has written the control messages; each of this type has descriptors that this
+    // process owns now.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while let Some(message) = next.as_ref() {

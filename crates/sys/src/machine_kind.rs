@@ -1,24 +1,24 @@
-//! The kind of machine that this process runs on. Measured costs of a machine are kept under the name of its
-//! kind, so that they hold for all machines of a cluster that are alike, and no longer hold once a container
-//! or a virtual machine has moved to another processor.
+//! The kind of machine that this process runs on. Measured costs are stored under the name of the machine's
+//! kind. So they are valid for all equal machines of a cluster, and become invalid when a container or
+//! virtual machine moves to another processor.
 
 use crate::cpu;
 use std::fs::File;
 use std::io::Read;
 
-/// Length of the part of `/proc/cpuinfo` that is read, in bytes: the first processor's entry. The whole file
-/// takes milliseconds on a machine of hundreds of processors.
+/// Length of the part of `/proc/cpuinfo` that is read, in bytes: the first processor's entry. The whole
+/// file takes milliseconds on a machine with hundreds of processors.
 const CPUINFO_BYTES: u64 = 4096;
 
-/// Returns the name of this kind of machine: processor model, number of processors that this process may use,
-/// kernel release. It is part of a file name: letters, digits, `.`, `-` and `_` only.
+/// Returns the name of this kind of machine: processor model, number of usable processors, kernel release.
+/// It is part of a file name, and has letters, digits, `.`, `-` and `_` only.
 pub fn machine_kind() -> String {
     let release = read_start("/proc/sys/kernel/osrelease");
     name(&read_start("/proc/cpuinfo"), cpu::usable_processors(), &release)
 }
 
-/// Returns the model of the first processor in the text of `/proc/cpuinfo`. Arm has no names there but
-/// numbers of the maker and of the part.
+/// Returns the model of the first processor in the text of `/proc/cpuinfo`. Arm has numbers of implementer
+/// and part there instead of names.
 pub fn processor_model(cpuinfo: &str) -> String {
     if let Some(name) = field(cpuinfo, "model name") {
         return name.to_string();

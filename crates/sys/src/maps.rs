@@ -1,39 +1,39 @@
-//! What the addresses of this process are mapped to, as the kernel says at this moment (ioctl PROCMAP_QUERY on
-//! /proc/self/maps, Linux 6.11 and later): about a microsecond a question, whatever the size of the process.
+//! Queries for the mappings of this process (ioctl PROCMAP_QUERY on /proc/self/maps, Linux 6.11 and later).
+//! A query takes about a microsecond, whatever the size of the process.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Bytes of a mapping's name that are looked at.
+/// Length of the part of a mapping's name that is read, in bytes.
 const NAME_BYTES: usize = 64;
 
-/// A range of addresses that are mapped alike.
+/// Range of addresses with equal mapping attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// First address.
+    /// First address of the range.
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// May be read.
+    /// True if the range may be read.
     pub readable: bool,
-    /// May be written.
+    /// True if the range may be written.
     pub writable: bool,
-    /// May be executed.
+    /// True if the range may be executed.
     pub executable: bool,
-    /// Stores are seen by other mappings of the object.
+    /// True if stores are visible in other mappings of the object.
     pub shared: bool,
-    /// Where the range begins in the object.
+    /// Offset in the object at which the range begins.
     pub offset: u64,
-    /// The object's inode; 0 for private anonymous memory.
+    /// Inode of the object; 0 for private anonymous memory.
     pub inode: u64,
-    /// The object's device: major and minor number.
+    /// Device of the object: major and minor number.
     pub device: (u32, u32),
-    /// Bytes of a page (more than 4096: hugetlbfs).
+    /// Size of a page in bytes (more than 4096 for hugetlbfs).
     pub page_bytes: u64,
 }
 
-/// struct procmap_query of linux/fs.h.
+/// Argument of the ioctl: struct procmap_query of linux/fs.h.
 #[derive(Default)]
 #[repr(C)]
 struct Query {
@@ -54,7 +54,7 @@ struct Query {
     build_id_address: u64,
 }
 
-/// _IOWR('f', 17, struct procmap_query)
+/// Number of the ioctl: _IOWR('f', 17, struct procmap_query).
 const PROCMAP_QUERY: libc::c_ulong = 3 << 30 | (size_of::<Query>() as libc::c_ulong) << 16 | 0x66 << 8 | 17;
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
@@ -63,15 +63,16 @@ const SHARED: u64 = 8;
 const COVERING_OR_NEXT: u64 = 16;
 const FILE_BACKED: u64 = 32;
 
-/// The address space of this process. In a child of fork it goes on describing the parent.
+/// Handle for queries about the address space of this process. In a child of fork it still describes the
+/// parent.
 #[derive(Debug)]
 pub struct Maps(File);
 
 impl Maps {
-    /// Opens it.
+    /// Opens the handle and checks that queries work.
     ///
     /// # Errors
-    /// Why it cannot be asked: no /proc, or a kernel without the call (ENOTTY).
+    /// No /proc, or a kernel without the call (ENOTTY).
     pub fn open() -> io::Result<Maps> {
         let maps = Maps(File::open("/proc/self/maps")?);
         let somewhere = &raw const maps as u64;
@@ -79,7 +80,7 @@ impl Maps {
         Ok(maps)
     }
 
-    /// The area that holds `address`, if it is mapped.
+    /// Returns the area that contains `address`, if it is mapped.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -87,7 +88,7 @@ impl Maps {
         self.ask(Query { address, ..Query::default() })
     }
 
-    /// The area that holds `address` and its name (`[heap]`, `[stack]`, a path; empty for most).
+    /// Returns the area that contains `address` and its name (`[heap]`, `[stack]`, a path; empty for most).
     ///
     /// # Errors
     /// What the kernel reports.
@@ -96,7 +97,7 @@ impl Maps {
         let (name_address, name_bytes) = (name.as_mut_ptr() as u64, NAME_BYTES as u32);
         let query = Query { address, name_address, name_bytes, ..Query::default() };
         let area = match self.ask(query) {
-            // A longer name is that of a file.
+            // A longer name belongs to a file.
             Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => self.at(address)?,
             other => other?,
         };
@@ -104,8 +105,9 @@ impl Maps {
         Ok(area.map(|area| (area, String::from_utf8_lossy(&name[..end]).into_owned())))
     }
 
-    /// Returns the area of a file or an object that holds `address`, or the next one above it, and whether
-    /// its name is `name`. Allocates nothing: may be called in the place of a system call of the program.
+    /// Returns the area of a file or object that contains `address`, or the next one above. The second
+    /// value is true if its name is `name`. Allocates nothing, so that it may run in place of a system call
+    /// of the program.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -114,7 +116,7 @@ impl Maps {
         let (name_address, name_bytes) = (found.as_mut_ptr() as u64, NAME_BYTES as u32);
         let query = Query { address, flags: COVERING_OR_NEXT | FILE_BACKED, ..Query::default() };
         let area = match self.ask(Query { name_address, name_bytes, ..query }) {
-            // A longer name is that of another file.
+            // A longer name belongs to another file.
             Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => self.ask(query)?,
             other => other?,
         };
@@ -122,7 +124,7 @@ impl Maps {
         Ok(area.map(|area| (area, &found[..end] == name)))
     }
 
-    /// The area of a shared object that holds `address`, or the next one above it.
+    /// Returns the area of a shared object that contains `address`, or the next one above it.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -152,17 +154,17 @@ impl Maps {
     }
 }
 
-/// Returns the private areas of this process that have an attribute of their own: not inherited, wiped in
-/// children, left out of core files, sealed, guarded by a key. Reads the whole account of the kernel: some
-/// milliseconds a GiB of small pages.
+/// Returns the private areas of this process with special attributes. They are not inherited, wiped in
+/// children, left out of core files, sealed, or guarded by a key. Reads the complete list of the kernel,
+/// which takes some milliseconds for each GiB of small pages.
 ///
 /// # Errors
-/// There is no account.
+/// The list cannot be read.
 pub fn special_areas() -> io::Result<Vec<(u64, u64)>> {
     Ok(special_in(&std::fs::read_to_string("/proc/self/smaps")?))
 }
 
-/// Finds the areas in an account (proc_pid_smaps(5)). Memory of files and devices does not count.
+/// Finds these areas in the kernel's list (proc_pid_smaps(5)). Memory of files and devices is ignored.
 fn special_in(account: &str) -> Vec<(u64, u64)> {
     const SPECIAL: [&str; 4] = ["dc", "wf", "dd", "sl"];
     let (mut found, mut area) = (Vec::new(), None);
@@ -181,7 +183,8 @@ fn special_in(account: &str) -> Vec<(u64, u64)> {
     found
 }
 
-/// The range of an area that a line begins, if it is private memory without a file; `None` if it begins none.
+/// Parses the first line of an area. Returns its range if it is private memory without a file; the outer
+/// `None` means that no area begins here.
 fn private_area(line: &str) -> Option<Option<(u64, u64)>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

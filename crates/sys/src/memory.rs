@@ -1,7 +1,7 @@
 //! Anonymous shared memory objects (memfd) and their mappings.
 //!
-//! An object has no name: it lives as long as a descriptor or a mapping of it does, so nothing can be left
-//! behind, whoever is killed. Where a filter refuses memfd_create, a file without a name stands in
+//! An object has no name: it lives as long as one of its descriptors or mappings. So nothing remains when
+//! processes are killed. Where a filter refuses memfd_create, a nameless file replaces it
 //! ([`create_shared`]).
 
 use std::ffi::{CStr, CString, OsString};
@@ -12,33 +12,34 @@ use std::ptr::NonNull;
 
 use crate::{refusal, this_process, user};
 
-/// Creates an anonymous shared memory object of `bytes`, all zero, without pages until touched.
+/// Creates an anonymous shared memory object of `bytes`, all zero. Pages are allocated when they are
+/// touched.
 ///
 /// The descriptor is closed on exec; [`set_inheritable`] changes that for a child.
 ///
 /// # Errors
-/// What memfd_create or ftruncate report, for example ENOMEM.
+/// Errors of memfd_create or ftruncate, for example ENOMEM.
 pub fn create_object(name: &CStr, bytes: u64) -> io::Result<OwnedFd> {
     // SAFETY: name is a terminated string; the call has no other preconditions.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(refusal::last("memfd_create"));
     }
-    // SAFETY: fd was just created and is owned by nobody else.
+    // SAFETY: fd was just created and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     set_length(fd.as_fd(), bytes)?;
     Ok(fd)
 }
 
-/// Folders in which a file may stand in for an object that memfd_create makes, the best first.
+/// Folders for a file that replaces an object of memfd_create, the preferred one first.
 const STAND_IN_FOLDERS: [&str; 3] = ["/dev/shm", "/tmp", "/var/tmp"];
 
-/// As [`create_object`]; where that is refused, a file without a name in the first folder that has room for
-/// the first `used` bytes: /dev/shm, TMPDIR, /tmp. Pages are not reserved, as those of an object are not:
-/// [`reserve`] does that for a part.
+/// Creates a shared memory object; where that is refused, a nameless file. The file lies in the first of
+/// /dev/shm, TMPDIR, /tmp and /var/tmp with space for the first `used` bytes. Pages are not reserved in
+/// either case; [`reserve`] does that for a part.
 ///
 /// # Errors
-/// Those of [`create_object`]; StorageFull when no folder has room.
+/// Errors of [`create_object`]; StorageFull when no folder has enough space.
 pub fn create_shared(name: &CStr, bytes: u64, used: u64) -> io::Result<OwnedFd> {
     match create_object(name, bytes) {
         Err(error) if refusal::call(&error) == Some("memfd_create") && is_refused(&error) => {
@@ -55,7 +56,7 @@ fn is_refused(error: &io::Error) -> bool {
 fn stand_in(bytes: u64, used: u64, refused: &io::Error) -> io::Result<OwnedFd> {
     let own = user::variable("TMPDIR").filter(|folder| !folder.is_empty()).map(OsString::from);
     let folders = STAND_IN_FOLDERS.map(OsString::from).into_iter();
-    // The second, after /dev/shm.
+    // TMPDIR is the second candidate, after /dev/shm.
     let folders: Vec<OsString> = folders.clone().take(1).chain(own).chain(folders.skip(1)).collect();
     for folder in &folders {
         let Ok(file) = nameless_file(folder.clone()) else { continue };
@@ -73,7 +74,7 @@ fn stand_in(bytes: u64, used: u64, refused: &io::Error) -> io::Result<OwnedFd> {
     Err(io::Error::new(io::ErrorKind::StorageFull, text))
 }
 
-/// A file that is gone with its last descriptor.
+/// Creates a file that is deleted with its last descriptor.
 fn nameless_file(folder: OsString) -> io::Result<OwnedFd> {
     let terminated = |bytes| CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     let folder = folder.into_vec();
@@ -81,13 +82,13 @@ fn nameless_file(folder: OsString) -> io::Result<OwnedFd> {
     // SAFETY: a terminated path. The mode is that of a file for its owner alone.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC, 0o600) };
     if fd >= 0 {
-        // SAFETY: fd was just created and is owned by nobody else.
+        // SAFETY: fd was just created and has no other owner.
         return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
     }
-    // Some file systems, those of the network among them, make no file without a name.
+    // Some file systems, such as network ones, cannot create a file without a name.
     let name = terminated([&folder[..], b"/tutti-XXXXXX"].concat())?.into_raw();
-    // SAFETY: name is terminated and writable; it is given back, and as long as it was, whatever the calls
-    // do.
+    // SAFETY: the name is terminated and writable. It is taken back with its original length, whatever the
+    // calls do.
     unsafe {
         let fd = libc::mkostemp(name, libc::O_CLOEXEC);
         let error = refusal::last("mkostemp");
@@ -100,7 +101,7 @@ fn nameless_file(folder: OsString) -> io::Result<OwnedFd> {
     }
 }
 
-/// Free bytes of the file system that has `fd`.
+/// Returns the free bytes of the file system of `fd`.
 fn room(fd: BorrowedFd<'_>) -> u64 {
     // SAFETY: an all-zero value is a valid one of that plain C structure.
     let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -109,11 +110,11 @@ fn room(fd: BorrowedFd<'_>) -> u64 {
     if known { status.f_bavail.saturating_mul(status.f_frsize) } else { 0 }
 }
 
-/// Makes sure of the pages of a range of an object if a file stands in for it: of a full file system one
-/// would hear by SIGBUS. An object of memfd_create has the memory of the system, and is left alone.
+/// Reserves the pages of a range of an object if it is a file: otherwise a full file system would cause
+/// SIGBUS. An object of memfd_create uses the system's memory and is left alone.
 ///
 /// # Errors
-/// What fallocate reports, for example that the file system is full.
+/// The error of fallocate, for example that the file system is full.
 pub fn reserve(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
     if link.is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")) {
@@ -125,7 +126,7 @@ pub fn reserve(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
 fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     if this_process::file_limit().is_some_and(|limit| limit < bytes) {
-        // The system would kill this process (SIGXFSZ).
+        // The system would kill this process by SIGXFSZ.
         return Err(refusal::of("ftruncate", io::Error::from_raw_os_error(libc::EFBIG)));
     }
     // SAFETY: fd is open.
@@ -135,10 +136,10 @@ fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets whether `fd` survives an exec. Async-signal-safe: may be called between fork and exec.
+/// Sets whether `fd` stays open across an exec. Async-signal-safe: may be called between fork and exec.
 ///
 /// # Errors
-/// What fcntl reports; EBADF for a descriptor that is not open.
+/// Errors of fcntl; EBADF for a descriptor that is not open.
 pub fn set_inheritable(fd: BorrowedFd<'_>, inheritable: bool) -> io::Result<()> {
     let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
     // SAFETY: the descriptor is open while it is borrowed.
@@ -148,10 +149,10 @@ pub fn set_inheritable(fd: BorrowedFd<'_>, inheritable: bool) -> io::Result<()> 
     Ok(())
 }
 
-/// Makes an object at least `bytes` long; what is new reads as zero and has no pages.
+/// Extends an object to at least `bytes`. The new part reads as zero and has no pages.
 ///
 /// # Errors
-/// What fstat or ftruncate report.
+/// Errors of fstat or ftruncate.
 pub fn grow(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     if object_bytes(fd)? as u64 >= bytes {
         return Ok(());
@@ -159,7 +160,7 @@ pub fn grow(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     set_length(fd, bytes)
 }
 
-/// Gives the pages of a range of `fd` back to the system: it reads as zeros from now on, in every mapping.
+/// Frees the pages of a range of `fd`. It reads as zero from then on, in every mapping.
 ///
 /// # Errors
 /// What fallocate reports.
@@ -176,26 +177,26 @@ fn allocate(fd: BorrowedFd<'_>, mode: i32, offset: u64, bytes: u64) -> io::Resul
     Ok(())
 }
 
-/// A shared, writable mapping of a memory object or a part of it.
+/// Shared, writable mapping of a memory object or of a part of it.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a mapping is a range of addresses, valid in every thread; what is stored in it is reached
-// through atomics or through types that state their own protocol.
+// SAFETY: a mapping is a range of addresses, valid in every thread. Its content is accessed through atomics
+// or through types that state their own protocol.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// Bytes of the smallest page.
+/// Size of the smallest page in bytes.
 const PAGE_BYTES: usize = 4096;
 
 /// Maps a part of `fd` for reading and writing, shared.
 ///
 /// # Safety
-/// With `MAP_FIXED` nobody uses the memory at `place`.
+/// With `MAP_FIXED`, the memory at `place` is not in use.
 unsafe fn map_at(
     place: *mut libc::c_void,
     fd: BorrowedFd<'_>,
@@ -205,7 +206,7 @@ unsafe fn map_at(
 ) -> io::Result<NonNull<u8>> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE | fixed);
-    // SAFETY: the caller's promise; at a null pointer the kernel chooses an address that nobody uses.
+    // SAFETY: the caller's promise; at a null pointer the kernel chooses an unused address.
     let base = unsafe { libc::mmap(place, bytes, protection, flags, fd.as_raw_fd(), offset as libc::off_t) };
     if base == libc::MAP_FAILED {
         return Err(refusal::last("mmap"));
@@ -217,15 +218,15 @@ impl Mapping {
     /// Maps all of `fd` for reading and writing, shared with every other process that maps it.
     ///
     /// # Errors
-    /// What fstat or mmap report; InvalidInput for an empty object.
+    /// Errors of fstat or mmap; InvalidInput for an empty object.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Mapping> {
         Mapping::range(fd, 0, object_bytes(fd)?)
     }
 
-    /// Maps `bytes` from `offset`, a multiple of the page size, on.
+    /// Maps `bytes` from `offset` on, which is a multiple of the page size.
     ///
     /// # Errors
-    /// What fstat or mmap report; InvalidInput for a range that is empty or beyond the object.
+    /// Errors of fstat or mmap; InvalidInput for a range that is empty or beyond the object.
     pub fn range(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Mapping> {
         let end = offset.checked_add(bytes as u64).ok_or(io::ErrorKind::InvalidInput)?;
         if bytes == 0 || end > object_bytes(fd)? as u64 {
@@ -234,18 +235,20 @@ impl Mapping {
         Mapping::map(fd, offset, bytes)
     }
 
-    /// Maps the first `bytes` of something that does not tell its size, as a table of the kernel's programs.
+    /// Maps the first `bytes` of an object whose size cannot be queried, such as a table of the kernel's
+    /// programs.
     ///
     /// # Errors
-    /// What mmap reports: it is shorter.
+    /// The error of mmap, if the object is shorter.
     pub fn beginning(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
         Mapping::map(fd, 0, bytes)
     }
 
-    /// Maps a range at an address that is a multiple of `alignment`: 1, or a power of two of at least a page.
+    /// Maps a range at an address that is a multiple of `alignment`: 1, or a power of two of at least a
+    /// page.
     ///
     /// # Errors
-    /// As [`Mapping::range`].
+    /// Errors of [`Mapping::range`].
     pub fn aligned_range(
         fd: BorrowedFd<'_>,
         offset: u64,
@@ -266,14 +269,14 @@ impl Mapping {
         }
         let skipped = start.addr().next_multiple_of(alignment) - start.addr();
         let place = start.wrapping_byte_add(skipped);
-        // SAFETY: the place is inside of the reserved memory, which nobody uses.
+        // SAFETY: the place is inside the reserved memory, which is not in use.
         let mapped = unsafe { map_at(place, fd, offset, bytes, libc::MAP_FIXED) };
         let unused = match mapped {
             Ok(_) => [(start, skipped), (place.wrapping_byte_add(whole), alignment - skipped)],
             Err(_) => [(start, reserved), (start, 0)],
         };
         for (from, length) in unused.into_iter().filter(|(_, length)| *length > 0) {
-            // SAFETY: reserved memory that nobody has used.
+            // SAFETY: reserved memory that was never used.
             unsafe { libc::munmap(from, length) };
         }
         mapped.map(|base| Mapping { base, bytes })
@@ -285,11 +288,11 @@ impl Mapping {
         Ok(Mapping { base, bytes })
     }
 
-    /// Maps the beginning of `fd` at the address of this mapping, with the bytes that are here now. Nobody
-    /// may write to either meanwhile.
+    /// Maps the beginning of `fd` at the address of this mapping, with the present content. Neither may be
+    /// written to meanwhile.
     ///
     /// # Errors
-    /// What mmap reports; then this mapping is as it was.
+    /// The error of mmap; then this mapping is unchanged.
     pub fn replace(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let room = Mapping::beginning(fd, self.bytes)?;
         // SAFETY: two mappings of this length, which do not overlap.
@@ -298,12 +301,12 @@ impl Mapping {
         unsafe { map_at(self.base.as_ptr().cast(), fd, 0, self.bytes, libc::MAP_FIXED) }.map(drop)
     }
 
-    /// First byte of the mapping, aligned to a page.
+    /// Returns the first byte of the mapping, which is page aligned.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Length in bytes.
+    /// Returns the length of the mapping in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

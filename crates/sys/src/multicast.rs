@@ -1,29 +1,30 @@
-//! Sockets for IP multicast, many datagrams a call (UDP_SEGMENT, UDP_GRO).
+//! Sockets for IP multicast that send and receive many datagrams in a call (UDP_SEGMENT, UDP_GRO).
 
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What waits to be sent, at most. With megabytes, interfaces were seen to drop a quarter without a word.
+/// Size of the send buffer in bytes. With megabytes, interfaces were seen to drop a quarter of the
+/// datagrams without an error.
 const SEND_BYTES: libc::c_int = 256 << 10;
-/// What waits to be received, if the system allows that much.
+/// Size of the receive buffer in bytes, if the system allows that much.
 const RECEIVE_BYTES: libc::c_int = 4 << 20;
-/// Room for one control message that holds an int.
+/// Words for one control message with an int.
 const CONTROL_WORDS: usize = 4;
 
-/// A socket that sends to a group by the interface with the address `interface`, and hears what others send
-/// there. It does not hear itself, and does not block.
+/// Creates a socket that sends to a multicast group and receives from it, through the interface with the
+/// address `interface`. It does not receive its own datagrams, and does not block.
 ///
 /// # Errors
-/// What the system reports: no such interface, too many memberships, or the port is taken for good.
+/// The system's error: no such interface, too many memberships, or the port is in exclusive use.
 pub fn join(interface: Ipv4Addr, group: SocketAddrV4) -> io::Result<UdpSocket> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a plain system call.
     let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
-    // SAFETY: fd was just created and is owned by nobody else.
+    // SAFETY: fd was just created and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // Several processes of a host hear the same group.
+    // Several processes of a host receive from the same group.
     set(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1)?;
     set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BYTES)?;
     set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BYTES)?;
@@ -34,7 +35,7 @@ pub fn join(interface: Ipv4Addr, group: SocketAddrV4) -> io::Result<UdpSocket> {
         sin_zero: [0; 8],
     };
     let bytes = size_of_val(&address) as libc::socklen_t;
-    // Bound to the group, it hears nothing that is sent to this host alone.
+    // Bound to the group, it receives nothing that is sent to this host alone.
     // SAFETY: the address is valid for the call, with its size.
     check(unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) })?;
     let membership =
@@ -43,18 +44,18 @@ pub fn join(interface: Ipv4Addr, group: SocketAddrV4) -> io::Result<UdpSocket> {
     set(&fd, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &membership)?;
     set(&fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, &0)?;
     set(&fd, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &0)?;
-    // What is too long for the network is an error, and no fragments.
+    // A datagram that is too long for the network causes an error instead of fragments.
     set(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_DO)?;
-    // Without it each datagram is received by itself.
+    // Without this option each datagram is received by itself.
     let _ = set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1);
     Ok(UdpSocket::from(fd))
 }
 
-/// Sends datagrams that lie one after the other, `each` bytes long but for the last one; false if the system
+/// Sends consecutive datagrams of `each` bytes; the last one may be shorter. Returns false if the system
 /// has no room now.
 ///
 /// # Errors
-/// What the system reports. Some interfaces take only one datagram a call.
+/// The system's error. Some interfaces accept only one datagram a call.
 pub fn send(socket: &UdpSocket, to: SocketAddrV4, bytes: &[u8], each: usize) -> io::Result<bool> {
     let mut address = libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -97,8 +98,8 @@ pub fn send(socket: &UdpSocket, to: SocketAddrV4, bytes: &[u8], each: usize) -> 
     }
 }
 
-/// Receives datagrams that lie one after the other in `room`: how many bytes, and how long each is but for
-/// the last one. `None`: there is nothing.
+/// Receives consecutive datagrams into `room`. Returns the number of bytes and the length of each datagram;
+/// the last one may be shorter. `None` means that there is nothing to receive.
 ///
 /// # Errors
 /// What the system reports.

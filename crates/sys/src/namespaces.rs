@@ -1,37 +1,41 @@
-//! In which namespaces this process is: they decide what a process number means, and who may get at whose memory.
+//! Namespaces of this process: they determine the meaning of a process number, and the access to memory of
+//! others.
 //!
-//! A container run-time may give each rank a user namespace and a pid namespace of its own (`mpirun -n 4 apptainer exec ...`).
+//! A container run-time may create a user namespace and a pid namespace for each rank (`mpirun -n 4
+//! apptainer exec ...`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::linux::fs::MetadataExt;
 
-/// Two namespaces of a process by their inode numbers, which tell them apart on one machine; 0 where the system does not say.
+/// Two namespaces of a process by their inode numbers, which are unique on a machine; 0 where the system
+/// does not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
-    /// Of users and capabilities.
+    /// Namespace of users and capabilities.
     pub user: u64,
-    /// Of process numbers.
+    /// Namespace of process numbers.
     pub pid: u64,
 }
 
 impl Namespaces {
-    /// Those of this process.
+    /// Returns the namespaces of this process.
     pub fn own() -> Namespaces {
         Namespaces { user: inode("/proc/self/ns/user"), pid: inode("/proc/self/ns/pid") }
     }
 
-    /// Whether a process number of the other process means the same to this one, as far as is known.
+    /// Returns true if a process number denotes the same process for both, as far as is known.
     pub fn share_pids(&self, other: &Namespaces) -> bool {
         self.pid == 0 || other.pid == 0 || self.pid == other.pid
     }
 
-    /// The same for user namespaces.
+    /// Returns true if both have the same user namespace, as far as is known.
     pub fn share_users(&self, other: &Namespaces) -> bool {
         self.user == 0 || other.user == 0 || self.user == other.user
     }
 
-    /// A number that is the same for processes that the kernel's rules let at each other's memory (ptrace(2), "Ptrace access mode
-    /// checking"): equal namespaces, users, groups and permitted capabilities. Never 0.
+    /// Returns a number that is equal for processes that may access each other's memory by the kernel's
+    /// rules (ptrace(2), "Ptrace access mode checking"). These have equal namespaces, users, groups and
+    /// permitted capabilities. Never 0.
     pub fn class(&self) -> u64 {
         let mut hash = DefaultHasher::new();
         (self.user, self.pid, own_numbers(), permitted_capabilities()).hash(&mut hash);
@@ -43,11 +47,11 @@ fn inode(path: &str) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.st_ino())
 }
 
-/// Real, effective and saved user and group.
+/// Returns the real, effective and saved user and group.
 fn own_numbers() -> [u32; 6] {
     let mut numbers = [0; 6];
     let [user, effective_user, saved_user, group, effective_group, saved_group] = &mut numbers;
-    // SAFETY: all places are writable; the calls fail for no others.
+    // SAFETY: all places are writable; the calls have no other cause of failure.
     unsafe {
         libc::getresuid(user, effective_user, saved_user);
         libc::getresgid(group, effective_group, saved_group);
@@ -55,7 +59,8 @@ fn own_numbers() -> [u32; 6] {
     numbers
 }
 
-/// The permitted set, of which a process that is read may have no more than its reader; 0 where the system does not say.
+/// Returns the permitted capabilities, or 0 where the system does not report them. The process that is read
+/// may not have more of them than the reader.
 fn permitted_capabilities() -> u64 {
     #[repr(C)]
     struct Header {

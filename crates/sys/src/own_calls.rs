@@ -1,37 +1,37 @@
-//! Code that makes system calls by an instruction of its own, which no table of functions leads anywhere else
-//! ([`crate::interpose`]): run-time systems of languages, some allocators.
+//! Detection of code that makes system calls by an instruction of its own, such as run-time systems of
+//! languages and some allocators. No table of functions can redirect it ([`crate::interpose`]).
 //!
-//! Looks through the code of loaded objects for the instruction, behind one that puts a number into its
-//! register. Code that computes the number, or is made while the program runs, is not found.
+//! The code of loaded objects is searched for the instruction after one that loads a number into its
+//! register. Code that computes the number, or that is generated while the program runs, is not found.
 //!
 //! # Safety
-//! The code of an object is read while the loader holds on to it ([`interpose::each_object`]).
+//! The code of an object is read while the loader keeps it mapped ([`interpose::each_object`]).
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::interpose;
 
-/// Objects with more code are not looked through: it would have to be read from files that the program may
-/// never touch.
+/// Maximum length of code that is searched, in bytes. Larger objects would have to be read from files that
+/// the program may never touch.
 const MOST_BYTES: usize = 64 << 20;
-/// Most bytes between the instruction that sets the number and the system call.
+/// Maximum number of bytes between the instruction that sets the number and the system call.
 const DISTANCE: usize = 64;
 const PAGE: usize = 4096;
-/// Beginnings of the names of sanitizers. Their calls concern memory of their own, and children that become
+/// Prefixes of the names of sanitizers. Their calls concern their own memory, and children that execute
 /// another program.
 const SANITIZERS: [&[u8]; 4] = [b"libasan", b"libtsan", b"liblsan", b"libubsan"];
 
-/// Code that was looked through so far.
+/// Code that was searched so far.
 struct Seen {
-    /// Addresses of the first bytes, sorted.
+    /// Addresses of the first bytes of the searched segments, sorted.
     starts: Vec<usize>,
     has_any: bool,
 }
 
 static SEEN: Mutex<Seen> = Mutex::new(Seen { starts: Vec::new(), has_any: false });
 
-/// Returns true if code of this process outside the C library makes any of these system calls by itself.
-/// Looks through the objects that were loaded since the last call.
+/// Returns true if code of this process outside the C library makes any of these system calls directly.
+/// Searches the objects that were loaded since the last call.
 pub fn are_there(numbers: &[i64]) -> bool {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     interpose::each_object(|file, code| {
@@ -47,10 +47,11 @@ pub fn are_there(numbers: &[i64]) -> bool {
     seen.has_any
 }
 
-/// Whether code makes any of these calls.
+/// Returns true if the code makes any of these calls.
 fn makes_any(code: &[u8], numbers: &[i64]) -> bool {
     let mut at = 0;
-    // In pages, whose first byte may belong to an instruction that began on the page before.
+    // The search goes page by page; the first byte of a page may belong to an instruction that began on the
+    // page before.
     while at < code.len() {
         let end = (at + PAGE).min(code.len());
         let from = at.saturating_sub(1);
@@ -66,7 +67,7 @@ fn makes_any(code: &[u8], numbers: &[i64]) -> bool {
     false
 }
 
-/// The number that the last of some instructions puts into the register: `mov eax, N` or `mov rax, N`.
+/// Returns the number that the last such instruction loads into the register: `mov eax, N` or `mov rax, N`.
 fn number_in(code: &[u8]) -> Option<i64> {
     const MOST: u32 = 1024;
     let number = |at: usize| {

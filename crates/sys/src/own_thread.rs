@@ -1,4 +1,4 @@
-//! Threads of the library beside those of the program.
+//! Threads that the library starts besides those of the program.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -6,11 +6,11 @@ use std::thread::{Builder, JoinHandle};
 use crate::floating_point;
 use crate::signal::Mask;
 
-/// Starts a thread in which no signal handler of the program runs, and whose floating-point environment is
-/// the default one, whatever the program has set for its own threads.
+/// Starts a thread that runs no signal handler of the program. The thread has the default floating-point
+/// environment, whatever the program has set for its own threads.
 ///
 /// # Errors
-/// What the system reports where there is no thread to be had.
+/// The system's error, if no thread can be created.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -1,6 +1,6 @@
-//! Which pages of a process hold something of their own (ioctl PAGEMAP_SCAN on /proc/PID/pagemap, Linux 6.7
-//! and later; before that the file itself, eight bytes a page). No privilege is needed for processes that one
-//! may trace.
+//! Pages of a process that have content of their own (ioctl PAGEMAP_SCAN on /proc/PID/pagemap, Linux 6.7
+//! and later). Older kernels offer the file itself, eight bytes a page. No privilege is needed for
+//! processes that one may trace.
 
 use std::fs::File;
 use std::io;
@@ -8,12 +8,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 const PAGE: u64 = 4096;
-/// Runs that are asked for at once.
+/// Maximum number of ranges that one call requests.
 const RUNS: usize = 1024;
-/// Entries of the file that are read at once.
+/// Number of entries of the file that are read at once.
 const ENTRIES: usize = 8192;
 
-/// struct page_region of linux/fs.h.
+/// Result of the ioctl: struct page_region of linux/fs.h.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Region {
@@ -22,7 +22,7 @@ struct Region {
     categories: u64,
 }
 
-/// struct pm_scan_arg of linux/fs.h.
+/// Argument of the ioctl: struct pm_scan_arg of linux/fs.h.
 #[derive(Default)]
 #[repr(C)]
 struct Scan {
@@ -46,21 +46,21 @@ const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
 const IS_ZERO: u64 = 1 << 5;
 
-/// The pages of one process.
+/// Handle for queries about the pages of one process.
 #[derive(Debug)]
 pub struct Pages(File);
 
 impl Pages {
-    /// Opens those of a process.
+    /// Opens the handle for a process.
     ///
     /// # Errors
-    /// If there is none or it may not be looked at.
+    /// If there is no such process, or it may not be inspected.
     pub fn of(pid: i32) -> io::Result<Pages> {
         File::open(format!("/proc/{pid}/pagemap")).map(Pages)
     }
 
-    /// The runs of pages between two addresses that are the process's own: neither untouched, nor those of a
-    /// file.
+    /// Returns the ranges between two addresses whose pages are the process's own: neither untouched, nor
+    /// those of a file.
     ///
     /// # Errors
     /// What the system reports.
@@ -113,7 +113,7 @@ impl Pages {
             self.0.read_exact_at(&mut bytes[..pages * 8], at / PAGE * 8)?;
             for (page, entry) in (0..).zip(bytes[..pages * 8].chunks_exact(8)) {
                 let entry = u64::from_ne_bytes(entry.try_into().expect("chunks of eight"));
-                // Present or swapped, and not of a file.
+                // The page is present or swapped, and does not belong to a file.
                 if entry >> 62 & 3 != 0 && entry >> 61 & 1 == 0 {
                     push(&mut runs, at + page * PAGE, at + (page + 1) * PAGE);
                 }

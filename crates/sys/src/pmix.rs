@@ -1,8 +1,9 @@
-//! A client of PMIx (Process Management Interface for Exascale, standard version 4), which Slurm, PRRTE and Open MPI's
-//! launcher speak: who am I, who is where, a store of keys and values, barrier, abort.
+//! A client of PMIx (Process Management Interface for Exascale, standard version 4), which Slurm, PRRTE and
+//! Open MPI's launcher support. It offers the rank, the placement, a store of keys and values, a barrier,
+//! and abort.
 //!
-//! What comes out is typed: [`Value`], [`Failure`]. A process is one client, once ([`Client::join`]). Callbacks run in the
-//! library's own thread.
+//! Results are typed: [`Value`], [`Failure`]. A process may become a client once ([`Client::join`]).
+//! Callbacks run in the library's own thread.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
@@ -16,7 +17,7 @@ use library::{
     RawData, RawInfo, RawProcess, RawValue, SUCCESS, data_type,
 };
 
-/// Who may read what is put.
+/// Set of processes that may read a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Scope {
@@ -28,41 +29,41 @@ pub enum Scope {
     Global = 3,
 }
 
-/// About whom a value is asked.
+/// Subject of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A process of this job.
+    /// Process of this job.
     Rank(u32),
-    /// The job.
+    /// The job as a whole.
     Job,
 }
 
-/// A value of the store.
+/// Value in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Any type of number that is not negative.
+    /// Number of any type that is not negative.
     Number(u64),
     /// Text.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// Of another type, by its number.
+    /// Value of another type, given by its number.
     Other(u16),
 }
 
-/// Why a call failed.
+/// Failed call of the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The function.
+    /// Name of the function.
     pub call: &'static str,
-    /// Its status.
+    /// Status that the function returned.
     pub status: i32,
-    /// What that means.
+    /// Meaning of the status, as text.
     pub text: String,
 }
 
 impl Failure {
-    /// Whether nothing is known under the key.
+    /// Returns true if there is no value under the key.
     pub fn is_not_found(&self) -> bool {
         self.status == NOT_FOUND
     }
@@ -93,10 +94,11 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects to the server that the environment names. `path` is the library's file, empty: found by itself.
+    /// Connects to the server given by the environment. `path` is the library's file; if empty, it is
+    /// searched.
     ///
     /// # Errors
-    /// That there is no library, or no server.
+    /// If there is no library, or no server.
     pub fn join(path: &str) -> Result<Client> {
         let library = PmixLibrary::open(path).map_err(|error| Failure {
             call: "dlopen",
@@ -111,20 +113,21 @@ impl Client {
         Ok(Client { library, myself })
     }
 
-    /// Name of the job, unique among those of this starter and host.
+    /// Returns the name of the job, unique among those of this starter and host.
     pub fn namespace(&self) -> String {
         text_of(&self.myself.namespace)
     }
 
-    /// Rank in the job.
+    /// Returns the rank of this process in the job.
     pub fn rank(&self) -> u32 {
         self.myself.rank
     }
 
-    /// What is known now about a job or process without asking anybody else, and what the server told at start.
+    /// Returns a value that is known locally: data of the server from the start, and those received since.
+    /// No other process is asked.
     ///
     /// # Errors
-    /// [`Failure::is_not_found`] if the server has not said it.
+    /// [`Failure::is_not_found`] if the server has not provided the value.
     pub fn get(&self, subject: Subject, key: &CStr) -> Result<Value> {
         let directive = info(c"pmix.optional", data_type::BOOL, RawData { flag: true });
         let process = self.process(subject);
@@ -136,10 +139,11 @@ impl Client {
         Ok(unsafe { take_value(value) })
     }
 
-    /// Asks for what rank `rank` has put or will put under `key`: `done` gets it, in the library's thread, when it is there.
+    /// Requests the value that rank `rank` has stored or will store under `key`. `done` receives it in the
+    /// library's thread.
     ///
     /// # Errors
-    /// If it cannot even be asked; `done` is then not called.
+    /// If the request fails at once; `done` is then not called.
     pub fn get_later(&self, rank: u32, key: &CStr, done: OnValue) -> Result<()> {
         let process = self.process(Subject::Rank(rank));
         let request = Box::into_raw(Box::new(Request { library: self.library, done })).cast::<c_void>();
@@ -154,18 +158,18 @@ impl Client {
         check(self.library, "PMIx_Get_nb", status)
     }
 
-    /// As [`Client::get_later`], and waits for it, but no longer than `limit`.
+    /// Requests a value as [`Client::get_later`] does, and waits for it up to `limit`.
     ///
     /// # Errors
-    /// What the library reports; status 0 when the time is over.
+    /// The library's error; status 0 when the time is over.
     pub fn get_waiting(&self, rank: u32, key: &CStr, limit: Duration) -> Result<Value> {
         let (sender, receiver) = mpsc::channel();
-        // The receiver may have given up: then nobody wants the answer.
+        // The receiver may have given up; then the result is discarded.
         self.get_later(rank, key, Box::new(move |value| drop(sender.send(value))))?;
         receiver.recv_timeout(limit).map_err(|_| late("PMIx_Get_nb", limit))?
     }
 
-    /// Puts bytes under a key; others see them after [`Client::commit`].
+    /// Stores bytes under a key. Others see them after [`Client::commit`].
     ///
     /// # Errors
     /// What the library reports.
@@ -176,7 +180,7 @@ impl Client {
         check(self.library, "PMIx_Put", unsafe { (self.library.put)(scope as u8, key.as_ptr(), &value) })
     }
 
-    /// Hands what was put to the server.
+    /// Sends the stored values to the server.
     ///
     /// # Errors
     /// What the library reports.
@@ -185,10 +189,11 @@ impl Client {
         check(self.library, "PMIx_Commit", unsafe { (self.library.commit)() })
     }
 
-    /// Takes part in a barrier of the whole job; `done` is called, in the library's thread, when all have come.
+    /// Enters a barrier of the whole job. `done` is called in the library's thread when all processes have
+    /// entered.
     ///
     /// # Errors
-    /// If it cannot even be begun; `done` is then not called.
+    /// If the barrier fails at once; `done` is then not called.
     pub fn fence_later(&self, done: OnFence) -> Result<()> {
         let request = Box::into_raw(Box::new(Request { library: self.library, done })).cast::<c_void>();
         // SAFETY: no processes and infos are passed; the request lives until the callback, which is called once.
@@ -206,10 +211,10 @@ impl Client {
         check(self.library, "PMIx_Fence_nb", status)
     }
 
-    /// Waits for all processes of the job.
+    /// Waits in a barrier for all processes of the job.
     ///
     /// # Errors
-    /// What the library reports: a process has died.
+    /// The library's error, for example that a process has died.
     pub fn fence(&self) -> Result<()> {
         let (sender, receiver) = mpsc::channel();
         self.fence_later(Box::new(move |result| drop(sender.send(result))))?;
@@ -217,7 +222,7 @@ impl Client {
         receiver.recv().unwrap_or_else(|_| Err(late("PMIx_Fence_nb", Duration::ZERO)))
     }
 
-    /// Names of the hosts of the job.
+    /// Returns the names of the job's hosts.
     ///
     /// # Errors
     /// What the library reports.
@@ -238,7 +243,7 @@ impl Client {
         Ok(text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect())
     }
 
-    /// Ranks of the job on a host that [`Client::hosts`] names.
+    /// Returns the job's ranks on a host that [`Client::hosts`] lists.
     ///
     /// # Errors
     /// What the library reports.
@@ -264,14 +269,14 @@ impl Client {
         Ok(ranks)
     }
 
-    /// Has the starter end the whole job with this status. Returns when it has been told.
+    /// Asks the starter to end the whole job with this status. Returns when the request has been delivered.
     pub fn abort(&self, status: i32, message: &str) {
         let message = CString::new(message.replace('\0', " ")).expect("zeros were replaced");
         // SAFETY: the message is terminated; no processes means all.
         unsafe { (self.library.abort)(status, message.as_ptr(), std::ptr::null(), 0) };
     }
 
-    /// Leaves: the server no longer takes the end of this process for a failure.
+    /// Leaves the job: the server no longer treats the end of this process as a failure.
     ///
     /// # Errors
     /// What the library reports.
@@ -289,7 +294,7 @@ impl Client {
     }
 }
 
-/// What a callback needs.
+/// State that a callback needs.
 struct Request<F> {
     library: &'static PmixLibrary,
     done: F,
@@ -320,7 +325,8 @@ unsafe fn take_value(value: *mut RawValue) -> Value {
     // SAFETY: by the caller.
     let Some(raw) = (unsafe { value.as_ref() }) else { return Value::Other(0) };
     let read = read_value(raw);
-    // SAFETY: what the value points to is freed with it; other types than these are leaked, nobody asks for them.
+    // SAFETY: the target of the value is freed with it. Other types than these are leaked; no caller
+    // requests them.
     unsafe {
         match raw.data_type {
             data_type::STRING => libc::free(raw.data.string.cast()),
@@ -333,7 +339,8 @@ unsafe fn take_value(value: *mut RawValue) -> Value {
 }
 
 fn read_value(raw: &RawValue) -> Value {
-    // SAFETY: the type says which member of the union is set; strings are terminated, byte objects as long as they say.
+    // SAFETY: the type tells which member of the union is set; strings are terminated, byte objects have
+    // their stated length.
     unsafe {
         match raw.data_type {
             data_type::BOOL => Value::Number(u64::from(raw.data.longest[0] as u8 != 0)),

@@ -1,8 +1,8 @@
-//! Starting processes fast, reaping them, ending them; what a process may ask about itself.
+//! Starting, reaping and ending of processes, and queries of a process about itself.
 //!
-//! [`spawn`] does not copy the launcher's address space: the child borrows it (CLONE_VM) and the
-//! launcher sleeps until the child has become another program (CLONE_VFORK), as posix_spawn does, but
-//! with the steps that posix_spawn lacks: death with the parent, binding, inherited descriptors.
+//! [`spawn`] does not copy the launcher's address space. The child borrows it (CLONE_VM), and the launcher
+//! sleeps until the child has executed its program (CLONE_VFORK). The function posix_spawn does the same,
+//! but lacks some steps: death with the parent, binding, inherited descriptors.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -17,19 +17,19 @@ use crate::own_thread;
 use crate::refusal;
 use crate::signal::{self, Mask};
 
-/// Bytes of stack that a child has between clone and exec.
+/// Size of the stack that a child has between clone and exec, in bytes.
 const CHILD_STACK_BYTES: usize = 64 << 10;
 
-/// All that a child needs; every string and descriptor is ready, so that the child allocates nothing.
+/// Parameters of a child. Every string and descriptor is prepared, so that the child allocates nothing.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     /// File to execute.
     pub program: CString,
     /// Arguments, the name of the program first.
     pub arguments: Vec<CString>,
-    /// Environment, as `NAME=VALUE`.
+    /// Environment in the form `NAME=VALUE`.
     pub environment: Vec<CString>,
-    /// Directory to enter first.
+    /// Working directory, if it is another one.
     pub directory: Option<CString>,
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
@@ -41,19 +41,19 @@ pub struct Spawn<'a> {
     pub mask: Mask,
     /// Limit on open descriptors of the child, if it is not that of this process.
     pub descriptors: Option<DescriptorLimit>,
-    /// Whether the child is traced by this thread and stops before the first instruction of its program; see
-    /// [`crate::tracee::Tracee::executed`].
+    /// True if the child is traced by this thread and stops before the first instruction of its program;
+    /// see [`crate::tracee::Tracee::executed`].
     pub is_traced: bool,
 }
 
-/// How many descriptors a process may have open.
+/// Limit on the open descriptors of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorLimit(libc::rlimit);
 
 impl DescriptorLimit {
-    /// Sees to it that this process may open `wanted` descriptors, as far as it is allowed to. Returns
-    /// the limit before, for its children, if that took a change: programs that use select(2) do not
-    /// expect more than they are used to.
+    /// Raises the limit of this process to `wanted` descriptors, as far as it is permitted. Returns the
+    /// previous limit, for its children, if the limit was changed. Programs that use select(2) do not
+    /// expect more descriptors than usual.
     pub fn raise(wanted: u64) -> Option<DescriptorLimit> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: limit is writable.
@@ -68,27 +68,27 @@ impl DescriptorLimit {
     }
 }
 
-/// A step between clone and exec.
+/// Step of starting a process, up to exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Creating the process.
+    /// Creates the process (clone).
     Create,
-    /// Making its process group.
+    /// Creates its process group.
     Group,
-    /// Binding its life to that of its parent.
+    /// Ties its life to that of its parent.
     Lifeline,
-    /// Binding it to processors.
+    /// Binds it to processors.
     Bind,
-    /// Entering its directory.
+    /// Enters its working directory.
     Directory,
-    /// Connecting its descriptors.
+    /// Connects its descriptors.
     Descriptors,
-    /// Becoming the program.
+    /// Executes its program.
     Execute,
 }
 
 impl Step {
-    /// The error of a step with the name of its call, where a refusal is the system's and not that of a file.
+    /// Adds the name of the call to the error of a step, where the system itself refuses, not a file.
     fn named(self, error: io::Error) -> io::Error {
         match self {
             Step::Create => refusal::of("clone", error),
@@ -101,12 +101,12 @@ impl Step {
     }
 }
 
-/// Why a process could not be started.
+/// Failure to start a process.
 #[derive(Debug)]
 pub struct SpawnError {
     /// The step that failed.
     pub step: Step,
-    /// What the system reported.
+    /// Error that the system reported.
     pub error: io::Error,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for SpawnError {
 
 impl std::error::Error for SpawnError {}
 
-/// Pointers that the child follows; all of them stay valid while the parent sleeps in clone.
+/// Pointers that the child uses; all of them stay valid while the parent sleeps in clone.
 struct Start {
     program: *const libc::c_char,
     arguments: *const *const libc::c_char,
@@ -134,12 +134,13 @@ struct Start {
     failure: Option<(Step, i32)>,
 }
 
-/// Starts a process in a process group of its own. It is killed when the calling thread's process dies.
+/// Starts a process in a process group of its own. The kernel kills it when the calling thread ends.
 ///
-/// Call with all signals blocked that have handlers: the child shares this memory until it executes.
+/// All signals that have handlers must be blocked: the child shares this memory until it executes its
+/// program.
 ///
 /// # Errors
-/// The step that failed and why; then there is no process.
+/// The failed step and its error; then there is no process.
 pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     let arguments = pointers(&spawn.arguments);
     let environment = pointers(&spawn.environment);
@@ -173,15 +174,16 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     match unsafe { (&raw const start.failure).read_volatile() } {
         None => Ok(pid),
         Some((step, errno)) => {
-            // SAFETY: pid is our child, which has called _exit; nobody else reaps it.
+            // SAFETY: pid is our child, which has called _exit; nothing else reaps it.
             unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
             Err(SpawnError { step, error: step.named(io::Error::from_raw_os_error(errno)) })
         }
     }
 }
 
-/// Starts `program` with an option and the number of a descriptor that it inherits, in the environment and with the
-/// outputs of this process. It is killed when the calling thread ends; a thread takes its end.
+/// Starts `program` with an option and the number of a descriptor that it inherits, in this process's
+/// environment and with `stdio` as its standard streams. The kernel kills it when the calling thread ends;
+/// a thread of this process reaps it.
 ///
 /// # Errors
 /// What the system reports.
@@ -226,7 +228,7 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
 }
 
 extern "C" fn child(start: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: spawn passes a Start that nobody else touches while the child runs.
+    // SAFETY: spawn passes a Start that nothing else touches while the child runs.
     let start = unsafe { &mut *start.cast::<Start>() };
     // SAFETY: the pointers in start are valid; see become_program.
     let step = unsafe { become_program(start) };
@@ -235,7 +237,7 @@ extern "C" fn child(start: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::_exit(127) }
 }
 
-/// Returns only when a step failed: that step; errno says why.
+/// Performs the steps up to exec. Returns only when a step failed, with that step; errno has the reason.
 ///
 /// # Safety
 /// Every pointer in `start` is valid. Runs in the parent's memory: only async-signal-safe calls.
@@ -248,7 +250,7 @@ unsafe fn become_program(start: &Start) -> Step {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 || libc::getppid() != start.parent {
             return Step::Lifeline;
         }
-        // Rust programs ignore SIGPIPE. With SIGCHLD ignored a program cannot wait for its children.
+        // Rust programs ignore SIGPIPE. A program with SIGCHLD ignored cannot wait for its children.
         signal::restore_default(libc::SIGPIPE);
         signal::restore_default(libc::SIGCHLD);
         if start.processors.as_ref().is_some_and(|set| cpu::set_affinity(set).is_err()) {
@@ -258,8 +260,8 @@ unsafe fn become_program(start: &Start) -> Step {
             return Step::Directory;
         }
         for (target, &source) in (0..).zip(&start.stdio) {
-            // Rust opens the three standard descriptors at start if they are closed, so every source that
-            // was made later is above 2 and no target overwrites a later source.
+            // Rust opens the three standard descriptors at start if they are closed. So every source is
+            // above 2, and no target overwrites a later source.
             if libc::dup2(source, target) < 0 {
                 return Step::Descriptors;
             }
@@ -281,37 +283,37 @@ unsafe fn become_program(start: &Start) -> Step {
     Step::Execute
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It returned or called exit.
+    /// The process returned from main or called exit, with this status.
     Code(i32),
-    /// A signal killed it.
+    /// A signal killed the process.
     Signal {
-        /// The signal.
+        /// Number of the signal.
         number: i32,
-        /// Whether it left a core file.
+        /// True if the process left a core file.
         core: bool,
     },
 }
 
-/// What [`reap`] found.
+/// Result of [`reap`] and [`reap_one`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    /// This child ended and is gone now.
+    /// This child has ended and is removed now.
     Ended(i32, Exit),
-    /// There are children and all of them run.
+    /// There are children, and none has ended.
     Nothing,
     /// There are no children.
     NoChildren,
 }
 
-/// Takes one child that has ended, whichever; does not wait.
+/// Reaps one child that has ended, whichever, without waiting.
 pub fn reap() -> Reaped {
     reap_with(-1, libc::WNOHANG)
 }
 
-/// Waits until some child ends.
+/// Waits until any child ends, and reaps it.
 pub fn reap_one() -> Reaped {
     reap_with(-1, 0)
 }
@@ -324,7 +326,7 @@ fn reap_with(which: i32, flags: i32) -> Reaped {
         if pid == 0 {
             return Reaped::Nothing;
         }
-        // A thread that this process traces stands still: that is no end.
+        // A thread that this process traces was stopped, which is no end.
         if pid > 0 && !libc::WIFSTOPPED(status) {
             return Reaped::Ended(pid, decode(status));
         }
@@ -345,10 +347,10 @@ fn decode(status: i32) -> Exit {
     }
 }
 
-/// Runs `run` in a copy of this process and ends the copy with the status it returns.
+/// Runs `run` in a copy of this process and ends the copy with the returned status.
 ///
 /// # Errors
-/// What fork reports; Unsupported if this process has several threads, of which a copy would have one.
+/// The error of fork; Unsupported if this process has several threads, because a copy would have only one.
 pub fn fork(run: impl FnOnce() -> u8) -> io::Result<i32> {
     struct NoReturn;
     impl Drop for NoReturn {
@@ -377,17 +379,17 @@ pub fn fork(run: impl FnOnce() -> u8) -> io::Result<i32> {
     Ok(pid)
 }
 
-/// Sends a signal to a process; false if there is none or it is not ours.
+/// Sends a signal to a process. Returns false if there is none or it belongs to another user.
 pub fn kill(pid: i32, signal: i32) -> bool {
     assert!(pid > 1, "kill of process {pid}");
     // SAFETY: a plain system call.
     unsafe { libc::kill(pid, signal) == 0 }
 }
 
-/// Sends a signal to the process of a descriptor (pidfd_open), and to no other that has got its number since;
-/// false if it has ended.
+/// Sends a signal to the process of a descriptor (pidfd_open), never to one that has reused its number.
+/// Returns false if it has ended.
 pub fn kill_by(process: BorrowedFd<'_>, signal: i32) -> bool {
-    // SAFETY: a plain system call; no information goes with the signal.
+    // SAFETY: a plain system call; no information is sent with the signal.
     let sent = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -400,21 +402,21 @@ pub fn kill_by(process: BorrowedFd<'_>, signal: i32) -> bool {
     sent == 0
 }
 
-/// Whether there is a process of this number, of whatever user.
+/// Returns true if there is a process with this number, of any user.
 pub fn is_alive(pid: i32) -> bool {
     assert!(pid > 1, "a look at process {pid}");
     // SAFETY: a plain system call that sends nothing.
     unsafe { libc::kill(pid, 0) == 0 || *libc::__errno_location() != libc::ESRCH }
 }
 
-/// Sends a signal to every process of the group that `leader` made.
+/// Sends a signal to every process of the group that `leader` created.
 pub fn kill_group(leader: i32, signal: i32) -> bool {
     assert!(leader > 1, "kill of group {leader}");
     // SAFETY: a plain system call.
     unsafe { libc::kill(-leader, signal) == 0 }
 }
 
-/// Makes orphans among the descendants of this process its children, so that none escapes.
+/// Makes orphaned descendants of this process its children, so that none escapes.
 ///
 /// # Errors
 /// What prctl reports.
@@ -426,7 +428,7 @@ pub fn adopt_orphans() -> io::Result<()> {
     }
 }
 
-/// The process that started this one.
+/// Returns the number of the process that started this one.
 pub fn parent() -> u32 {
     // SAFETY: a plain system call.
     unsafe { libc::getppid() }.cast_unsigned()
@@ -438,9 +440,10 @@ pub fn lead_group() {
     unsafe { libc::setpgid(0, 0) };
 }
 
-/// Moves this process, which leads no process group, into a Unix session of its own, without a terminal. Where the kernel
-/// shares processors by session (CONFIG_SCHED_AUTOGROUP), all that it starts gets as much as all of another session; what
-/// its nice value said among the processes of the old session, that of the new one says among sessions.
+/// Moves this process into a Unix session of its own, without a terminal. It must not lead a process group.
+/// Where the kernel shares processors by session (CONFIG_SCHED_AUTOGROUP), all its processes together get
+/// the share of another session. The nice value, which applied within the old session, becomes that of the
+/// new session.
 pub fn lead_session() {
     // SAFETY: plain system calls. The first fails only for the leader of a group.
     let (is_leader, nice) = unsafe { (libc::setsid() > 0, libc::getpriority(libc::PRIO_PROCESS, 0)) };
@@ -457,7 +460,7 @@ pub fn set_name(name: &CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// The children of this process, adopted ones too.
+/// Returns the children of this process, adopted ones included.
 pub fn children() -> Vec<i32> {
     let me = std::process::id();
     let list = std::fs::read_to_string(format!("/proc/self/task/{me}/children"));
@@ -465,7 +468,7 @@ pub fn children() -> Vec<i32> {
     text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// For kernels without the list of children.
+/// Finds the children by reading /proc, for kernels without the list of children.
 fn scan_for_children(parent: u32) -> String {
     let mut found = String::new();
     let Ok(entries) = std::fs::read_dir("/proc") else { return found };
@@ -480,7 +483,7 @@ fn scan_for_children(parent: u32) -> String {
     found
 }
 
-/// Name of this host.
+/// Returns the name of this host.
 pub fn host_name() -> String {
     let mut bytes = [0u8; 256];
     // SAFETY: the last byte stays zero, so the result is terminated.
@@ -489,11 +492,11 @@ pub fn host_name() -> String {
         .map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Names and addresses of the network interfaces of this host that are up.
+/// Returns names and addresses of the network interfaces of this host that are up.
 pub fn interfaces() -> Vec<(String, IpAddr)> {
     let mut found = Vec::new();
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: first is writable; on success it is a list to be given back.
+    // SAFETY: first is writable; on success it is a list that must be freed.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
         return found;
     }
@@ -527,7 +530,7 @@ pub fn interfaces() -> Vec<(String, IpAddr)> {
     found
 }
 
-/// A random number that cannot be guessed.
+/// Returns a random number that cannot be guessed.
 ///
 /// # Errors
 /// What getrandom reports.
@@ -538,7 +541,7 @@ pub fn random() -> io::Result<u64> {
     if got == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(refusal::last("getrandom")) }
 }
 
-/// Whether `fd` is a terminal of which this process is not in the foreground: reading would stop it.
+/// Returns true if `fd` is a terminal in whose foreground this process is not: reading would stop it.
 pub fn is_background(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: plain system calls on an open descriptor.
     let (foreground, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };

@@ -1,13 +1,13 @@
-//! Refusals of the system: which call was refused, and what a user can do about it.
+//! Refusals by the system: the refused call, and advice for the user.
 //!
-//! "Operation not permitted" helps nobody who runs in a container: the filter that refuses is set by others,
-//! who want to know what to allow. So the calls without which nothing works carry their names in the error,
-//! through every layer.
+//! "Operation not permitted" does not help a user in a container: others have set the filter, and must be
+//! told what to allow. Therefore the indispensable calls put their names into the error, and every layer
+//! keeps it.
 
 use std::fmt;
 use std::io;
 
-/// A call that was refused, as an [`io::Error`] holds it.
+/// Refused call inside an [`io::Error`].
 #[derive(Debug)]
 struct Refused {
     call: &'static str,
@@ -22,12 +22,13 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The last error of this thread, as that of `call`.
+/// Returns the last error of this thread, with the name of `call`.
 pub fn last(call: &'static str) -> io::Error {
     of(call, io::Error::last_os_error())
 }
 
-/// `error` as that of `call`; one that has a name already, or none of the system, stays what it is.
+/// Adds the name of `call` to `error`. An error that has a name already, or does not come from the system,
+/// is returned unchanged.
 pub fn of(call: &'static str, error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(errno) => io::Error::new(error.kind(), Refused { call, errno }),
@@ -35,17 +36,17 @@ pub fn of(call: &'static str, error: io::Error) -> io::Error {
     }
 }
 
-/// The number of the system's error, whether the call has a name or not.
+/// Returns the number of the system's error, with or without the name of a call.
 pub fn errno(error: &io::Error) -> Option<i32> {
     error.raw_os_error().or_else(|| refused(error).map(|refused| refused.errno))
 }
 
-/// The call that was refused, if it has a name.
+/// Returns the name of the refused call, if the error has one.
 pub fn call(error: &io::Error) -> Option<&'static str> {
     refused(error).map(|refused| refused.call)
 }
 
-/// Whether a descriptor was not open.
+/// Returns true if the error is that a descriptor was not open.
 pub fn is_of_closed(error: &io::Error) -> bool {
     errno(error) == Some(libc::EBADF)
 }
@@ -54,14 +55,14 @@ fn refused(error: &io::Error) -> Option<&Refused> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The error with what to do about it, in one sentence.
+/// Returns the error with advice, in one sentence.
 pub fn explain(error: &io::Error) -> String {
     let Some(errno) = errno(error) else { return error.to_string() };
     let advice = advise(call(error), errno, limit);
     format!("{error}{advice}")
 }
 
-/// What limits a process, as [`limit`] looks it up.
+/// Limit of a process that [`limit`] can look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     AddressSpace,
@@ -70,7 +71,7 @@ enum Limit {
     Processes,
 }
 
-/// A limit of this process; `None` where there is none.
+/// Returns a limit of this process; `None` if it is unlimited.
 fn limit(which: Limit) -> Option<u64> {
     let resource = match which {
         Limit::AddressSpace => libc::RLIMIT_AS,

@@ -1,28 +1,28 @@
-//! Regions of shared memory that processes of a node find by a key, without a message: the memory of collectives
-//! (S1) of a communicator.
+//! Regions of shared memory that processes of a node find by a key, without a message: the memory for
+//! collectives (S1) of a communicator.
 //!
-//! The members of a group ask for a region when they first need it, each at its own time. The first to ask
-//! decides: it takes room in the area, or none if there is none, and the table remembers the answer, so that all members
-//! get the same one. Every member closes what it opened; when the last one has, the pages are given back to the
-//! system and the room may be had by others. Since a key is used for one sequence of operations that all its members
-//! take part in, a region that one opened is opened, and then closed, by all: a member that comes
-//! after others have closed finds it still there.
+//! The members of a group ask for a region when they first need it, each at its own time. The first request
+//! decides: it takes room in the area, or is refused if there is none. The table remembers the answer, so
+//! that all members get the same. Every member closes the region that it opened; after the last one the
+//! pages are freed and the room can be reused. A key is used for one sequence of operations in which all
+//! its members take part. So all members open and close the region, and a late member still finds it after
+//! others have closed it.
 //!
-//! Regions of persistent operations come and go by millions, and to map and to clear one takes tens of
-//! microseconds. So a member may *release* one instead: it keeps the mapping, and once all members have
-//! released it, the region is idle, and the next key of the same communicator that asks for the same form
-//! gets it with all that it holds.
+//! Regions of persistent operations come and go by millions, and mapping and clearing one takes tens of
+//! microseconds. So a member may *release* a region instead and keep its mapping. Once all members have
+//! released it, the region is idle. The next key of the same communicator with the same form gets it, with
+//! its content.
 //!
 //! | state of an entry | found by | next state |
 //! |---|---|---|
 //! | live: a key names it | its key | idle, spent or free, once all members have released it |
-//! | idle: all have released it, and none has dropped it | its communicator and form | live under another key; spent, when one drops it |
-//! | spent: released by all, dropped by some | those who still have it | free, when the last one drops it |
+//! | idle: released by all, dropped by none | its communicator and form | live under another key; spent, when a member drops it |
+//! | spent: released by all, dropped by some | members that still have it mapped | free, when the last one drops it |
 //!
-//! A process asks once a communicator or persistent operation, so table and rooms are guarded by one lock,
-//! that of the C library for processes (it sleeps, it is fair enough, and it is not ours to prove). Who is
-//! killed inside it takes the job with it, as everywhere in MPI. [`Table`] is what is guarded, plain data
-//! without a lock or a mapping.
+//! A process makes one request for each communicator or persistent operation. So one lock guards table and
+//! rooms: the C library's lock between processes, which sleeps, is fair enough, and needs no proof of ours.
+//! If a process is killed while it holds the lock, the job ends, as everywhere in MPI. The guarded data,
+//! without lock or mapping, are [`Table`].
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -31,64 +31,66 @@ use std::sync::Arc;
 use crate::job::Job;
 use crate::memory::{self, Mapping};
 
-/// Room is given in pieces of so many bytes.
+/// Unit of allocation of the area, in bytes.
 pub const GRANULE: u64 = 64 << 10;
-/// Regions that can exist at a time on a node. Beyond half of them no room is given: the rest are for
-/// refusals, which last until all members have asked.
+/// Maximum number of regions on a node at a time. Only half of the entries can have room. The others are
+/// for refusals, which last until all members have asked.
 pub const ENTRIES: usize = 1 << 16;
 
-/// Name of a region, which the members of a group know without asking each other. No key is used twice.
+/// Name of a region, which the members of a group know without communication. No key is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct RegionKey {
-    /// The serial number of the communicator. Groups without a common member may have the same.
+    /// Serial number of the communicator. Groups without a common member may have equal numbers.
     pub communicator: u64,
-    /// 0: of the communicator; k: of its k-th persistent operation. Below [`IDLE`].
+    /// 0 for the communicator itself; k for its k-th persistent operation. Below [`IDLE`].
     pub number: u64,
-    /// The lowest world rank of those members that are on this node.
+    /// Lowest world rank of the members on this node.
     pub lowest: u32,
 }
 
-/// In the number of a key under which idle regions of a form are found.
+/// Bit in the number of a key under which idle regions of a form are found.
 const IDLE: u64 = 1 << 63;
 
-/// A region as a member asks for it; all members ask for the same.
+/// Request for a region; all members make the same request.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// The key, the same at all members.
+    /// Key of the region, the same at all members.
     pub key: RegionKey,
     /// Number of members, each of which asks once.
     pub members: u32,
     /// Length of the region, in bytes.
     pub bytes: u64,
-    /// Layout of the contents, a number below 2^63. An idle region is used again for a key of the same form;
-    /// with 0 none is.
+    /// Layout of the content, a number below 2^63. An idle region is reused for a key of the same form;
+    /// with form 0, regions are never reused.
     pub form: u64,
-    /// A region that all members must have opened before this one, so that none runs ahead without bound.
+    /// Region that all members must have opened before this one, so that no member runs ahead without
+    /// bound.
     pub behind: Option<RegionKey>,
 }
 
-/// The answer to [`Region::ask`].
+/// Answer to a request ([`Region::ask`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A region to be mapped, or to be found among those that the caller has released.
+    /// Region to be mapped, or to be found among those that the caller has released.
     Granted(Grant),
     /// No region, for all members.
     Refused,
-    /// No answer yet, as other members have to come first. The caller asks again.
+    /// No answer yet, because other members must come first. The caller asks again.
     Ahead,
 }
 
-/// A region that was granted.
+/// Permission to use a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The place of its entry, by which released regions are recognised.
+    /// Index of the region's entry, by which released regions are recognised.
     pub entry: u32,
     room: u32,
 }
 
 impl RegionKey {
-    /// Neighbours stay neighbours: communicators count upwards, so that a page of the table serves many.
+    /// Returns the preferred index of the key. Neighbours stay neighbours: communicators count upwards, so
+    /// that a page of the table serves many.
     fn home(self, places: usize) -> usize {
         let mixed = self
             .communicator
@@ -97,13 +99,13 @@ impl RegionKey {
         mixed as usize & (places - 1)
     }
 
-    /// The key of idle regions of this communicator and form.
+    /// Returns the key of idle regions with this communicator and form.
     fn idle(self, form: u64) -> RegionKey {
         RegionKey { number: IDLE | form, ..self }
     }
 }
 
-/// A region that somebody has asked for. All zero: none.
+/// Entry of a requested region. All zero: unused.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Entry {
@@ -111,16 +113,16 @@ struct Entry {
     form: u64,
     /// Number of members; 0 in a free entry.
     members: u32,
-    /// Members that have opened it under its present key.
+    /// Number of members that have opened the region under its present key.
     opened: u32,
-    /// Of these, those that have released it (or were refused).
+    /// Number of these that have released it (or were refused).
     released: u32,
-    /// Processes that have it mapped.
+    /// Number of processes that have it mapped.
     holders: u32,
-    /// First granule of its room, [`REFUSED`] if it has none.
+    /// First granule of its room; [`REFUSED`] if it has none.
     room: u32,
     granules: u32,
-    /// The place of the next idle entry of its form, or of the next free one, plus 1.
+    /// Index of the next idle entry of its form, or of the next free one, plus 1.
     next: u32,
     state: u32,
 }
@@ -128,7 +130,7 @@ struct Entry {
 /// States of an entry.
 const LIVE: u32 = 0;
 const IDLING: u32 = 1;
-/// Live, but dropped by a member, so that the entry will not be idle.
+/// Live, but already dropped by a member, so that the entry will not become idle.
 const LEAVING: u32 = 2;
 const SPENT: u32 = 3;
 
@@ -146,45 +148,45 @@ const EMPTY: Entry = Entry {
     state: LIVE,
 };
 
-/// What [`Table::open`] found or decided.
+/// Result of [`Table::open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opened {
-    /// A room, of this entry.
+    /// The region has room, in this entry.
     Room(Grant),
     /// There was no room when the first member asked.
     Refused,
-    /// Others asked for another size or for another number of members: a bug, or different settings.
+    /// Other members asked for another size or number of members: a bug, or different settings.
     Differs,
-    /// No answer yet: others have to come first, or no entry is free.
+    /// No answer yet: others must come first, or no entry is free.
     Ahead,
 }
 
-/// Small numbers of the table. All zero: of an empty one.
+/// Counters of the table. All zero in an empty one.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Counts {
-    /// Entries in use.
+    /// Number of entries in use.
     used: u32,
-    /// Entries that were ever used.
+    /// Number of entries that were ever used.
     touched: u32,
-    /// The place of the first free one of these, plus 1.
+    /// Index of the first free one of these, plus 1.
     free: u32,
 }
 
-/// The entries and which granules are taken. Borrowed from shared memory while the lock is held.
+/// Entries and bits of taken granules. Borrowed from shared memory while the lock is held.
 struct Table<'a> {
-    /// Places of entries, plus 1, by key; 0: empty. A power of two longer than `entries`, so that every
-    /// search ends.
+    /// Indices of entries, plus 1, by key; 0: empty. A power of two larger than the number of entries, so
+    /// that every search ends.
     index: &'a mut [u32],
     entries: &'a mut [Entry],
     counts: &'a mut Counts,
-    /// A bit a granule.
+    /// One bit for each granule.
     taken: &'a mut [u64],
     granules: u32,
 }
 
 impl Table<'_> {
-    /// Returns the place of `key` in the index, or the empty place where it would be.
+    /// Returns the position of `key` in the index, or the empty position for it.
     fn find(&self, key: RegionKey) -> usize {
         let mut place = key.home(self.index.len());
         while self.index[place] != 0 && self.entries[self.index[place] as usize - 1].key != key {
@@ -193,12 +195,12 @@ impl Table<'_> {
         place
     }
 
-    /// Returns the entry of a key.
+    /// Returns the entry of a key, if it has one.
     fn entry_of(&self, key: RegionKey) -> Option<usize> {
         (self.index[self.find(key)] as usize).checked_sub(1)
     }
 
-    /// Opens the region of `wanted`; `has` says whether the caller still has that of an entry mapped.
+    /// Opens the region of `wanted`. `has` returns true if the caller still has an entry's region mapped.
     fn open(&mut self, wanted: &Wanted, granules: u32, has: impl FnOnce(u32) -> bool) -> Opened {
         let is_open = |entry: usize| self.entries[entry].opened >= self.entries[entry].members;
         if !wanted.behind.and_then(|key| self.entry_of(key)).is_none_or(is_open) {
@@ -222,7 +224,7 @@ impl Table<'_> {
         Opened::Room(grant)
     }
 
-    /// Makes the entry of a key that has none. Returns `None` if no entry is free.
+    /// Creates the entry of a key that has none. Returns `None` if no entry is free.
     fn begin(&mut self, wanted: &Wanted, granules: u32) -> Option<usize> {
         let idle = self.find(wanted.key.idle(wanted.form));
         let place = match (self.index[idle] as usize).checked_sub(1) {
@@ -263,8 +265,8 @@ impl Table<'_> {
         Some(place)
     }
 
-    /// Notes that one more member has released an entry. Returns the room to give back, as first granule and
-    /// number, if nobody has the region any more.
+    /// Records that one more member has released an entry. If no process has the region any more, returns
+    /// the room to free: first granule and number of granules.
     fn release(&mut self, place: usize) -> Option<(u32, u32)> {
         let entry = &mut self.entries[place];
         assert!(entry.released < entry.opened, "a region is released that is not open");
@@ -289,8 +291,8 @@ impl Table<'_> {
         None
     }
 
-    /// Notes that a member has unmapped a region, which it has released or not. Returns the same as
-    /// [`Table::release`].
+    /// Records that a member has unmapped a region, which it may have released before. Returns the room to
+    /// free, like [`Table::release`].
     fn close(&mut self, place: usize, is_released: bool) -> Option<(u32, u32)> {
         let entry = &mut self.entries[place];
         assert!(entry.holders > 0, "a region is closed that nobody has");
@@ -307,7 +309,7 @@ impl Table<'_> {
         if entry.state == SPENT && entry.holders == 0 { self.free(place) } else { None }
     }
 
-    /// Turns an idle entry into a spent one.
+    /// Changes an idle entry into a spent one.
     fn unlink(&mut self, place: usize) {
         let (key, next) = (self.entries[place].key, self.entries[place].next);
         self.entries[place].state = SPENT;
@@ -322,7 +324,7 @@ impl Table<'_> {
         self.entries[before].next = next;
     }
 
-    /// Frees an entry, and returns its room.
+    /// Frees an entry and returns its room.
     fn free(&mut self, place: usize) -> Option<(u32, u32)> {
         let Entry { room, granules, .. } = self.entries[place];
         self.entries[place] = Entry { next: self.counts.free, ..EMPTY };
@@ -331,8 +333,8 @@ impl Table<'_> {
         (room != REFUSED).then_some((room, granules))
     }
 
-    /// Puts another entry with the same key into a place of the index; with 0 empties it, and moves up those
-    /// behind it that have a right to it.
+    /// Stores another entry with the same key in a position of the index. With 0, empties the position and
+    /// moves up later entries that would not be found otherwise.
     fn replace(&mut self, mut hole: usize, with: u32) {
         self.index[hole] = with;
         if with != 0 {
@@ -353,7 +355,7 @@ impl Table<'_> {
         }
     }
 
-    /// The first room of `granules` free ones in a row.
+    /// Takes the first sequence of `granules` free granules. Returns its first granule.
     fn take(&mut self, granules: u32) -> Option<u32> {
         let (mut start, mut free) = (0, 0);
         let mut granule = 0;
@@ -378,7 +380,7 @@ impl Table<'_> {
         Some(start)
     }
 
-    /// Turns over the bits of a room.
+    /// Inverts the bits of a room.
     fn mark(&mut self, start: u32, granules: u32) {
         for granule in start..start + granules {
             self.taken[granule as usize / 64] ^= 1 << (granule % 64);
@@ -386,7 +388,7 @@ impl Table<'_> {
     }
 }
 
-/// First page of the table in the job object: lock and small numbers. Index, entries and bits follow, see
+/// First page of the table in the job object: lock and counters. Index, entries and bits follow; see
 /// [`table_bytes`].
 #[repr(C, align(64))]
 struct Head {
@@ -399,15 +401,15 @@ const INDEX: usize = 2 * ENTRIES;
 const INDEX_BYTES: usize = INDEX * size_of::<u32>();
 const ENTRIES_BYTES: usize = ENTRIES * size_of::<Entry>();
 
-/// Bytes of the table for an area of `area_bytes`, a multiple of [`GRANULE`].
+/// Returns the length of the table in bytes for an area of `area_bytes`, a multiple of [`GRANULE`].
 pub(crate) fn table_bytes(area_bytes: u64) -> u64 {
     (HEAD_BYTES + INDEX_BYTES + ENTRIES_BYTES) as u64 + (area_bytes / GRANULE).div_ceil(64) * 8
 }
 
-/// Prepares the lock of a table in fresh memory.
+/// Initialises the lock of a table in fresh memory.
 ///
 /// # Safety
-/// `head` is page aligned, has [`table_bytes`] of zeros behind it, and nobody else uses it yet.
+/// `head` is page aligned and followed by [`table_bytes`] of zeros; nothing else uses it yet.
 pub(crate) unsafe fn initialise(head: *mut u8) -> io::Result<()> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
     // SAFETY: the attributes are initialised by the first call and destroyed by the last; the mutex lies in
@@ -425,12 +427,12 @@ fn check(status: libc::c_int) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(status)) }
 }
 
-/// Runs `work` while no other process of the node runs something so, or uses the table of `job`.
+/// Runs `work` while no other process of the node runs such work or uses the table of `job`.
 pub(crate) fn alone<R>(job: &Job, work: impl FnOnce() -> R) -> io::Result<R> {
     locked(job, |_| work())
 }
 
-/// Runs `work` on the table of `job`, alone on the node.
+/// Runs `work` on the table of `job`, holding the node's lock.
 fn locked<R>(job: &Job, work: impl FnOnce(&mut Table<'_>) -> R) -> io::Result<R> {
     let (base, area_bytes) = job.region_table();
     let granules = (area_bytes / GRANULE) as u32;
@@ -441,8 +443,8 @@ fn locked<R>(job: &Job, work: impl FnOnce(&mut Table<'_>) -> R) -> io::Result<R>
     );
     // SAFETY: the creator of the job initialised it, and it is never destroyed.
     check(unsafe { libc::pthread_mutex_lock(lock) })?;
-    // SAFETY: `table_bytes` made room for all of them; any bytes are valid for their plain numbers; while the
-    // lock is held nobody else, of any process, has a reference to them.
+    // SAFETY: `table_bytes` has reserved space for all of them, and any bytes are valid for their plain
+    // numbers. While the lock is held, no other process has a reference to them.
     let mut table = unsafe {
         let index = base.add(HEAD_BYTES).cast::<u32>();
         let entries = base.add(HEAD_BYTES + INDEX_BYTES).cast::<Entry>();
@@ -461,7 +463,7 @@ fn locked<R>(job: &Job, work: impl FnOnce(&mut Table<'_>) -> R) -> io::Result<R>
     Ok(result)
 }
 
-/// A region, mapped. Closed when dropped.
+/// Mapped region. It is closed when dropped.
 #[derive(Debug)]
 pub struct Region {
     job: Arc<Job>,
@@ -471,13 +473,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Opens the region of `key`, which `members` processes share, at least `bytes` long. All zero when the first one
-    /// opens it. `None` if there was no room for it: then so it is for all members, and each of them asks only
-    /// once. A member opens a key once and never again after it has closed it.
+    /// Opens the region of `key`, which `members` processes share, with at least `bytes`. Its memory is
+    /// zero when the first one opens it. Returns `None` if there was no room; then this holds for all
+    /// members, and each of them asks only once. A member opens a key once and never again after it has
+    /// closed it.
     ///
     /// # Errors
-    /// As [`Region::ask`] and [`Region::map`]; WouldBlock where other members have to come first: then it is
-    /// asked again.
+    /// Errors of [`Region::ask`] and [`Region::map`]. WouldBlock if other members must come first; then the
+    /// caller asks again.
     pub fn open(job: &Arc<Job>, key: RegionKey, members: u32, bytes: u64) -> io::Result<Option<Region>> {
         let wanted = Wanted { key, members, bytes, form: 0, behind: None };
         match Region::ask(job, &wanted, |_| false)? {
@@ -487,11 +490,11 @@ impl Region {
         }
     }
 
-    /// Asks for a region; `has` says whether the caller has released that of this entry and not dropped it.
-    /// What is granted is to be mapped, or [`Region::retake`]n.
+    /// Requests a region. `has` returns true for an entry whose region the caller has released and not
+    /// dropped. A granted region must be mapped, or taken again by [`Region::retake`].
     ///
     /// # Errors
-    /// InvalidInput when other members asked for something else. The members do not agree about errors, so
+    /// InvalidInput when other members made a different request. The members do not agree about errors, so
     /// the caller must treat one as fatal.
     pub fn ask(job: &Arc<Job>, wanted: &Wanted, has: impl FnOnce(u32) -> bool) -> io::Result<Answer> {
         assert!(wanted.members > 0 && wanted.bytes > 0, "a region of nothing, or for nobody");
@@ -506,10 +509,10 @@ impl Region {
         }
     }
 
-    /// Maps the `bytes` bytes that were granted.
+    /// Maps `bytes` of the granted region.
     ///
     /// # Errors
-    /// What mmap reports; fatal, as for [`Region::ask`].
+    /// The error of mmap; fatal, as for [`Region::ask`].
     pub fn map(job: &Arc<Job>, grant: Grant, bytes: u64) -> io::Result<Region> {
         let offset = job.regions_offset() + u64::from(grant.room) * GRANULE;
         let object = job.object()?;
@@ -519,12 +522,12 @@ impl Region {
         Ok(Region { job, entry, is_released: false, mapping: Some(mapping) })
     }
 
-    /// Returns the place of the entry, by which a released region is recognised.
+    /// Returns the index of the entry, by which a released region is recognised.
     pub fn entry(&self) -> u32 {
         self.entry
     }
 
-    /// Releases the region, to be used under another key once all members have released it.
+    /// Releases the region for reuse under another key, once all members have released it.
     ///
     /// # Errors
     /// What the lock reports.
@@ -536,18 +539,18 @@ impl Region {
         Ok(())
     }
 
-    /// Uses a released region again, as was granted.
+    /// Uses a released region again, after it was granted.
     pub fn retake(&mut self, grant: Grant) {
         assert!(self.is_released && self.entry == grant.entry, "another region was granted");
         self.is_released = false;
     }
 
-    /// The memory, aligned to pages.
+    /// Returns the memory of the region, page aligned.
     pub fn mapping(&self) -> &Mapping {
         self.mapping.as_ref().expect("mapped until dropped")
     }
 
-    /// The job it lies in.
+    /// Returns the job that the region belongs to.
     pub fn job(&self) -> &Arc<Job> {
         &self.job
     }
@@ -556,7 +559,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.mapping = None;
-        // A lock that cannot be had, or pages that cannot be given back, leave the room taken: no harm to others.
+        // If the lock or freeing the pages fails, the room stays taken, which does no harm to others.
         let closed = locked(&self.job, |table| table.close(self.entry as usize, self.is_released));
         let Ok(Some((room, granules))) = closed else { return };
         let offset = self.job.regions_offset() + u64::from(room) * GRANULE;

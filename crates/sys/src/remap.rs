@@ -1,8 +1,8 @@
-//! Moving memory of this process into a shared object and back, page by page, at the same addresses; and looking at
-//! an object of another process.
+//! Moving memory of this process into a shared object and back, page by page, without changing addresses;
+//! and access to an object of another process.
 //!
-//! All addresses and lengths are multiples of the page. The functions that change a mapping are unsafe: they
-//! pull memory out from under references.
+//! All addresses and lengths are multiples of the page size. Functions that change a mapping are unsafe:
+//! references may point into the memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,16 +11,16 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::cma::Pid;
 use crate::kept;
 
-/// Maps `bytes` of an object at `offset`, shared and writable, where the kernel likes. A child of fork does not get the
-/// mapping.
+/// Maps `bytes` of an object from `offset` on, shared and writable, at an address chosen by the kernel. A
+/// child of fork does not get the mapping.
 ///
 /// # Errors
-/// What mmap or madvise report.
+/// Errors of mmap or madvise.
 pub fn map(object: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<*mut u8> {
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping at an address of the kernel's choice.
     let base = unsafe { mmap(std::ptr::null_mut(), bytes, flags, object.as_raw_fd(), offset) }?;
-    // SAFETY: the mapping was just made and nobody uses it.
+    // SAFETY: the mapping was just created and is not in use.
     unsafe {
         if let Err(error) = advise(base.addr() as u64, bytes as u64, libc::MADV_DONTFORK) {
             libc::munmap(base.cast(), bytes);
@@ -30,7 +30,7 @@ pub fn map(object: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<*mut
     Ok(base)
 }
 
-/// Maps fresh private memory, all zero, where the kernel likes.
+/// Maps fresh private memory, all zero, at an address chosen by the kernel.
 ///
 /// # Errors
 /// What mmap reports.
@@ -40,7 +40,7 @@ pub fn map_private(bytes: usize) -> io::Result<*mut u8> {
 }
 
 /// # Safety
-/// With MAP_FIXED among `flags`, the caller may replace what is mapped at `address`.
+/// With MAP_FIXED among `flags`, the caller may replace the mapping at `address`.
 unsafe fn mmap(address: *mut u8, bytes: usize, flags: i32, fd: i32, offset: u64) -> io::Result<*mut u8> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the caller's promise.
@@ -50,20 +50,20 @@ unsafe fn mmap(address: *mut u8, bytes: usize, flags: i32, fd: i32, offset: u64)
 }
 
 /// # Safety
-/// Nobody uses the memory any more.
+/// The memory is not in use any more.
 pub unsafe fn unmap(base: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise. It fails only for arguments that are no mapping.
+    // SAFETY: the caller's promise. The call fails only for an invalid range.
     unsafe { libc::munmap(base.cast(), bytes) };
 }
 
-/// Moves the mapping at `from` over the addresses at `to`, replacing what is there, page tables included. Threads
-/// that touch the addresses meanwhile wait, and then find the new memory.
+/// Moves the mapping at `from` to the addresses at `to`, with its page tables, and replaces the mapping
+/// there. Threads that touch the addresses meanwhile wait, and then find the new memory.
 ///
 /// # Errors
 /// What mremap reports.
 ///
 /// # Safety
-/// `from` is a mapping of `bytes` that nobody uses by that address; whatever is at `to` may be replaced.
+/// `from` is a mapping of `bytes` that is not used by that address; the mapping at `to` may be replaced.
 pub unsafe fn move_over(from: *mut u8, to: *mut u8, bytes: usize) -> io::Result<()> {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: the caller's promise.
@@ -71,13 +71,13 @@ pub unsafe fn move_over(from: *mut u8, to: *mut u8, bytes: usize) -> io::Result<
     if moved == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Maps an object over `to`, replacing what is there: the second try where [`move_over`] has failed.
+/// Maps an object at `to`, replacing the mapping there. Used when [`move_over`] has failed.
 ///
 /// # Errors
 /// What mmap reports.
 ///
 /// # Safety
-/// Whatever is at `to` may be replaced.
+/// The mapping at `to` may be replaced.
 pub unsafe fn map_over(object: BorrowedFd<'_>, offset: u64, to: *mut u8, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -104,7 +104,7 @@ pub struct PageRights {
 }
 
 impl PageRights {
-    /// PageRights of ordinary memory: reading and writing.
+    /// Rights of ordinary memory: reading and writing.
     pub const BOTH: PageRights = PageRights { read: true, write: true, execute: false };
 
     fn bits(self) -> i32 {
@@ -115,9 +115,8 @@ impl PageRights {
     }
 }
 
-/// Maps `bytes` of an object over `to`, private: what was stored in the object so far is there, what is
-/// stored from now on stays in this process. No store of another thread is lost meanwhile. A child of fork
-/// gets the mapping.
+/// Maps `bytes` of an object at `to`, private. Earlier stores to the object are visible; later ones stay in
+/// this process. No store of another thread is lost meanwhile. A child of fork gets the mapping.
 ///
 /// # Errors
 /// What mmap reports.
@@ -137,13 +136,13 @@ pub unsafe fn map_private_over(
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Maps fresh private memory, all zero, over `to`.
+/// Maps fresh private memory, all zero, at `to`.
 ///
 /// # Errors
 /// What mmap reports.
 ///
 /// # Safety
-/// Nobody needs what is there.
+/// The memory at `to` is not needed any more.
 pub unsafe fn map_zeros_over(to: *mut u8, bytes: usize, rights: PageRights) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
     // SAFETY: the caller's promise.
@@ -151,17 +150,17 @@ pub unsafe fn map_zeros_over(to: *mut u8, bytes: usize, rights: PageRights) -> i
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Gives back the pages that a shared mapping shows, which is locked ([`lock`]) and stays so; they read as
-/// zero afterwards, in all mappings. Works on the addresses: what is mapped there by now is meant, whatever
-/// descriptors stand for.
+/// Frees the pages of a shared mapping; they read as zero afterwards, in all mappings. If `is_locked`, the
+/// range is unlocked for that time and locked again ([`lock`]). The call works on addresses: it affects
+/// whatever is mapped there now, independent of descriptors.
 ///
 /// # Errors
 /// EACCES if the mapping is not shared any more, or not writable.
 ///
 /// # Safety
-/// Nobody needs what they hold.
+/// The content of the pages is not needed any more.
 pub unsafe fn discard_mapped(from: *mut u8, bytes: usize, is_locked: bool) -> io::Result<()> {
-    // SAFETY: changes how pages are kept; the kernel checks the addresses. The caller's promise.
+    // SAFETY: the kernel checks the addresses; the content may be discarded by the caller's promise.
     let result = unsafe {
         if is_locked {
             let _ = unlock(from as u64, bytes as u64);
@@ -169,13 +168,13 @@ pub unsafe fn discard_mapped(from: *mut u8, bytes: usize, is_locked: bool) -> io
         advise(from as u64, bytes as u64, libc::MADV_REMOVE)
     };
     if is_locked {
-        // Best effort, as when it was shared.
+        // Errors are ignored, as when the memory became shared.
         let _ = lock(from, bytes);
     }
     result
 }
 
-/// Memory of this process, read by the kernel: also where it may not be read.
+/// Handle to read memory of this process through the kernel, even where it may not be read directly.
 #[derive(Debug)]
 pub struct OwnMemory(File);
 
@@ -183,12 +182,12 @@ impl OwnMemory {
     /// Opens the memory of this process.
     ///
     /// # Errors
-    /// There is no /proc.
+    /// If there is no /proc.
     pub fn open() -> io::Result<OwnMemory> {
         Ok(OwnMemory(File::open("/proc/self/mem")?))
     }
 
-    /// Copies `bytes` at `from` to `into`; returns how many there were.
+    /// Copies `bytes` at `from` to `into`. Returns the number of bytes copied.
     ///
     /// # Errors
     /// What pread reports.
@@ -201,13 +200,13 @@ impl OwnMemory {
     }
 }
 
-/// Sets what may be done with pages.
+/// Sets the access rights of pages.
 ///
 /// # Errors
 /// What mprotect reports.
 ///
 /// # Safety
-/// Nobody relies on access that is taken away.
+/// No code depends on access that is removed.
 pub unsafe fn protect(base: *mut u8, bytes: usize, rights: PageRights) -> io::Result<()> {
     // SAFETY: the caller's promise.
     if unsafe { libc::mprotect(base.cast(), bytes, rights.bits()) } < 0 {
@@ -216,8 +215,8 @@ pub unsafe fn protect(base: *mut u8, bytes: usize, rights: PageRights) -> io::Re
     Ok(())
 }
 
-/// Locks pages into memory as they are touched. What counts here: the kernel then refuses to discard them
-/// (madvise with DONTNEED or REMOVE fails, with EINVAL).
+/// Locks pages into memory as they are touched. The intended effect is that the kernel then refuses to
+/// discard them: madvise with DONTNEED or REMOVE fails with EINVAL.
 ///
 /// # Errors
 /// EPERM or ENOMEM beyond RLIMIT_MEMLOCK.
@@ -229,20 +228,20 @@ pub fn lock(base: *mut u8, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Enters the pages of a mapping in the page tables, so that no fault comes later. Best effort.
+/// Enters the pages of a mapping in the page tables, so that no fault occurs later. Errors are ignored.
 pub fn populate(base: *mut u8, bytes: usize) {
     // SAFETY: changes page tables only; the kernel checks the addresses.
     let _ = unsafe { advise(base.addr() as u64, bytes as u64, libc::MADV_POPULATE_READ) };
 }
 
-/// Has the pages of a mapping that is written now, all at once. Best effort: else each comes when it is
-/// written first.
+/// Allocates all pages of a writable mapping at once, which otherwise happens at the first write to each.
+/// Errors are ignored.
 pub fn populate_written(base: *mut u8, bytes: usize) {
     let _ = is_there(base as u64, bytes as u64, true);
 }
 
-/// Whether all pages of a range are mapped and may be read, or written. Where the kernel cannot say (before Linux 5.14) they are
-/// taken to be.
+/// Returns true if all pages of a range are mapped and may be read or, with `written`, written. Returns
+/// true also if the kernel cannot tell (before Linux 5.14).
 pub fn is_there(address: u64, bytes: u64, written: bool) -> bool {
     if bytes == 0 {
         return true;
@@ -256,19 +255,20 @@ pub fn is_there(address: u64, bytes: u64, written: bool) -> bool {
     result.map_or_else(|error| error.raw_os_error() == Some(libc::EINVAL), |()| true)
 }
 
-/// Puts small pages together to huge ones where that is possible. Best effort; transparent to whoever uses them.
+/// Merges small pages into huge ones where possible. Errors are ignored; users of the memory notice
+/// nothing.
 pub fn collapse(base: *mut u8, bytes: usize) {
-    // SAFETY: changes how pages are kept, not what they hold; the kernel checks the addresses.
+    // SAFETY: changes the size of pages, not their content; the kernel checks the addresses.
     let _ = unsafe { advise(base.addr() as u64, bytes as u64, libc::MADV_COLLAPSE) };
 }
 
-/// Gives back the pages of a range of an object; they read as zero afterwards.
+/// Frees the pages of a range of an object; they read as zero afterwards.
 ///
 /// # Errors
 /// What fallocate reports.
 ///
 /// # Safety
-/// Nobody needs what they hold.
+/// The content of the pages is not needed any more.
 pub unsafe fn discard(object: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: an open descriptor; the caller's promise.
@@ -278,8 +278,8 @@ pub unsafe fn discard(object: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Re
     Ok(())
 }
 
-/// Writes memory of this process to an object; returns how many bytes, fewer where memory ends. The kernel reads the
-/// memory, so an address that is not mapped is an error and no fault.
+/// Writes memory of this process to an object. Returns the number of bytes, which is smaller if the memory
+/// ends. The kernel reads the memory, so an unmapped address causes an error and no fault.
 ///
 /// # Errors
 /// What pwrite reports.
@@ -303,7 +303,8 @@ pub unsafe fn store(object: BorrowedFd<'_>, offset: u64, from: *const u8, bytes:
     Ok(done)
 }
 
-/// Reads an object into memory of this process; returns how many bytes. May be called between fork and exec.
+/// Reads an object into memory of this process. Returns the number of bytes. May be called between fork and
+/// exec.
 ///
 /// # Errors
 /// What pread reports.
@@ -327,14 +328,14 @@ pub unsafe fn load(object: i32, offset: u64, into: *mut u8, bytes: usize) -> io:
     Ok(done)
 }
 
-/// The next part of an object, from `from` on, that has pages, as long as it begins before `end`.
+/// Returns the next range of an object with pages, at or after `from`, that begins before `end`.
 ///
 /// # Errors
 /// What lseek reports.
 pub fn next_data(object: BorrowedFd<'_>, from: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
     let seek = |at: u64, what| {
-        // SAFETY: a plain system call on an open descriptor, whose offset nobody relies on: it was opened for
-        // this.
+        // SAFETY: a plain system call on an open descriptor that was opened for this, so that nothing
+        // depends on its offset.
         match unsafe { libc::lseek(object.as_raw_fd(), at as libc::off_t, what) } {
             found if found >= 0 => Ok(Some(found as u64)),
             _ => match io::Error::last_os_error() {
@@ -351,7 +352,7 @@ pub fn next_data(object: BorrowedFd<'_>, from: u64, end: u64) -> io::Result<Opti
     Ok(Some((start, until)))
 }
 
-/// The inode and the device (major and minor number) of an object: no other one of this machine has both.
+/// Returns inode and device (major and minor number) of an object, which are unique on this machine.
 ///
 /// # Errors
 /// What fstat reports.
@@ -365,13 +366,14 @@ pub fn identity(object: BorrowedFd<'_>) -> io::Result<(u64, (u32, u32))> {
     Ok((status.st_ino, (libc::major(status.st_dev), libc::minor(status.st_dev))))
 }
 
-/// A descriptor of the object that process `peer` has open as `number`.
+/// Returns a descriptor of the object that process `peer` has open as `number`.
 ///
-/// pidfd_getfd wants what process_vm_readv wants, and takes process numbers as that does; what is mounted at /proc may be of another
-/// pid namespace, so it is looked at only where the call is not there or refused.
+/// The call pidfd_getfd has the requirements of process_vm_readv and interprets process numbers in the same
+/// way. The folder /proc may belong to another pid namespace. So it is used only if the call is missing or
+/// refused.
 ///
 /// # Errors
-/// What the system reports; whether it is the object that was meant shows its [`identity`].
+/// The system's error. The caller checks by [`identity`] that it is the expected object.
 pub fn object_of(peer: Pid, number: i32) -> io::Result<OwnedFd> {
     let _critical = kept::Critical::enter();
     let peer = Pid(kept::current(peer.0));
@@ -394,7 +396,7 @@ fn pidfd_getfd(peer: Pid, number: i32) -> io::Result<OwnedFd> {
     }
 }
 
-/// The NUMA node that holds the page at `address`; `None` where that cannot be told.
+/// Returns the NUMA node of the page at `address`; `None` if it is not known.
 pub fn node_of(address: u64) -> Option<i32> {
     const MPOL_F_NODE: libc::c_ulong = 1;
     const MPOL_F_ADDR: libc::c_ulong = 2;
@@ -407,9 +409,9 @@ pub fn node_of(address: u64) -> Option<i32> {
     (failed == 0 && node >= 0).then_some(node)
 }
 
-/// Whether any page of the range is part of a huge page (PAGEMAP_SCAN, Linux 6.7 and later).
+/// Returns true if any page of the range is part of a huge page (PAGEMAP_SCAN, Linux 6.7 and later).
 pub fn has_huge_pages(base: *const u8, bytes: usize) -> bool {
-    /// struct pm_scan_arg of linux/fs.h.
+    /// Argument of the ioctl: struct pm_scan_arg of linux/fs.h.
     #[derive(Default)]
     #[repr(C)]
     struct Scan {
@@ -444,22 +446,22 @@ pub fn has_huge_pages(base: *const u8, bytes: usize) -> bool {
     unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &mut scan) > 0 }
 }
 
-/// The error of a call whose arguments do not fit the memory.
+/// Returns the error of a call whose arguments do not fit the memory.
 pub fn invalid() -> io::Error {
     io::Error::from_raw_os_error(libc::EINVAL)
 }
 
-/// The error of a call that may be possible later.
+/// Returns the error of a call that may succeed later.
 pub fn try_again() -> io::Error {
     io::Error::from_raw_os_error(libc::EAGAIN)
 }
 
-/// The error of a descriptor that does not stand for what it was opened for any more.
+/// Returns the error of a descriptor that does not denote its original object any more.
 pub fn lost_descriptor() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADF)
 }
 
-/// Unlocks pages, past the function that the program calls.
+/// Unlocks pages by the system call itself, not by the function that the program calls.
 ///
 /// # Errors
 /// What the kernel reports.
@@ -471,14 +473,14 @@ pub fn unlock(address: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// madvise by its number, past the function of that name that this library exports, which is for the program;
-/// as the C library's, but for errno.
+/// Makes the system call madvise by its number, because the function of that name is replaced for the
+/// program. Unlike the C library's function, it returns the error.
 ///
 /// # Errors
 /// What the kernel reports.
 ///
 /// # Safety
-/// As for madvise: the program does not need what it discards.
+/// The requirements of madvise: the program does not need the discarded content.
 pub unsafe fn advise(address: u64, bytes: u64, advice: i32) -> io::Result<()> {
     // SAFETY: the caller's promise.
     if unsafe { libc::syscall(libc::SYS_madvise, address, bytes, advice) } < 0 {
@@ -490,24 +492,24 @@ pub unsafe fn advise(address: u64, bytes: u64, advice: i32) -> io::Result<()> {
 /// Effect of an advice of madvise on private memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing that a program can tell.
+    /// No effect that a program can observe.
     None,
-    /// The memory reads as zero afterwards, at once or later.
+    /// The memory reads as zero afterwards, immediately or later.
     Discard,
-    /// The kernel refuses it, as there is no file.
+    /// The kernel refuses the advice, because there is no file.
     Refused,
-    /// Children get the memory in another way or not at all, core files leave it out, or access faults.
+    /// Children get the memory in another way or not at all, core files omit it, or access faults.
     Special,
     /// A special effect ends.
     Ordinary,
 }
 
-/// Whether the kernel refuses a hint for memory that is locked.
+/// Returns true if the kernel refuses an advice for locked memory.
 pub fn is_for_unlocked(advice: i32) -> bool {
     advice == libc::MADV_COLD || advice == libc::MADV_PAGEOUT
 }
 
-/// Returns the effect of an advice on private memory. An unknown advice is taken to be special.
+/// Returns the effect of an advice on private memory. An unknown advice is considered special.
 pub fn effect_of(advice: i32) -> Effect {
     const DONTNEED_LOCKED: i32 = 24;
     const GUARD_REMOVE: i32 = 103;
@@ -525,14 +527,15 @@ pub fn effect_of(advice: i32) -> Effect {
     }
 }
 
-/// Has three functions called around every fork of this process: before it, after it in the parent, and in the child.
+/// Registers three functions around every fork of this process: before it, after it in the parent, and in
+/// the child.
 ///
 /// # Errors
 /// ENOMEM.
 ///
 /// # Safety
-/// The functions keep to what is allowed there: no waiting for a thread that forks, and in the child no memory
-/// allocation.
+/// The functions obey the rules for fork handlers: none waits for a thread that forks, and the one in the
+/// child allocates no memory.
 pub unsafe fn at_fork(
     before: unsafe extern "C" fn(),
     parent: unsafe extern "C" fn(),
@@ -545,7 +548,7 @@ pub unsafe fn at_fork(
     }
 }
 
-/// Whether `malloc` in this process is the C library's own.
+/// Returns true if `malloc` in this process is the C library's own.
 pub fn malloc_is_the_c_library_s() -> bool {
     // SAFETY: looks up a name that is terminated; a Dl_info of zeros is valid; dladdr only reads addresses.
     unsafe {

@@ -1,11 +1,11 @@
-//! Signals as data: masks, a descriptor to read them from, their names.
+//! Signals as data: masks, a descriptor to read them from, and their names.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::refusal;
 
-/// A set of signals.
+/// Set of signals for masks.
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
 
@@ -16,7 +16,7 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// No signal.
+    /// Returns the set without signals.
     pub fn empty() -> Mask {
         // SAFETY: sigemptyset initialises the plain C structure that it is given.
         unsafe {
@@ -26,7 +26,7 @@ impl Mask {
         }
     }
 
-    /// Every signal.
+    /// Returns the set of all signals.
     pub fn all() -> Mask {
         let mut mask = Mask::empty();
         // SAFETY: the set is initialised.
@@ -34,7 +34,7 @@ impl Mask {
         mask
     }
 
-    /// These signals.
+    /// Returns the set of these signals.
     pub fn of(signals: &[i32]) -> Mask {
         let mut mask = Mask::empty();
         for &signal in signals {
@@ -44,13 +44,14 @@ impl Mask {
         mask
     }
 
-    /// Whether `signal` is in the set.
+    /// Returns true if `signal` is in the set.
     pub fn contains(&self, signal: i32) -> bool {
         // SAFETY: the set is initialised.
         unsafe { libc::sigismember(&self.0, signal) == 1 }
     }
 
-    /// Blocks these signals in this thread, beside those blocked already; returns the mask before.
+    /// Blocks these signals in this thread, in addition to those blocked already. Returns the previous
+    /// mask.
     pub fn block(&self) -> Mask {
         let mut before = Mask::empty();
         // SAFETY: both sets are initialised. The call cannot fail with a valid `how`.
@@ -58,14 +59,15 @@ impl Mask {
         before
     }
 
-    /// Makes this the mask of this thread. Async-signal-safe.
+    /// Makes this set the mask of this thread. Async-signal-safe.
     pub fn install(&self) {
         // SAFETY: the set is initialised.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }
 
-/// Runs `work`, and afterwards lets every signal be handled as before: for libraries whose loading takes signals over.
+/// Runs `work` and restores the handlers of all signals afterwards. Used for libraries that install
+/// handlers when they are loaded.
 pub fn keeping_handlers<T>(work: impl FnOnce() -> T) -> T {
     const LAST: i32 = 31;
     let before: Vec<libc::sigaction> = (1..=LAST)
@@ -88,12 +90,12 @@ pub fn keeping_handlers<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A descriptor that delivers signals. They must be blocked.
+/// Descriptor that delivers signals. They must be blocked.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 
 impl SignalFd {
-    /// Delivers the signals in `mask`; reads wait unless `nonblocking`.
+    /// Creates a descriptor for the signals in `mask`. Reads wait unless `nonblocking`.
     ///
     /// # Errors
     /// What signalfd reports, for example too many descriptors.
@@ -104,11 +106,11 @@ impl SignalFd {
         if fd < 0 {
             return Err(refusal::last("signalfd"));
         }
-        // SAFETY: fd was just created and is owned by nobody else.
+        // SAFETY: fd was just created and has no other owner.
         Ok(SignalFd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The next signal; `None` if there is none now.
+    /// Returns the next signal; `None` if there is none now.
     pub fn next(&self) -> Option<i32> {
         // SAFETY: an all-zero signalfd_siginfo is a valid value of that plain C structure.
         let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
@@ -132,7 +134,7 @@ impl AsFd for SignalFd {
     }
 }
 
-/// Whether this process was started with `signal` ignored (nohup).
+/// Returns true if this process was started with `signal` ignored (nohup).
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is a valid value; the call only writes to it.
     unsafe {
@@ -141,27 +143,26 @@ pub fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Restores the default action of SIGCHLD, so that this process can wait for its children. A program that is
-/// started with SIGCHLD ignored goes on ignoring it: the kernel then removes children that have ended without
-/// telling their parent.
+/// Restores the default action of SIGCHLD, so that this process can wait for its children. A program that
+/// is started with SIGCHLD ignored keeps ignoring it; the kernel then removes ended children without
+/// reporting them.
 pub fn restore_child_signal() {
     restore_default(libc::SIGCHLD);
 }
 
-/// Restores the default action of `signal`, also for the programs that this process starts.
-/// Async-signal-safe.
+/// Restores the default action of `signal`, also for programs that this process starts. Async-signal-safe.
 pub fn restore_default(signal: i32) {
     // SAFETY: the default action calls nothing of this process.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// Stops this process until somebody continues it.
+/// Stops this process until it is continued by a signal.
 pub fn stop_self() {
     // SAFETY: a plain system call.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// Name and meaning of a signal: `SIGSEGV (segmentation fault)`.
+/// Returns number, name and meaning of a signal: `signal 11 SIGSEGV (segmentation fault)`.
 pub fn describe(signal: i32) -> String {
     const NAMES: &[(i32, &str, &str)] = &[
         (libc::SIGHUP, "SIGHUP", "hangup"),

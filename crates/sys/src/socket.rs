@@ -1,5 +1,5 @@
-//! Sockets that std does not make: those that connect without waiting, those on ports of a range, and those that send
-//! short segments only.
+//! Sockets that std does not create: those that connect without waiting, those on ports of a range, and
+//! those that send short segments only.
 
 use std::io::{self, IoSlice};
 use std::mem::{size_of_val, zeroed};
@@ -11,14 +11,15 @@ use tutti_base::PortRange;
 
 use crate::{event, process};
 
-/// Bytes of payload of a segment that passes every path: what IPv4 promises to carry, 576 bytes (RFC 9293, section 3.7.1).
+/// Payload of a segment that passes every path, in bytes: IPv4 guarantees 576 bytes with headers (RFC 9293,
+/// section 3.7.1).
 pub const SAFE_SEGMENT_BYTES: u32 = 536;
-/// Pieces that the system takes in one call (IOV_MAX).
+/// Maximum number of pieces in one call (IOV_MAX).
 const MOST_PIECES: usize = 1024;
-/// Connections that wait at a listener until they are accepted, at most; the system may have a lower bound.
+/// Maximum number of connections that wait at a listener for acceptance; the system may have a lower bound.
 const BACKLOG: i32 = 4096;
 
-/// An address as the kernel takes it.
+/// Address in the kernel's format.
 enum Raw {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
@@ -51,10 +52,10 @@ impl Raw {
     }
 }
 
-/// Sends `mine` over a connected socket of the program and receives as many bytes; waits for both.
+/// Sends `mine` over a connected socket of the program and receives as many bytes. Waits for both.
 ///
 /// # Errors
-/// What the system reports; UnexpectedEof when the other end is closed.
+/// The system's error; UnexpectedEof when the other end is closed.
 pub fn swap(fd: i32, mine: &[u8]) -> io::Result<Vec<u8>> {
     let mut theirs = vec![0u8; mine.len()];
     let (mut sent, mut received) = (0, 0);
@@ -81,16 +82,16 @@ pub fn swap(fd: i32, mine: &[u8]) -> io::Result<Vec<u8>> {
     Ok(theirs)
 }
 
-/// Sends pieces over a connection, as many as the system takes now: how many bytes. As std does it, but
-/// without a SIGPIPE when the other end is gone, which would end the program of the user: std sends more than
-/// one piece in a way that raises it.
+/// Sends pieces over a connection, as many as the system accepts now, and returns the number of bytes.
+/// Unlike std, it never raises SIGPIPE when the other end is closed. The signal would end the user's
+/// program; std raises it when it sends more than one piece.
 ///
 /// # Errors
-/// What the system reports; WouldBlock.
+/// The system's error; WouldBlock.
 pub fn send(stream: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     // SAFETY: an all-zero header is a valid value of that plain C structure.
     let mut header: libc::msghdr = unsafe { zeroed() };
-    // An IoSlice is an iovec, as std promises; the system only reads.
+    // An IoSlice is an iovec, as std guarantees; the system only reads it.
     header.msg_iov = pieces.as_ptr().cast_mut().cast();
     header.msg_iovlen = pieces.len().min(MOST_PIECES);
     // SAFETY: the header points to pieces that live through the call.
@@ -98,7 +99,7 @@ pub fn send(stream: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize>
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// How many bytes a call has moved; `None` if it has to be made again later.
+/// Returns the number of bytes that a call has moved; `None` if the call must be repeated later.
 fn moved(count: isize) -> io::Result<Option<usize>> {
     if let Ok(count) = usize::try_from(count) {
         return Ok(Some(count));
@@ -111,11 +112,11 @@ fn passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Listens at `interface`, on a port of `ports` if they are said. Whoever it accepts gets segments of at most
-/// `segment_bytes`, if that is said.
+/// Listens at `interface`, on a port of `ports` if given. Accepted connections use segments of at most
+/// `segment_bytes`, if given.
 ///
 /// # Errors
-/// What the system reports; AddrInUse, with a line for the user, when no port of the range is free.
+/// The system's error; AddrInUse, with advice for the user, when no port of the range is free.
 pub fn listen(
     interface: IpAddr,
     ports: Option<PortRange>,
@@ -125,27 +126,28 @@ pub fn listen(
     if let Some(bytes) = segment_bytes {
         limit_segments(&listener, bytes)?;
     }
-    // As std does it, but with room for all ranks of a large job, which may come at once.
+    // std listens with a shorter queue; this one has room for all ranks of a large job, which may connect
+    // at once.
     // SAFETY: a plain system call on an open descriptor.
     check(unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) })?;
     Ok(listener)
 }
 
-/// Whether an error says that a descriptor is none of a socket any more: somebody has closed it.
+/// Returns true if an error means that a descriptor is no socket any more, because it was closed.
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK))
 }
 
-/// A socket for datagrams at `interface`, on a port of `ports` if they are said.
+/// Creates a socket for datagrams at `interface`, on a port of `ports` if given.
 ///
 /// # Errors
-/// As [`listen`].
+/// Errors of [`listen`].
 pub fn datagrams(interface: IpAddr, ports: Option<PortRange>) -> io::Result<UdpSocket> {
     on_a_port(interface, ports, UdpSocket::bind)
 }
 
-/// Has a socket send datagrams without a checksum (RFC 768 allows that over IPv4): for those that carry a tag
-/// of their own and are changed on the way.
+/// Makes a socket send datagrams without a checksum (RFC 768 allows that over IPv4). For datagrams that
+/// have a tag of their own and are changed in transit.
 ///
 /// # Errors
 /// What the system reports.
@@ -159,9 +161,9 @@ pub fn omit_checksums(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Returns true if `other` is a socket for datagrams over IPv4 (UDP) in the network namespace of `own`.
-/// Before Linux 5.14 the system does not say, and no socket is one.
+/// Before Linux 5.14 the system does not report the namespace, and the result is false.
 pub fn is_udp_beside(other: BorrowedFd<'_>, own: BorrowedFd<'_>) -> bool {
-    /// SO_NETNS_COOKIE: a number of the network namespace, never used twice.
+    /// Socket option SO_NETNS_COOKIE: a unique number of the network namespace.
     const NETWORK: libc::c_int = 71;
     let network = option(other, NETWORK, 0u64);
     let is = |name, value: libc::c_int| option(other, name, 0) == Some(value);
@@ -172,7 +174,7 @@ pub fn is_udp_beside(other: BorrowedFd<'_>, own: BorrowedFd<'_>) -> bool {
         && network == option(own, NETWORK, 0u64)
 }
 
-/// An option of a socket; `None` if it has none of that name and size.
+/// Returns an option of a socket; `None` if it has none of that name and size.
 fn option<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, mut value: T) -> Option<T> {
     let mut size = size_of::<T>() as libc::socklen_t;
     let room = std::ptr::from_mut(&mut value).cast();
@@ -181,7 +183,8 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, mut value: T) -> O
     (told == 0 && size as usize == size_of::<T>()).then_some(value)
 }
 
-/// Binds to a port: any, or one of the range, of which no two processes try the same one first.
+/// Binds to any port, or to one of the range. Processes start at random ports of the range, so that they
+/// rarely collide.
 fn on_a_port<S>(
     interface: IpAddr,
     ports: Option<PortRange>,
@@ -201,8 +204,8 @@ fn on_a_port<S>(
     Err(io::Error::new(io::ErrorKind::AddrInUse, reason))
 }
 
-/// Has TCP send segments of at most so many bytes, and tell the other end to do the same. Of a socket that is not connected
-/// yet, or of a listener for those that it accepts.
+/// Limits the segments of TCP to `bytes` in both directions. Applies to a socket that is not connected yet,
+/// or to the connections that a listener accepts.
 fn limit_segments(socket: &impl AsRawFd, bytes: u32) -> io::Result<()> {
     let bytes = bytes as libc::c_int;
     let size = size_of_val(&bytes) as libc::socklen_t;
@@ -212,10 +215,10 @@ fn limit_segments(socket: &impl AsRawFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of payload that TCP puts into a segment of this connection at present.
+/// Returns the payload of a segment on this connection at present, in bytes.
 ///
 /// # Errors
-/// What the system reports: it is no connection of TCP.
+/// The system's error, if it is no TCP connection.
 pub fn segment_bytes(stream: BorrowedFd<'_>) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
     let mut size = size_of_val(&bytes) as libc::socklen_t;
@@ -227,21 +230,21 @@ pub fn segment_bytes(stream: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(u32::try_from(bytes).unwrap_or(0))
 }
 
-/// What TCP knows of the way to the other end.
+/// State of the path to the other end, as known to TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Segments under way that are not acknowledged.
+    /// Number of segments in transit that are not acknowledged.
     pub unacknowledged: u32,
-    /// How often the first of them was sent again without an answer.
+    /// Number of unanswered retransmissions of the first of them.
     pub repetitions: u32,
-    /// For so long nothing of what was sent was acknowledged.
+    /// Time since the last acknowledgement.
     pub unheard: Duration,
 }
 
-/// Asks TCP about the way to the other end of a connection.
+/// Returns the state of the path to the other end of a connection.
 ///
 /// # Errors
-/// What the system reports: it is no connection of TCP.
+/// The system's error, if it is no TCP connection.
 pub fn path(stream: BorrowedFd<'_>) -> io::Result<Path> {
     // SAFETY: plain numbers, for which zero is a value.
     let mut info: libc::tcp_info = unsafe { zeroed() };
@@ -258,10 +261,10 @@ pub fn path(stream: BorrowedFd<'_>) -> io::Result<Path> {
     })
 }
 
-/// Connects to `to`, waiting for that at most so long. The stream blocks.
+/// Connects to `to` and waits at most `time`. The stream blocks.
 ///
 /// # Errors
-/// What the system reports; TimedOut.
+/// The system's error; TimedOut.
 pub fn connect_within(to: SocketAddr, segment_bytes: Option<u32>, time: Duration) -> io::Result<TcpStream> {
     let (stream, until) = (connect(to, None, segment_bytes)?, Instant::now() + time);
     while !event::is_writable(std::os::fd::AsFd::as_fd(&stream)) {
@@ -278,18 +281,18 @@ pub fn connect_within(to: SocketAddr, segment_bytes: Option<u32>, time: Duration
     Ok(stream)
 }
 
-/// Begins to connect to `to`, from the interface with the address `from` if one is given, by segments of at most
-/// `segment_bytes` if that is said. The stream does not block; it can be written when the connection is there, or
-/// `take_error` tells why it is not.
+/// Starts to connect to `to`, from the interface with the address `from` if given, by segments of at most
+/// `segment_bytes` if given. The stream does not block. It becomes writable when the connection is
+/// established or has failed; `take_error` returns the reason.
 ///
 /// # Errors
-/// What the system reports at once, for example too many descriptors or no route.
+/// Immediate errors of the system, for example too many descriptors or no route.
 pub fn connect(to: SocketAddr, from: Option<IpAddr>, segment_bytes: Option<u32>) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a plain system call.
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: fd was just created and is owned by nobody else.
+    // SAFETY: fd was just created and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     if let Some(bytes) = segment_bytes {
         limit_segments(&fd, bytes)?;

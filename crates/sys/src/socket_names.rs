@@ -1,19 +1,20 @@
-//! Names of local sockets: where the processes of one user find each other's, and nobody else can connect.
+//! Names of local sockets: paths at which the processes of one user find each other, and other users cannot
+//! connect.
 //!
 //! A socket in the abstract namespace has no owner. Any user of the host can take its name first, connect
-//! to it, and send descriptors to it. So the sockets of a user are files in a directory of mode 0700. Both
-//! sides derive the directory from the user alone, since they may have different environments (a rank under
-//! Slurm, a shell). [`directories`] lists the candidates; a listener uses the first that it can, a client
-//! looks in all of them.
+//! to it, and send descriptors to it. Therefore the sockets of a user are files in a directory of mode
+//! 0700. Both sides derive the directory from the user alone, since their environments may differ (a rank
+//! under Slurm, a shell). [`directories`] lists the candidates. A listener uses the first that it can; a
+//! client searches all of them.
 //!
-//! | candidate | why |
+//! | candidate | reason |
 //! |---|---|
 //! | `/tmp/tutti-UID` | lives as long as the host; shared by all sessions of the user |
-//! | `$XDG_RUNTIME_DIR/tutti`, `/run/user/UID/tutti` | no stranger can make it; goes with the last session |
-//! | the abstract name `tutti-UID-NAME` | where there is no directory |
+//! | `$XDG_RUNTIME_DIR/tutti`, `/run/user/UID/tutti` | others cannot create it; removed with the last session |
+//! | the abstract name `tutti-UID-NAME` | used if there is no directory |
 //!
 //! The names of files begin with a number of the host and its network namespace, as directories can be
-//! shared. A listener that was killed leaves a file, which the next listener removes ([`Bound::new`]).
+//! shared. A killed listener leaves a file, which the next listener removes ([`Bound::new`]).
 //!
 //! The socket of a service for all users ([`make_service`], [`service_owner`]) lies in a directory that
 //! only root or the service's user can write.
@@ -31,28 +32,28 @@ use crate::user;
 
 /// Longest name of a socket, in bytes.
 pub const NAME_BYTES: usize = 80;
-/// Bits of a mode with which others can write.
+/// Bits of a mode that permit writing by others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Pauses between attempts at a directory's lock, and how many.
+/// Pause between attempts to lock a directory; below, the maximum number of attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 const LOCK_ATTEMPTS: u32 = 2000;
-/// Limit on the files of one sweep.
+/// Maximum number of files in one cleanup of a directory.
 const SWEPT: usize = 256;
 
-/// An address of a local socket.
+/// Address of a local socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A file.
+    /// Path of a file.
     File(PathBuf),
-    /// A name in the abstract namespace of the network namespace.
+    /// Name in the abstract namespace, which belongs to the network namespace.
     Abstract(Vec<u8>),
 }
 
-/// Returns the directories that sockets of this user may lie in, the preferred one first.
+/// Returns the directories for sockets of this user, the preferred one first.
 pub fn directories() -> Vec<PathBuf> {
     let number = user::own_outside();
     let mut found = vec![PathBuf::from(format!("/tmp/tutti-{number}"))];
-    // The environment of a privileged program is that of another user.
+    // The environment of a privileged program comes from another user.
     let named = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !user::is_privileged_program());
     let named = named.map(PathBuf::from).filter(|path| path.is_absolute());
     let usual = PathBuf::from(format!("/run/user/{number}"));
@@ -64,10 +65,10 @@ pub fn directories() -> Vec<PathBuf> {
     found
 }
 
-/// Returns the addresses at which a socket of this user may be, the preferred one first. Directories that
-/// others could have made are left out.
+/// Returns the possible addresses of a socket of this user, the preferred one first. Directories that
+/// others could have created are left out.
 ///
-/// A name that is too long or would lead out of a directory has none.
+/// The list is empty for a name that is too long or would lead out of a directory.
 pub fn addresses(name: &[u8]) -> Vec<Address> {
     if !is_name(name) {
         return Vec::new();
@@ -77,7 +78,7 @@ pub fn addresses(name: &[u8]) -> Vec<Address> {
     usable.map(file).chain([abstract_address(name)]).collect()
 }
 
-/// Returns true for what can be the name of a socket; a peer may have sent it.
+/// Returns true if `name` is valid for a socket. A peer may have sent it.
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES && !name.iter().any(|byte| [0, b'/'].contains(byte))
 }
@@ -87,23 +88,24 @@ pub fn abstract_address(name: &[u8]) -> Address {
     Address::Abstract([format!("tutti-{}-", user::own_outside()).as_bytes(), name].concat())
 }
 
-/// Returns the name of a socket's file: start of the host's boot number, network namespace, name. It is the
-/// same for all processes of one host and network namespace, and another one where directories are shared.
+/// Returns the name of a socket's file: start of the host's boot number, network namespace, name. Processes
+/// of one host and network namespace get the same name; others that share the directory get another one.
 pub fn file_name(name: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(&[host_prefix().as_bytes(), name].concat()))
 }
 
-/// Start of the names of files of this host and network namespace.
+/// Returns the prefix of files of this host and network namespace.
 fn host_prefix() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let network = std::fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino());
     format!("{}-{network}-", boot.get(..8).unwrap_or_default())
 }
 
-/// Makes a directory of this user if it is missing.
+/// Creates a directory of this user if it is missing.
 ///
 /// # Errors
-/// PermissionDenied, with the reason, if it is another user's or others can enter it; what mkdir reports.
+/// PermissionDenied, with the reason, if it belongs to another user or others can enter it. Errors of
+/// mkdir.
 pub fn make_private(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -125,10 +127,11 @@ fn is_private(directory: &Path) -> bool {
     })
 }
 
-/// Makes the directory of a service for all users, if this process is root's and the directory is missing.
+/// Creates the directory of a service for all users, if this process belongs to root and the directory is
+/// missing.
 ///
 /// # Errors
-/// PermissionDenied, with what to do, if the directory is not this user's or others can write there.
+/// PermissionDenied, with advice, if the directory belongs to another user or others can write there.
 pub fn make_service(directory: &Path) -> io::Result<()> {
     let own = user::own();
     let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -153,12 +156,12 @@ pub fn make_service(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the user whom an administrator has named for a service by giving him the directory of its socket:
-/// only root can make or replace it.
+/// Returns the user to whom an administrator has assigned a service, by giving that user the directory of
+/// its socket. Only root can create or replace the directory.
 ///
 /// # Errors
-/// NotFound without such a directory; PermissionDenied, with the reason, where somebody else could have
-/// made it.
+/// NotFound without such a directory; PermissionDenied, with the reason, where another user could have
+/// created it.
 pub fn service_owner(directory: &Path) -> io::Result<u32> {
     let refuse = |path: &Path, why: &str| {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display())))
@@ -176,7 +179,7 @@ pub fn service_owner(directory: &Path) -> io::Result<u32> {
     Ok(found.uid())
 }
 
-/// The file of a listening socket, which is removed with this value.
+/// File of a listening socket, which is removed with this value.
 #[derive(Debug)]
 pub struct Bound {
     path: PathBuf,
@@ -185,14 +188,14 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Binds a socket to a file and listens. A dead socket's file is replaced. `mode` is that of the file.
+    /// Binds a socket to a file with these mode bits and listens. The file of a dead socket is replaced.
     ///
     /// # Errors
-    /// AddrInUse if another socket listens there; what the system reports.
+    /// AddrInUse if another socket listens there; errors of the system.
     pub fn new(fd: RawFd, path: PathBuf, mode: u32) -> io::Result<Bound> {
         let address = RawAddress::new(&Address::File(path.clone()))?;
         let directory = path.parent().expect("a socket's file lies in a directory");
-        // Until it listens, a socket cannot be told from a dead one.
+        // Before it listens, a socket cannot be distinguished from a dead one.
         let _lock = lock(directory, LOCK_ATTEMPTS)?;
         let mut bound = address.bind(fd);
         if bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && is_dead(&path) {
@@ -212,13 +215,13 @@ impl Drop for Bound {
     fn drop(&mut self) {
         let is_same = |found: Metadata| (found.dev(), found.ino()) == (self.device, self.inode);
         if self.path.symlink_metadata().is_ok_and(is_same) {
-            // What stays is removed by a later listener.
+            // A later listener removes a file that stays.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Calls listen with a backlog that holds all processes of a large host.
+/// Listens with a backlog that is large enough for all processes of a large host.
 ///
 /// # Errors
 /// What listen reports.
@@ -228,7 +231,7 @@ pub fn listen(fd: RawFd) -> io::Result<()> {
     check(unsafe { libc::listen(fd, BACKLOG) })
 }
 
-/// Returns true if `path` is the file of a socket that has no listener any more.
+/// Returns true if `path` is the file of a socket without a listener.
 fn is_dead(path: &Path) -> bool {
     let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     let connected = || -> io::Result<()> {
@@ -239,7 +242,8 @@ fn is_dead(path: &Path) -> bool {
 }
 
 /// Removes files of sockets whose processes were killed: those of this host and network namespace that the
-/// kernel does not list. Live sockets notice nothing of it, where a connection would be taken for a client.
+/// kernel does not list. Trial connections are no alternative, because a live listener would take them for
+/// clients.
 fn sweep(directory: &Path) {
     let Ok(_lock) = lock(directory, 1) else { return };
     let (Ok(entries), Ok(listed)) = (directory.read_dir(), std::fs::read("/proc/net/unix")) else { return };
@@ -253,14 +257,14 @@ fn sweep(directory: &Path) {
     }
 }
 
-/// Returns true if the kernel's list has a socket whose path ends with a name.
+/// Returns true if the kernel's list has a socket whose path ends with this name.
 fn lists(listed: &[u8], name: &[u8]) -> bool {
     let ending = [b"/", name].concat();
     listed.split(|byte| *byte == b'\n').any(|line| line.ends_with(&ending))
 }
 
-/// Takes the lock of a directory, under which sockets are bound and dead files removed. It is given back with
-/// the file. Others cannot open it, so they cannot hold it.
+/// Takes the lock of a directory, under which sockets are bound and dead files removed. Closing the file
+/// releases it. Other users cannot open the file, so they cannot hold the lock.
 fn lock(directory: &Path, attempts: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -277,7 +281,7 @@ fn lock(directory: &Path, attempts: u32) -> io::Result<File> {
     Err(io::ErrorKind::WouldBlock.into())
 }
 
-/// Returns a socket that keeps the bounds of messages and does not block.
+/// Creates a socket that keeps message boundaries and does not block.
 ///
 /// # Errors
 /// What socket reports.
@@ -286,23 +290,23 @@ pub fn new_socket() -> io::Result<OwnedFd> {
     // SAFETY: no preconditions.
     let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
     check(fd)?;
-    // SAFETY: just made, and nobody else knows it.
+    // SAFETY: the descriptor was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An address as the system takes it.
+/// Address in the system's format.
 pub struct RawAddress {
     address: libc::sockaddr_un,
     length: libc::socklen_t,
-    /// The directory of a file whose path is too long: the address leads through this descriptor.
+    /// Directory of a file whose path is too long: the address leads through this descriptor.
     _directory: Option<OwnedFd>,
 }
 
 impl RawAddress {
-    /// Converts an address, and keeps open what it leads through.
+    /// Converts an address, and keeps the directory open that it leads through.
     ///
     /// # Errors
-    /// InvalidInput for a name that is too long; what open reports of a directory.
+    /// InvalidInput for a name that is too long; errors of opening the directory.
     pub fn new(address: &Address) -> io::Result<RawAddress> {
         let (bytes, directory) = match address {
             Address::Abstract(name) => ([&[0], &name[..]].concat(), None),
@@ -311,7 +315,7 @@ impl RawAddress {
         // SAFETY: an all-zero address is a valid value of that plain C structure.
         let mut raw: libc::sockaddr_un = unsafe { std::mem::zeroed() };
         raw.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        // A path ends with a zero.
+        // A path ends with a zero byte.
         if bytes.len() >= raw.sun_path.len() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -342,8 +346,8 @@ impl RawAddress {
     }
 }
 
-/// A path that fits into an address (108 bytes, unix(7)), and the directory that it leads through if it had
-/// to be made shorter.
+/// Returns a path that fits into an address (108 bytes, unix(7)), and the open directory that it leads
+/// through if it had to be shortened.
 fn short_path(path: &Path) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
     const MOST: usize = 107;
     let bytes = path.as_os_str().as_bytes();
@@ -357,7 +361,7 @@ fn short_path(path: &Path) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
     // SAFETY: a terminated path.
     let fd = unsafe { libc::open(directory.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) };
     check(fd)?;
-    // SAFETY: just opened, and nobody else knows it.
+    // SAFETY: the descriptor was just opened and has no other owner.
     let directory = unsafe { OwnedFd::from_raw_fd(fd) };
     let start = format!("/proc/self/fd/{fd}/");
     Ok(([start.as_bytes(), name.as_bytes()].concat(), Some(directory)))

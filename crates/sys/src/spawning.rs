@@ -1,8 +1,9 @@
-//! What a rank asks of the launcher when it starts further processes (MPI-5 section 11.8), and where.
+//! Requests of a rank to its launcher: starting further processes (MPI-5 section 11.8), and checkpoints.
 //!
-//! The daemon of the rank's host listens under a name that follows from the number of the job; so no rank needs a descriptor for
-//! it. It starts a further `mpirun` and hands it the connection: that one reads the [`Order`], says why it refuses it, and
-//! otherwise holds the connection for as long as it runs.
+//! The daemon of the rank's host listens under a name that is derived from the job's number, so no rank
+//! needs a descriptor. It starts a further `mpirun` and passes the connection to it. That process reads the
+//! [`Order`] and replies with the reason if it refuses. Otherwise it keeps the connection open as long as
+//! it runs.
 
 use std::io;
 
@@ -10,73 +11,73 @@ use crate::kept;
 use crate::letter::{self, Fields};
 use crate::local_socket::Connection;
 
-/// Environment variable: the port at which the processes that started this one wait for it.
+/// Environment variable: port at which the parents of this process wait for it.
 pub const ENV_PARENT: &str = "TUTTI_PARENT_PORT";
-/// Environment variable: the initial error handler that the parents asked for.
+/// Environment variable: initial error handler that the parents requested.
 pub const ENV_ERROR_HANDLER: &str = "TUTTI_INITIAL_ERROR_HANDLER";
-/// Environment variable: the kinds of memory that the launcher or the parents requested (MPI-5 section
-/// 11.4.3).
+/// Environment variable: kinds of memory that the launcher or the parents requested (MPI-5 section 11.4.3).
 pub const ENV_MEMORY_KINDS: &str = "TUTTI_MEMORY_KINDS";
-/// How the further `mpirun` is called; the number of the descriptor of the connection follows.
+/// Option of the further `mpirun`; the descriptor number of the connection follows.
 pub const OPTION: &str = "--spawned";
 
-/// Processes to start.
+/// Order to start processes as a new job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The number that their job will have.
+    /// Number of the new job.
     pub job_id: u64,
-    /// How many processes the job has that orders them.
+    /// Number of processes of the ordering job.
     pub parents: u32,
     /// Working directory where a program names none.
     pub directory: Vec<u8>,
-    /// Their environment.
+    /// Environment of the new processes.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The programs, in the order of their ranks.
+    /// Programs in the order of their ranks.
     pub programs: Vec<Program>,
 }
 
 /// One program of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// How many processes.
+    /// Number of processes to start.
     pub count: u32,
-    /// The program and its arguments.
+    /// Program and its arguments.
     pub command: Vec<Vec<u8>>,
     /// Working directory, if it is another one.
     pub directory: Option<Vec<u8>>,
-    /// Where to look for the program before PATH.
+    /// Folders to search for the program before PATH.
     pub search: Option<Vec<u8>>,
-    /// Further variables, `NAME=VALUE`.
+    /// Additional variables in the form `NAME=VALUE`.
     pub environment: Vec<Vec<u8>>,
-    /// Hosts that it names.
+    /// Requested hosts, if any.
     pub hosts: Option<Vec<u8>>,
-    /// A file of hosts that it names.
+    /// Requested file of hosts, if any.
     pub host_file: Option<Vec<u8>>,
 }
 
-/// Where the daemon of host `host` of a job listens.
+/// Returns the socket name of the daemon on host `host` of a job.
 pub fn name(job_id: u64, host: u32) -> Vec<u8> {
     format!("mpirun-{job_id:016x}-{host}").into_bytes()
 }
 
-/// Tells the daemon that an order follows, for whose job it will have to answer.
+/// Connects to the daemon and announces an order. `new_job_id` is the job for which the daemon must answer.
 ///
 /// # Errors
-/// What the system reports: there is no such daemon; PermissionDenied when it is another user's.
+/// The system's error, for example that there is no such daemon; PermissionDenied when it belongs to
+/// another user.
 pub fn call(job_id: u64, host: u32, new_job_id: u64) -> io::Result<Connection> {
     let connection = Connection::connect(&name(job_id, host))?;
     connection.send(&new_job_id.to_le_bytes(), &[])?;
     Ok(connection)
 }
 
-/// What a rank connects for.
+/// Purpose of a rank's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
-    /// An order follows, for the job of this number.
+    /// An order follows, for the job with this number.
     Job(u64),
-    /// It wants a checkpoint of its job, and with `stops` that the job ends with it.
+    /// Request for a checkpoint of the rank's job.
     Checkpoint {
-        /// See above.
+        /// True if the job ends with the checkpoint.
         stops: bool,
     },
 }
@@ -84,7 +85,7 @@ pub enum Called {
 const CHECKPOINT: [&[u8]; 2] = [b"c", b"s"];
 
 impl Called {
-    /// Of the first bytes that came.
+    /// Decodes the first bytes of a connection.
     pub fn of(bytes: &[u8]) -> Option<Called> {
         let number = bytes.try_into().map(u64::from_le_bytes).map(Called::Job);
         let wanted = CHECKPOINT.iter().position(|known| *known == bytes);
@@ -92,19 +93,20 @@ impl Called {
     }
 }
 
-/// Asks for a checkpoint of the job, and does not wait for it.
+/// Requests a checkpoint of the job, without waiting for it.
 ///
 /// # Errors
-/// What the system reports: there is no such daemon; PermissionDenied when it is another user's.
+/// The system's error, for example that there is no such daemon; PermissionDenied when it belongs to
+/// another user.
 pub fn ask_for_checkpoint(job_id: u64, host: u32, stops: bool) -> io::Result<()> {
-    // The socket is nothing that the checkpoint could keep.
+    // A checkpoint could not save this socket.
     let _critical = kept::Critical::enter();
     let connection = Connection::connect(&name(job_id, host))?;
     connection.send(CHECKPOINT[usize::from(stops)], &[])
 }
 
 impl Order {
-    /// As a letter.
+    /// Encodes the order as a letter.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         letter::put_number(&mut bytes, self.job_id);
@@ -120,7 +122,7 @@ impl Order {
         bytes
     }
 
-    /// From a letter; `None` if it is none.
+    /// Decodes a letter; returns `None` if it is no order.
     pub fn decode(bytes: &[u8]) -> Option<Order> {
         let mut fields = Fields::of(bytes);
         let (job_id, parents) = (fields.number()?, u32::try_from(fields.number()?).ok()?);

@@ -1,33 +1,34 @@
-//! Which process a message is from: a rank, a process that a rank has forked, or one that a rank has started
-//! and that is a job of its own. [`name`] gives the words.
+//! Name of this process in messages. It may be a rank, a process forked by a rank, or a job of its own that
+//! a rank has started. The text is returned by [`name`].
 //!
 //! # Safety
-//! The handler of forks calls only what signal-safety(7) lists.
+//! The handler of forks calls only functions that signal-safety(7) lists.
 #![allow(unsafe_code)]
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
-/// Processes between a rank and its launcher that are looked at: shells, debuggers, wrappers.
+/// Maximum number of processes between a rank and its launcher that are searched: shells, debuggers,
+/// wrappers.
 const MOST_ANCESTORS: usize = 64;
-/// Name of the launcher's process that starts ranks, as /proc/PID/comm shows it.
+/// Name of the launcher's process that starts ranks, in /proc/PID/comm.
 pub const LAUNCHER_NAME: &std::ffi::CStr = c"tutti-node";
 
-/// Rank of this process in its job, once that is known; -1 before.
+/// Rank of this process in its job; -1 before it is known.
 static RANK: AtomicI64 = AtomicI64::new(-1);
-/// The rank that has started this process, which is a job of its own; -1 if there is none.
+/// Rank that has started this process as a job of its own; -1 if there is none.
 static STARTER: AtomicI64 = AtomicI64::new(-1);
-/// The process of the rank that this process was forked from; 0 in the rank itself.
+/// Process number of the rank that this process was forked from; 0 in the rank itself.
 static FORKED_FROM: AtomicI32 = AtomicI32::new(0);
 
-/// Records the rank of this process, and that later copies of it are no ranks.
+/// Records the rank of this process, and that later copies of it are not ranks.
 pub fn set_rank(rank: u32) {
     static WATCH: Once = Once::new();
     RANK.store(rank.into(), Ordering::Relaxed);
     WATCH.call_once(|| {
-        // SAFETY: the handler lives as long as the library, which is never unloaded once MPI runs. Where
-        // there is no room for it, copies are taken for ranks.
+        // SAFETY: the handler lives as long as the library, which is never unloaded once MPI runs. If it
+        // cannot be registered, copies are named like ranks.
         unsafe { libc::pthread_atfork(None, None, Some(note_fork)) };
     });
 }
@@ -37,15 +38,15 @@ pub fn set_starter(rank: u32) {
     STARTER.store(rank.into(), Ordering::Relaxed);
 }
 
-/// Runs in the copy that fork(2) has made.
+/// Runs in the copy that fork(2) has created.
 extern "C" fn note_fork() {
     // SAFETY: a plain system call.
     let parent = unsafe { libc::getppid() };
-    // Of a copy of a copy the first one counts.
+    // In a copy of a copy, the first origin is kept.
     let _ = FORKED_FROM.compare_exchange(0, parent, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Kills the rank that this process was forked from, if it was and is still its child.
+/// Kills the rank that this process was forked from, if it is still the parent.
 pub fn end_origin() {
     let origin = FORKED_FROM.load(Ordering::Relaxed);
     // SAFETY: plain system calls.
@@ -61,8 +62,8 @@ pub fn name() -> Option<String> {
     name_of(std::process::id())
 }
 
-/// Returns the name of the process `pid`, for which this copy of it reports: `rank 3`, `process 77 (forked by
-/// rank 3)` or `process 77 (a job of its own, started by rank 3)`.
+/// Returns the name of process `pid`, on whose behalf this copy of it reports. It is `rank 3`, `process 77
+/// (forked by rank 3)` or `process 77 (a job of its own, started by rank 3)`.
 pub fn name_of(pid: u32) -> Option<String> {
     let known = |number: &AtomicI64| Some(number.load(Ordering::Relaxed)).filter(|number| *number >= 0);
     let forked = FORKED_FROM.load(Ordering::Relaxed) != 0;
@@ -73,8 +74,8 @@ pub fn name_of(pid: u32) -> Option<String> {
     }
 }
 
-/// Returns the process that has joined the job as a rank and of which this one is a descendant. `job_fd` is
-/// the number of the descriptor that the launcher has handed down to the rank.
+/// Returns the ancestor of this process that has joined the job as a rank, if there is one. `job_fd` is the
+/// number of the descriptor that the launcher has passed to the rank.
 pub fn joined_ancestor(job_fd: i32) -> Option<i32> {
     let launcher = LAUNCHER_NAME.to_bytes();
     let mut process = std::process::id() as i32;
@@ -97,7 +98,7 @@ fn parent(process: i32) -> Option<i32> {
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
-/// Returns true if a process has mapped the job object that it was handed.
+/// Returns true if a process has mapped the job object that it inherited.
 fn has_joined(process: i32, job_fd: i32) -> bool {
     let Ok(object) = std::fs::metadata(format!("/proc/{process}/fd/{job_fd}")) else { return false };
     let inode = object.ino().to_string();

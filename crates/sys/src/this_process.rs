@@ -1,4 +1,5 @@
-//! What a rank does to itself: take over an inherited descriptor, die with its launcher, leave at once.
+//! Actions of a rank on its own process: taking over descriptors, dying with its launcher, ending at once;
+//! and its limits.
 
 use std::ffi::CStr;
 use std::io;
@@ -9,24 +10,25 @@ use tutti_base::machines::Processors;
 
 use crate::{cpu, memory, process, remap};
 
-/// The number from which on the descriptors of objects that one writes to are placed: beyond those that a
-/// program gets for its own files, so that one which it has closed by mistake is missed, and not taken for a
-/// file that it opened afterwards.
+/// Returns the lowest number for descriptors of objects that are written to. It is above the numbers of the
+/// program's own files. If the program closes one by mistake, the loss is noticed, and the number is not
+/// reused for a file that is opened later.
 fn remote_number() -> i32 {
     const HIGHEST: u64 = 4096;
     (descriptor_limit().min(HIGHEST) * 3 / 4).max(3) as i32
 }
 
-/// Moves a descriptor there, if there is room.
+/// Moves a descriptor to a high number, if one is free.
 pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     // SAFETY: a plain system call on an open descriptor.
     let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, remote_number()) };
-    // SAFETY: the copy was just made and belongs to nobody else.
+    // SAFETY: the copy was just created and has no other owner.
     if copy < 0 { fd } else { unsafe { OwnedFd::from_raw_fd(copy) } }
 }
 
-/// Takes ownership of a copy of an inherited descriptor; the copy is close-on-exec and [out of the
-/// way](out_of_the_way). The inherited one stays open, so that a program may load the library a second time.
+/// Takes ownership of a copy of an inherited descriptor. The copy is close-on-exec and [out of the
+/// way](out_of_the_way). The inherited one stays open, so that a program may load the library a second
+/// time.
 ///
 /// # Errors
 /// EBADF when `fd` is not open.
@@ -36,15 +38,15 @@ pub fn adopt_descriptor(fd: i32) -> io::Result<OwnedFd> {
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the copy was just made and belongs to nobody else.
+    // SAFETY: the copy was just created and has no other owner.
     let owned = unsafe { OwnedFd::from_raw_fd(copy) };
     // SAFETY: fd is open, as the copy shows, and is only borrowed for this call.
     memory::set_inheritable(unsafe { BorrowedFd::borrow_raw(fd) }, true)?;
     Ok(out_of_the_way(owned))
 }
 
-/// Sets whether programs that this process starts get the descriptor `number`, if it is one of `object`: the
-/// program may have closed it, and opened a file of its own with that number.
+/// Sets whether child programs inherit descriptor `number`, if it refers to `object`. The program may have
+/// closed it and opened a file of its own with that number.
 pub fn set_inheritance(number: i32, object: BorrowedFd<'_>, inherits: bool) {
     if number < 0 {
         return;
@@ -53,18 +55,19 @@ pub fn set_inheritance(number: i32, object: BorrowedFd<'_>, inherits: bool) {
     let inherited = unsafe { BorrowedFd::borrow_raw(number) };
     let identities = (remap::identity(inherited), remap::identity(object));
     if matches!(identities, (Ok(one), Ok(other)) if one == other) {
-        // What is refused leaves the descriptor as it was.
+        // A refused change leaves the descriptor as it was.
         let _ = memory::set_inheritable(inherited, inherits);
     }
 }
 
-/// Closes an inherited descriptor that nobody else uses.
+/// Closes an inherited descriptor that nothing else uses.
 pub fn close_descriptor(fd: i32) {
-    // SAFETY: the caller gives up what it was handed; a number that is no open descriptor is reported and passed over.
+    // SAFETY: the caller gives the descriptor up; a number that is not open causes an error, which is
+    // ignored.
     unsafe { libc::close(fd) };
 }
 
-/// Whether `fd` is an open socket.
+/// Returns true if `fd` is an open socket.
 pub fn is_socket(fd: i32) -> bool {
     // SAFETY: an all-zero stat is a valid value of that plain C structure.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
@@ -73,24 +76,24 @@ pub fn is_socket(fd: i32) -> bool {
     known && status.st_mode & libc::S_IFMT == libc::S_IFSOCK
 }
 
-/// A program or library in memory.
+/// Program or library in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// Path of the file, as the loader knows it.
+    /// Path of the file in the loader's list.
     pub file: Vec<u8>,
     /// Address of its first byte in memory.
     pub base: usize,
 }
 
 impl Loaded {
-    /// The last part of the path.
+    /// Returns the last part of the path.
     pub fn name(&self) -> String {
         let name = self.file.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         String::from_utf8_lossy(name).into_owned()
     }
 }
 
-/// Returns what was loaded where `address` is in memory: this program, or a library.
+/// Returns the program or library in memory that contains `address`.
 pub fn loaded_at(address: usize) -> Option<Loaded> {
     // SAFETY: an all-zero result is a valid value of that plain C structure.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -101,15 +104,17 @@ pub fn loaded_at(address: usize) -> Option<Loaded> {
     Some(Loaded { file: name.to_bytes().to_vec(), base: found.dli_fbase as usize })
 }
 
-/// What all processes have in common that find each other's sockets by name: the machine since its start, and its network.
+/// Returns a text that is equal for all processes that find each other's sockets by name: the machine's
+/// boot number and its network namespace.
 pub fn host_identity() -> Vec<u8> {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     [boot.trim_ascii(), network.as_os_str().as_bytes()].concat()
 }
 
-/// Equal on two hosts exactly if their processes share all processors: the machine since its start, which of its processors they
-/// may use, and, where processor time is limited, by whose limit. `None` where the system does not say.
+/// Returns a number that is equal on two hosts exactly if their processes share all processors. It is
+/// derived from the machine's boot number, the usable processors and, where processor time is limited, the
+/// control group. `None` where the system does not report them.
 fn processors_identity() -> Option<u64> {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
     let allowed = cpu::affinity().ok()?;
@@ -119,18 +124,20 @@ fn processors_identity() -> Option<u64> {
     }
     text.extend(allowed.iter().flat_map(|processor| (processor as u32).to_le_bytes()));
     if cpu::quota().is_some() {
-        // Names of groups are those that a container sees; its name space tells them from those of others.
+        // Names of groups are relative to the container; the namespace distinguishes equal names of
+        // different containers.
         text.extend(std::fs::read("/proc/self/cgroup").unwrap_or_default());
         let space = std::fs::read_link("/proc/self/ns/cgroup").unwrap_or_default();
         text.extend(space.as_os_str().as_bytes());
     }
-    // FNV-1a: the same on all hosts, whatever library they were built with.
+    // FNV-1a: the same on all hosts, independent of library versions.
     Some(text.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     }))
 }
 
-/// What this host says of the processors that its ranks may use. Of which nothing is known, those are like no others.
+/// Returns the identity and number of the processors that ranks of this host may use. If nothing is known,
+/// the identity is unique.
 pub fn processors() -> Processors {
     let alone = || process::random().unwrap_or_else(|_| u64::from(std::process::id()));
     let identity = processors_identity().unwrap_or_else(alone);
@@ -138,32 +145,32 @@ pub fn processors() -> Processors {
 }
 
 unsafe extern "C" {
-    /// A function of the C library (glibc): atexit(3) with the status of the process.
+    /// Function of the C library (glibc): atexit(3) that also receives the status of the process.
     fn on_exit(
         run: extern "C" fn(libc::c_int, *mut libc::c_void),
         argument: *mut libc::c_void,
     ) -> libc::c_int;
 }
 
-/// Has `run` called with the exit status when this process exits by returning from main or by exit(3).
+/// Registers `run` to be called with the exit status when this process returns from main or calls exit(3).
 pub fn at_exit(run: fn(i32)) {
     extern "C" fn call(status: libc::c_int, run: *mut libc::c_void) {
-        // SAFETY: the argument is the function that was given to on_exit below.
+        // SAFETY: the argument is the function that was passed to on_exit below.
         let run: fn(i32) = unsafe { std::mem::transmute(run) };
         run(status);
     }
-    // SAFETY: both functions live as long as the library, which is never unloaded once MPI runs. If there is
-    // no room for one more nothing can be done.
+    // SAFETY: both functions live as long as the library, which is never unloaded once MPI runs. A failure
+    // to register is ignored.
     unsafe { on_exit(call, run as *mut libc::c_void) };
 }
 
-/// Writes what the streams of the C library hold (stdout and others).
+/// Writes the buffered output of the C library's streams (stdout and others).
 pub fn flush_streams() {
     // SAFETY: without a stream the call flushes all of them.
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
-/// Asks the kernel to kill this process when its parent dies, so that nothing survives a killed launcher.
+/// Asks the kernel to kill this process when its parent dies, so that no rank survives a killed launcher.
 pub fn die_with_parent() {
     // SAFETY: sets an attribute of this process; no memory is involved.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -175,7 +182,7 @@ pub fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// How much memory this process may lock; `None`: any amount.
+/// Returns the number of bytes that this process may lock in memory; `None` if it is unlimited.
 pub fn lockable_bytes() -> Option<u64> {
     const CAP_IPC_LOCK: u32 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -188,16 +195,17 @@ pub fn lockable_bytes() -> Option<u64> {
     (!free).then_some(limit.rlim_cur)
 }
 
-/// Memory of this process that has to stay where it is, in bytes.
+/// Memory of this process whose pages must not move, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Registered with a device or an io_uring.
+    /// Bytes registered with a device or an io_uring.
     pub pinned: u64,
-    /// Locked, by the program or this library.
+    /// Bytes locked by the program or this library.
     pub locked: u64,
 }
 
-/// Returns the memory that has to stay where it is, or `None` if the system does not say. Allocates nothing.
+/// Returns the memory whose pages must not move, or `None` if the system does not report it. Allocates
+/// nothing.
 pub fn held_memory() -> Option<Held> {
     let mut text = [0u8; 4096];
     let length = {
@@ -212,16 +220,16 @@ pub fn held_memory() -> Option<Held> {
     Some(Held { pinned: kilobytes(b"VmPin:")? << 10, locked: kilobytes(b"VmLck:")? << 10 })
 }
 
-/// How long a file of this process may become, in bytes; `None`: any length.
+/// Returns the maximum length of a file that this process may create, in bytes; `None` if it is unlimited.
 pub fn file_limit() -> Option<u64> {
-    // What is not known limits nothing.
+    // An unknown limit counts as no limit.
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: the structure is writable.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// How many descriptors this process may have open.
+/// Returns the maximum number of open descriptors of this process.
 pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is writable.
@@ -229,15 +237,16 @@ pub fn descriptor_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Writes a text to standard error at once. May be called between fork and exec, and when no memory is left.
+/// Writes a text to standard error immediately. May be called between fork and exec, and when no memory is
+/// left.
 pub fn say(text: &str) {
-    // SAFETY: the text is as long as it says; nothing can be done about an error.
+    // SAFETY: the text has its stated length; an error is ignored.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Writes all of a short message at once. May be called between fork and exec.
+/// Writes a short message in one call. May be called between fork and exec.
 pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) {
-    // SAFETY: the bytes are as many as they say; who does not read any more need not be told.
+    // SAFETY: the bytes have their stated length; an error, such as a closed reader, is ignored.
     unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
 }
 

@@ -1,10 +1,11 @@
-//! Threads of other processes, stopped and looked at from outside (ptrace). No privilege is needed for those
-//! of the same user that descend from this process, which is what a daemon's ranks are.
+//! Tracing of other processes' threads (ptrace): they are stopped, inspected and made to run system calls.
+//! No privilege is needed for descendants of this process with the same user, such as the ranks of a
+//! daemon.
 //!
-//! A stopped thread can be made to run single system calls ([`Tracee::call`]): its registers are set, the
-//! instruction at an address that holds `syscall` is stepped over, and whoever is done gives the thread its
-//! own registers back. The kernel takes the tracer to be a thread, so all of this is for the thread that has
-//! attached. All numbers are those of Linux on x86-64; elsewhere nothing can be attached.
+//! A stopped thread can be made to run single system calls ([`Tracee::call`]). Its registers are set, and
+//! the instruction `syscall` at a given address is executed in a single step. Afterwards the caller
+//! restores the thread's registers. In the kernel, the tracer is a thread, so only the thread that has
+//! attached can do this. All numbers are those of Linux on x86-64; on other processors attaching fails.
 
 use std::io;
 use std::ptr::null_mut;
@@ -12,28 +13,28 @@ use std::time::Duration;
 
 use crate::refusal;
 
-/// Words of the general registers: `struct user_regs_struct`.
+/// Number of general registers: words of `struct user_regs_struct`.
 pub const REGISTER_WORDS: usize = 27;
 const EXTENDED_BYTES: usize = 16 << 10;
 const NT_PRSTATUS: usize = 1;
 const NT_X86_XSTATE: usize = 0x202;
 const GET_RSEQ: u32 = 0x420f;
 const EVENT_STOP: i32 = 128;
-/// Of a system call that begins anew when its signal has been dealt with: ERESTARTSYS to ERESTARTNOHAND,
+/// Results of a system call that restarts after its signal has been handled: ERESTARTSYS to ERESTARTNOHAND,
 /// ERESTART_RESTARTBLOCK.
 const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
-/// Pause between two looks whether a killed process has ended.
+/// Pause between two checks if a killed process has ended.
 const LOOK: Duration = Duration::from_micros(50);
-/// Stops of a thread that stands still already.
+/// Maximum number of pending stops that a single step passes over.
 const MOST_STOPS: u32 = 16;
-/// The instruction `syscall`.
+/// Code of the instruction `syscall`.
 pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-/// The general registers of a stopped thread, by the indices of `struct user_regs_struct`.
+/// General registers of a stopped thread, in the order of `struct user_regs_struct`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers(pub [u64; REGISTER_WORDS]);
 
-/// Indices into [`Registers`].
+/// Indices of registers in [`Registers`].
 mod index {
     pub const R10: usize = 7;
     pub const R9: usize = 8;
@@ -48,8 +49,8 @@ mod index {
 }
 
 impl Registers {
-    /// As they have to be in a new thread that goes on where the old one stood: a system call that was
-    /// interrupted is begun anew.
+    /// Returns the registers for a new thread that continues where the old one stopped: an interrupted
+    /// system call is restarted.
     pub fn resumed_elsewhere(mut self) -> Registers {
         let registers = &mut self.0;
         if registers[index::ORIG_RAX].cast_signed() >= 0
@@ -62,12 +63,12 @@ impl Registers {
         self
     }
 
-    /// The address of the next instruction.
+    /// Returns the address of the next instruction.
     pub fn instruction(&self) -> u64 {
         self.0[index::RIP]
     }
 
-    /// With another stack.
+    /// Returns the registers with another stack pointer.
     pub fn on_stack(mut self, top: u64) -> Registers {
         self.0[index::RSP] = top;
         self
@@ -85,53 +86,53 @@ impl Registers {
     }
 }
 
-/// What a thread does, as its tracer sees it.
+/// State of a thread as seen by its tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It stands still.
+    /// The thread is stopped.
     Stopped,
-    /// It stands still with a signal that it is about to get.
+    /// The thread is stopped before it receives this signal.
     Signalled(i32),
-    /// It stands still in the middle of starting a thread.
+    /// The thread is stopped while it creates a thread.
     Starting,
-    /// It runs, or waits in the kernel.
+    /// The thread runs, or waits in the kernel.
     Running,
-    /// It has ended.
+    /// The thread has ended.
     Ended,
 }
 
-/// Restartable sequences of a thread, as it has registered them.
+/// Restartable sequences that a thread has registered (rseq(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sequences {
-    /// Address; 0: none.
+    /// Address of the structure; 0 if there is none.
     pub address: u64,
-    /// Bytes.
+    /// Length of the structure in bytes.
     pub bytes: u32,
-    /// What stands before handlers.
+    /// Signature that precedes abort handlers in the code.
     pub signature: u32,
     flags: u32,
     padding: u32,
 }
 
-/// A thread that this one traces. Dropping it changes nothing: see [`Tracee::detach`].
+/// Thread that this one traces. Dropping it changes nothing: see [`Tracee::detach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracee(i32);
 
 impl Tracee {
-    /// Attaches to a thread, which goes on; threads that it starts are attached and stopped.
+    /// Attaches to a thread without stopping it. Threads that it creates are attached and stopped.
     ///
     /// # Errors
-    /// What ptrace reports: ESRCH if it is gone, EPERM if it may not be traced.
+    /// The error of ptrace: ESRCH if the thread has ended, EPERM if it may not be traced.
     pub fn seize(tid: i32) -> io::Result<Tracee> {
         ptrace(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACECLONE as usize)?;
         Ok(Tracee(tid))
     }
 
-    /// A child that has asked to be traced and has just become another program.
+    /// Takes over a child that has requested tracing and has just executed its program.
     ///
     /// # Errors
-    /// If it ended instead.
+    /// If the child ended instead.
     pub fn executed(pid: i32) -> io::Result<Tracee> {
         let tracee = Tracee(pid);
         match tracee.wait()? {
@@ -145,41 +146,40 @@ impl Tracee {
         Ok(tracee)
     }
 
-    /// A thread that one of a traced process has started.
+    /// Takes over a thread that a traced process has created.
     pub fn started(tid: i32) -> Tracee {
         Tracee(tid)
     }
 
-    /// Its number.
+    /// Returns the number of the thread.
     pub fn tid(self) -> i32 {
         self.0
     }
 
-    /// Tells it to stop soon.
+    /// Requests the thread to stop soon.
     ///
     /// # Errors
-    /// ESRCH if it is gone.
+    /// ESRCH if the thread has ended.
     pub fn interrupt(self) -> io::Result<()> {
         ptrace(libc::PTRACE_INTERRUPT, self.0, 0, 0)
     }
 
-    /// What it does now.
+    /// Returns the present state of the thread.
     pub fn look(self) -> Seen {
         self.ask(libc::WNOHANG).unwrap_or(Seen::Ended)
     }
 
-    /// Waits until it stands still or has ended.
+    /// Waits until the thread is stopped or has ended.
     ///
     /// # Errors
-    /// If it is no thread that this one traces.
+    /// If this thread does not trace it.
     pub fn wait(self) -> io::Result<Seen> {
         self.ask(0)
     }
 
-    /// Returns the state of the thread. Its end is never taken here, only its stops: the end of a rank is for
-    /// [`crate::process::reap`], and a rank whose end nobody reports would be waited for without end. A
-    /// thread may be killed between the look for an end and that for a stop, so the second must not take ends
-    /// either.
+    /// Returns the state of the thread. Only stops are consumed here, never its end: that is for
+    /// [`crate::process::reap`], which would otherwise wait for the rank forever. A thread may be killed
+    /// between the two system calls, so the second must not consume an end either.
     fn ask(self, flags: i32) -> io::Result<Seen> {
         loop {
             let found = self.wait_id(libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | flags)?;
@@ -190,7 +190,7 @@ impl Tracee {
             // SAFETY: the kernel fills in this field for each state of a child; otherwise it is 0.
             let status = unsafe { stop.si_status() };
             match (status >> 8, status & 0xff) {
-                // It runs; or it stood still a moment ago and has been killed.
+                // The thread runs; or it was stopped a moment ago and has been killed.
                 (0, 0) if flags & libc::WNOHANG != 0 => return Ok(Seen::Running),
                 (0, 0) => {}
                 (EVENT_STOP, _) | (0, libc::SIGTRAP) => return Ok(Seen::Stopped),
@@ -200,7 +200,7 @@ impl Tracee {
         }
     }
 
-    /// Calls waitid for this thread. All of the result is 0 if WNOHANG is set and there is nothing to report.
+    /// Calls waitid for this thread. The result is all 0 if WNOHANG is set and there is nothing to report.
     fn wait_id(self, flags: i32) -> io::Result<libc::siginfo_t> {
         // SAFETY: an all-zero value is a valid one of that plain C structure.
         let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -217,26 +217,26 @@ impl Tracee {
         }
     }
 
-    /// Lets it go on, with the signal that it was about to get.
+    /// Continues the thread, with the signal that it was about to receive (0: none).
     ///
     /// # Errors
-    /// ESRCH if it is gone.
+    /// ESRCH if the thread has ended.
     pub fn resume(self, signal: i32) -> io::Result<()> {
         ptrace(libc::PTRACE_CONT, self.0, 0, signal as usize)
     }
 
-    /// Lets it go on without this tracer.
+    /// Continues the thread without this tracer.
     ///
     /// # Errors
-    /// ESRCH if it is gone.
+    /// ESRCH if the thread has ended.
     pub fn detach(self) -> io::Result<()> {
         ptrace(libc::PTRACE_DETACH, self.0, 0, 0)
     }
 
-    /// The general registers.
+    /// Returns the general registers.
     ///
     /// # Errors
-    /// ESRCH if it does not stand still.
+    /// ESRCH if the thread is not stopped.
     pub fn registers(self) -> io::Result<Registers> {
         let mut registers = Registers([0; REGISTER_WORDS]);
         let mut room =
@@ -245,7 +245,7 @@ impl Tracee {
         Ok(registers)
     }
 
-    /// Sets them.
+    /// Sets the general registers.
     ///
     /// # Errors
     /// EIO for values that no thread may have.
@@ -257,10 +257,10 @@ impl Tracee {
         ptrace(libc::PTRACE_SETREGSET, self.0, NT_PRSTATUS, (&raw mut room).addr())
     }
 
-    /// The registers of floating point and vectors, as the processor keeps them (XSAVE).
+    /// Returns the registers of floating point and vectors, in the processor's format (XSAVE).
     ///
     /// # Errors
-    /// ESRCH if it does not stand still.
+    /// ESRCH if the thread is not stopped.
     pub fn extended(self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0u8; EXTENDED_BYTES];
         let mut room = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -269,34 +269,34 @@ impl Tracee {
         Ok(bytes)
     }
 
-    /// Sets them.
+    /// Sets the registers of floating point and vectors.
     ///
     /// # Errors
-    /// EINVAL where the processor has others.
+    /// EINVAL if this processor has other registers.
     pub fn set_extended(self, bytes: &[u8]) -> io::Result<()> {
         let mut room = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         ptrace(libc::PTRACE_SETREGSET, self.0, NT_X86_XSTATE, (&raw mut room).addr())
     }
 
-    /// The signals that it blocks.
+    /// Returns the mask of signals that the thread blocks.
     ///
     /// # Errors
-    /// ESRCH if it does not stand still.
+    /// ESRCH if the thread is not stopped.
     pub fn mask(self) -> io::Result<u64> {
         let mut mask = 0u64;
         ptrace(libc::PTRACE_GETSIGMASK, self.0, size_of::<u64>(), (&raw mut mask).addr())?;
         Ok(mask)
     }
 
-    /// Sets them.
+    /// Sets the mask of blocked signals.
     ///
     /// # Errors
-    /// ESRCH if it does not stand still.
+    /// ESRCH if the thread is not stopped.
     pub fn set_mask(self, mask: u64) -> io::Result<()> {
         ptrace(libc::PTRACE_SETSIGMASK, self.0, size_of::<u64>(), (&raw const mask).addr())
     }
 
-    /// Its restartable sequences; none on kernels that do not say.
+    /// Returns the thread's restartable sequences; none on kernels that do not report them.
     pub fn sequences(self) -> Sequences {
         let mut found = Sequences::default();
         // SAFETY: found has the size that is stated.
@@ -304,7 +304,7 @@ impl Tracee {
         if bytes > 0 { found } else { Sequences::default() }
     }
 
-    /// Head and bytes of its list of robust mutexes.
+    /// Returns head and length in bytes of the thread's list of robust mutexes.
     pub fn robust_list(self) -> (u64, u64) {
         let (mut head, mut bytes) = (0u64, 0u64);
         // SAFETY: both words are writable.
@@ -312,11 +312,11 @@ impl Tracee {
         (head, bytes)
     }
 
-    /// Has it run a system call; `gadget` is the address of a `syscall` instruction, `base` its registers
-    /// otherwise. Its signals must be blocked.
+    /// Makes the thread run a system call. `gadget` is the address of a `syscall` instruction, `base` has
+    /// the other registers. The thread's signals must be blocked.
     ///
     /// # Errors
-    /// What the call reports, or that the thread is gone.
+    /// The error of the system call, or ESRCH if the thread has ended.
     pub fn call(self, base: &Registers, gadget: u64, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
         self.set_registers(&base.for_call(gadget, number, arguments))?;
         match self.step(gadget)? {
@@ -337,8 +337,8 @@ impl Tracee {
         }
     }
 
-    /// Steps over the instruction at `gadget`. A stop that was asked for earlier, while the thread was slow
-    /// to stop, comes before it: nothing has been called then.
+    /// Executes the instruction at `gadget` in a single step. A stop that was requested earlier may come
+    /// first, before the instruction is executed; then the step is repeated.
     fn step(self, gadget: u64) -> io::Result<Seen> {
         for _ in 0..MOST_STOPS {
             ptrace(libc::PTRACE_SINGLESTEP, self.0, 0, 0)?;
@@ -350,23 +350,23 @@ impl Tracee {
         Err(io::Error::other("it stops again and again"))
     }
 
-    /// Has it start a thread that shares everything with it and stops at once; returns that thread, on a
-    /// stack that ends at `stack`.
+    /// Makes the thread create another one that shares everything with it, on a stack that ends at `stack`.
+    /// Returns the new thread, which is stopped.
     ///
     /// # Errors
-    /// As [`Tracee::call`].
+    /// Errors of [`Tracee::call`].
     pub fn start_thread(self, base: &Registers, gadget: u64, stack: u64) -> io::Result<Tracee> {
         let flags = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND;
         self.clone_with(base, gadget, flags | libc::CLONE_THREAD | libc::CLONE_SYSVSEM, stack)
     }
 
-    /// Has it fork: returns the copy, which stands still, is a child of its parent (CLONE_PARENT), and is
-    /// killed when this tracer ends.
+    /// Makes the process fork. Returns the copy, which is stopped. It is a child of the process's parent
+    /// (CLONE_PARENT) and is killed when this tracer ends.
     ///
     /// # Errors
-    /// As [`Tracee::call`].
+    /// Errors of [`Tracee::call`].
     pub fn fork(self, base: &Registers, gadget: u64) -> io::Result<Tracee> {
-        // The copy has the options from its first moment on.
+        // The copy inherits the options at its creation.
         let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
         ptrace(libc::PTRACE_SETOPTIONS, self.0, 0, options as usize)?;
         let copy = self.clone_with(base, gadget, libc::CLONE_PARENT, 0);
@@ -377,7 +377,7 @@ impl Tracee {
     fn clone_with(self, base: &Registers, gadget: u64, flags: i32, stack: u64) -> io::Result<Tracee> {
         let arguments = [flags as u64, stack, 0, 0, 0, 0];
         self.set_registers(&base.for_call(gadget, libc::SYS_clone, arguments))?;
-        // The stop of the clone event comes before the call returns; a step then ends it.
+        // The stop for the clone event comes before the call returns; a further step completes it.
         if self.step(gadget)? != Seen::Starting {
             let result = self.registers()?.0[index::RAX].cast_signed();
             return Err(io::Error::from_raw_os_error(-result as i32));
@@ -400,22 +400,22 @@ fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> io::R
     if !cfg!(target_arch = "x86_64") {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    // SAFETY: every request passes addresses of values that outlive the call, as long as its kind says, or
-    // plain numbers.
+    // SAFETY: every request passes plain numbers, or addresses of values that outlive the call and have the
+    // length of its kind.
     match unsafe { libc::ptrace(request, tid, address, data) } {
         0.. => Ok(()),
         _ => Err(refusal::last("ptrace")),
     }
 }
 
-/// Whether two descriptors, of two processes or of one, are the same open file.
+/// Returns true if two descriptors are the same open file. Each is given by a process and a number.
 pub fn same_open_file(one: (i32, i32), other: (i32, i32)) -> bool {
     const KCMP_FILE: libc::c_int = 0;
     // SAFETY: plain numbers.
     unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, one.1, other.1) == 0 }
 }
 
-/// The threads of a process.
+/// Returns the numbers of the threads of a process.
 ///
 /// # Errors
 /// If there is no such process.
@@ -425,17 +425,17 @@ pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
     Ok(names.filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Sleeps this thread; for looking again.
+/// Sleeps between two checks of a thread's state.
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Kills a process and waits for its end. The kernel reports the end of a process only once its tracer has
-/// taken those of all its threads that it traces.
+/// Kills a process and waits for its end. The kernel reports the end of a process only after its tracer has
+/// reaped all its traced threads.
 pub fn end(pid: i32) {
     crate::process::kill(pid, libc::SIGKILL);
     let take = |tid: i32, flags: i32| {
-        // SAFETY: no status is asked for.
+        // SAFETY: a null pointer means that no status is requested.
         unsafe { libc::waitpid(tid, null_mut(), libc::__WALL | flags) }
     };
     while take(pid, libc::WNOHANG) >= 0 {

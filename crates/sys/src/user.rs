@@ -1,15 +1,16 @@
-//! The user this process acts for, and whether another process is that user's.
+//! The user of this process, and checks if another process belongs to the same user.
 //!
-//! In a user namespace that maps few users, the kernel shows every unmapped one as the same number (65534, as
-//! /proc/sys/kernel/overflowuid says). Two different users then look equal, so equality proves nothing there.
+//! In a user namespace that maps few users, the kernel shows every unmapped one as the same number (65534,
+//! according to /proc/sys/kernel/overflowuid). Two different users then look equal, so equality proves
+//! nothing.
 
 use std::os::fd::BorrowedFd;
 
 use crate::process;
 
-/// Number of users that a namespace maps which hides nobody.
+/// Number of users that a complete namespace maps.
 const ALL_USERS: u64 = u32::MAX as u64;
-/// The kernel's default for users without a number here.
+/// Default number of the kernel for users that are not mapped.
 const OVERFLOW_USER: u32 = 65534;
 
 /// Returns the effective user of this process.
@@ -18,14 +19,14 @@ pub fn own() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Returns the number that the parent namespace has for this process's user: the same in a namespace of one
-/// user (`unshare --map-root-user`) and outside of it.
+/// Returns the number of this process's user in the parent namespace. It is the same inside and outside a
+/// namespace of one user (`unshare --map-root-user`).
 pub fn own_outside() -> u32 {
     outside(&map(), own())
 }
 
-/// Returns true if the program runs with other rights than those of its caller: set-user-ID, set-group-ID or
-/// file capabilities (AT_SECURE, getauxval(3)). Its environment then comes from a user who has fewer rights.
+/// Returns true if the program has other rights than its caller: set-user-ID, set-group-ID or file
+/// capabilities (AT_SECURE, getauxval(3)). Its environment then comes from a user with fewer rights.
 pub fn is_privileged_program() -> bool {
     // SAFETY: no preconditions.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -36,15 +37,15 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|_| !is_privileged_program())
 }
 
-/// Returns true if `user`, as the kernel names a peer or the owner of a file, can be told from all others: it
-/// is not the number of unmapped users.
+/// Returns true if `user`, a number from the kernel for a peer or a file's owner, denotes one certain user.
+/// The number of unmapped users does not.
 pub fn is_certain(user: u32) -> bool {
     user != overflow_user() || maps_all(&map())
 }
 
-/// Returns true if a peer with the number `user` is a process of this process's user. `process` yields a
-/// descriptor of the peer (pidfd), asked for where the number alone proves nothing: a process may send a
-/// signal only to those of its own user.
+/// Returns true if a peer with the number `user` is a process of this process's user. `process` returns a
+/// descriptor of the peer (pidfd); it is called where the number alone proves nothing. Then the proof is
+/// that this process may send it a signal.
 pub fn is_own<F: std::os::fd::AsFd>(user: u32, process: impl FnOnce() -> Option<F>) -> bool {
     user == own() && (is_certain(user) || process().is_some_and(|process| may_signal(process.as_fd())))
 }
@@ -58,7 +59,8 @@ fn overflow_user() -> u32 {
     told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(OVERFLOW_USER)
 }
 
-/// The map of this namespace (user_namespaces(7)): lines of a first user inside, its number outside, a count.
+/// Returns the user map of this namespace (user_namespaces(7)). Each line has a first user inside, its
+/// number outside, and a count.
 fn map() -> String {
     std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
 }

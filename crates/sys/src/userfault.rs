@@ -1,14 +1,15 @@
-//! Hearing of every change of some mappings of this process (userfaultfd): when they are unmapped, moved, or covered by others.
+//! Notification of changes to some mappings of this process (userfaultfd): when they are unmapped, moved,
+//! or replaced.
 //!
-//! The kernel tells it after the change, and lets the thread that made it go on only when the message has been read. It is
-//! read by a thread that does nothing else: it counts before it reads and after it has read, so that whoever was told of no
-//! change by an even count that is still the same knows that no call for one has returned since. A call that has not yet
-//! returned, of another thread, is seen by asking the kernel ([`Watcher::is_changing`]): the addresses may have been given to
-//! somebody else already.
+//! The kernel reports a change after it has happened, and resumes the thread that made it only when the
+//! message has been read. A thread of its own reads the messages. It increments a counter before and after
+//! reading. An even count that has not changed proves that no call that made a change has returned since. A
+//! call of another thread that has not returned yet is detected by asking the kernel
+//! ([`Watcher::is_changing`]): the addresses may already be in other use.
 //!
-//! The thread is none of the C library's: with one of those, a program with one thread would pay for locks everywhere from
-//! then on. It runs a few instructions on registers alone, has neither a stack that it uses nor thread-local storage, and takes no
-//! signals. It ends when the watcher is dropped, and with the process.
+//! The thread is not created by the C library: otherwise a program with one thread would pay for locks
+//! everywhere from then on. It runs a few instructions on registers alone, uses neither its stack nor
+//! thread-local storage, and takes no signals. It ends when the watcher is dropped, and with the process.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -17,17 +18,17 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(target_arch = "x86_64")]
 use crate::signal::Mask;
 
-/// Watches mappings of this process.
+/// Watcher of mappings of this process.
 #[derive(Debug)]
 pub struct Watcher {
-    /// Both belong to the thread, which closes them.
+    /// Descriptors that belong to the thread, which closes them.
     faults: RawFd,
     stop: RawFd,
-    /// The process: a child of fork has the descriptors, but not the thread.
+    /// Process number: a child of fork has the descriptors, but not the thread.
     pid: u32,
 }
 
-/// struct uffdio_api.
+/// Argument of the ioctl: struct uffdio_api.
 #[repr(C)]
 struct Api {
     api: u64,
@@ -35,7 +36,7 @@ struct Api {
     ioctls: u64,
 }
 
-/// struct uffdio_register.
+/// Argument of the ioctl: struct uffdio_register.
 #[repr(C)]
 struct Register {
     start: u64,
@@ -44,55 +45,57 @@ struct Register {
     ioctls: u64,
 }
 
-/// What the thread works on.
+/// Memory that the thread works on.
 #[cfg(target_arch = "x86_64")]
 #[repr(C)]
 struct Desk {
     polled: [libc::pollfd; 2],
-    /// Some struct uffd_msg of 32 bytes.
+    /// Buffer for several struct uffd_msg of 32 bytes.
     messages: [u64; 4 * MESSAGES],
 }
 
 #[cfg(target_arch = "x86_64")]
 const MESSAGES: usize = 16;
-/// _IOWR(0xaa, 0x3f, struct uffdio_api) and so on.
+/// Numbers of the ioctls: _IOWR(0xaa, 0x3f, struct uffdio_api) and so on.
 const API: libc::c_ulong = 3 << 30 | (size_of::<Api>() as libc::c_ulong) << 16 | 0xaa << 8 | 0x3f;
 const REGISTER: libc::c_ulong = 3 << 30 | (size_of::<Register>() as libc::c_ulong) << 16 | 0xaa << 8;
 const WRITE_PROTECT: libc::c_ulong = 3 << 30 | 24 << 16 | 0xaa << 8 | 0x06;
 const API_VERSION: u64 = 0xaa;
-/// Faults of system calls are none of ours: so no privilege is needed (Linux 5.11).
+/// Flag to leave out faults of system calls, so that no privilege is needed (Linux 5.11).
 const USER_MODE_ONLY: i32 = 1;
 const WRITE_PROTECTION: u64 = 1;
 const EVENT_REMAP: u64 = 1 << 2;
 const EVENT_REMOVE: u64 = 1 << 3;
 const EVENT_UNMAP: u64 = 1 << 6;
-/// Memory of objects can be registered for write protection, of which nothing is ever made: such a registration changes nothing.
+/// Feature: shared objects can be registered for write protection. It is never enabled, so such a
+/// registration changes nothing.
 const WRITE_PROTECTION_OF_OBJECTS: u64 = 1 << 12;
 const MODE_WRITE_PROTECTION: u64 = 2;
-/// Bytes of the thread's stack, which only has to be there.
+/// Size of the thread's stack in bytes. The stack is never used.
 #[cfg(target_arch = "x86_64")]
 const STACK_BYTES: usize = 4096;
 
-/// Threads of this kind in this process.
+/// Number of watcher threads in this process.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
-/// The descriptor of the latest one.
+/// Descriptor of the latest watcher.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 
-/// How many threads of this process are watchers.
+/// Returns the number of watcher threads in this process.
 pub fn threads() -> usize {
     THREADS.load(Ordering::Relaxed)
 }
 
-/// Whether a descriptor is that of a watcher, and not the program's.
+/// Returns true if a descriptor belongs to a watcher, and not to the program.
 pub fn is_watcher(fd: RawFd) -> bool {
     DESCRIPTOR.load(Ordering::Relaxed) == fd
 }
 
 impl Watcher {
-    /// Begins; `count` becomes odd before a change is read and even after it, and stays odd when nothing is heard any more.
+    /// Starts a watcher. `count` becomes odd before a change is read and even after it. It stays odd when
+    /// no more changes are reported.
     ///
     /// # Errors
-    /// Why the kernel does not do it: too old, or forbidden (a container).
+    /// The reason for which the kernel refuses: too old, or forbidden (a container).
     pub fn start(count: &'static AtomicU64) -> io::Result<Watcher> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
         // SAFETY: a plain system call.
@@ -113,10 +116,10 @@ impl Watcher {
         Ok(Watcher { faults: faults.into_raw_fd(), stop: stop.into_raw_fd(), pid: std::process::id() })
     }
 
-    /// Watches what is mapped in a range of whole pages.
+    /// Watches the mappings in a range of whole pages.
     ///
     /// # Errors
-    /// What the kernel reports: nothing is mapped there, or something else watches it.
+    /// The kernel's error: nothing is mapped there, or it is already being watched.
     pub fn register(&self, start: u64, bytes: u64) -> io::Result<()> {
         let mut register = Register { start, bytes, mode: MODE_WRITE_PROTECTION, ioctls: 0 };
         // SAFETY: as above. Registered memory behaves as before.
@@ -126,10 +129,11 @@ impl Watcher {
         Ok(())
     }
 
-    /// Whether some thread is changing what is watched at this moment, or has and was not yet heard.
+    /// Returns true if a thread is changing a watched mapping now, or has changed it and the message was
+    /// not read yet.
     #[inline]
     pub fn is_changing(&self) -> bool {
-        // The kernel looks at this first, and then refuses as there is no range.
+        // The kernel checks for changes first, and then fails because there is no range.
         // SAFETY: no memory is given.
         let refused = unsafe { libc::ioctl(self.faults, WRITE_PROTECT, std::ptr::null_mut::<u8>()) };
         refused >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
@@ -144,21 +148,21 @@ impl Drop for Watcher {
         THREADS.fetch_sub(1, Ordering::Relaxed);
         DESCRIPTOR.store(-1, Ordering::Relaxed);
         let one = 1u64;
-        // SAFETY: the descriptor is open until the thread has read of this.
+        // SAFETY: the descriptor is open until the thread has read this message.
         unsafe { libc::write(self.stop, (&raw const one).cast(), size_of::<u64>()) };
     }
 }
 
-/// Whether this process has never had a second thread of the C library's.
+/// Returns true if this process has never had a second thread of the C library.
 #[inline]
 pub fn is_single_threaded() -> bool {
     static FLAG: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    // SAFETY: looks a name up.
+    // SAFETY: looks up a name.
     let flag = *FLAG.get_or_init(|| unsafe {
         libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()).expose_provenance()
     });
     let flag: *const u8 = std::ptr::with_exposed_provenance(flag);
-    // SAFETY: null, or the C library's variable, a char that is there for being read.
+    // SAFETY: null, or the C library's variable, a char that may be read.
     !flag.is_null() && unsafe { flag.read_volatile() } != 0
 }
 
@@ -166,7 +170,7 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, owned by nobody else.
+    // SAFETY: just opened, with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -174,12 +178,12 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
 mod thread {
     use super::*;
 
-    /// Starts the thread.
+    /// Starts the watcher thread.
     pub(super) fn start(faults: RawFd, stop: RawFd, count: &'static AtomicU64) -> io::Result<()> {
         const { assert!(size_of::<libc::stat>() <= size_of::<[u64; 4 * MESSAGES]>()) };
         let polled = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let desk = Desk { polled: [polled(faults), polled(stop)], messages: [0; 4 * MESSAGES] };
-        // Both stay: the thread may outlive whoever started it.
+        // Both stay allocated: the thread may outlive its creator.
         let desk: *mut Desk = Box::leak(Box::new(desk));
         let stack = Box::leak(vec![0u8; STACK_BYTES].into_boxed_slice()).as_mut_ptr_range().end;
         let old = Mask::all().block();
@@ -192,17 +196,19 @@ mod thread {
         Ok(())
     }
 
-    /// Makes the thread, whose number or error is returned. The thread never returns: it stays among these instructions.
+    /// Creates the thread and returns its number, or a negative error. The thread never leaves these
+    /// instructions.
     ///
     /// # Safety
-    /// Desk and count stay for ever, and the desk is the thread's; signals are blocked.
+    /// `desk` and `count` stay valid forever, the desk is used by the thread only, and signals are blocked.
     #[inline(never)]
     unsafe fn run(desk: *mut Desk, stack: *mut u8, count: *mut u64) -> i64 {
         let flags = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND;
         let flags = flags | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
         let thread: i64;
-        // SAFETY: a new thread begins behind the first `syscall` with a copy of the registers. It only uses r13 to r15, which no
-        // system call changes, what these point to, and what system calls take and change.
+        // SAFETY: a new thread starts after the first `syscall` with a copy of the registers. It only uses
+        // r13 to r15, which no system call changes, the memory they point to, and registers that system
+        // calls take and change.
         unsafe {
             std::arch::asm!(
                 "syscall",
@@ -223,10 +229,11 @@ mod thread {
                 "jne 8f",
                 "cmp word ptr [r13 + 6], 1",
                 "jne 8f",
-                // A file that the program has put in its place is neither read nor closed.
+                // If the program has replaced the descriptor by a file, it is neither read nor closed.
                 "mov eax, 5; mov edi, dword ptr [r13]; mov rsi, r15; syscall",
                 "test eax, eax; jnz 7f; test dword ptr [r15 + {mode}], {kinds}; jnz 7f",
-                // Odd: something has changed. Whoever changed it goes on only when this has been read.
+                // The count becomes odd: something has changed. The thread that changed it resumes only
+                // when the message has been read.
                 "lock inc qword ptr [r14]",
                 "3:",
                 "xor eax, eax",
@@ -238,7 +245,7 @@ mod thread {
                 "jg 3b",
                 "lock inc qword ptr [r14]",
                 "jmp 2b",
-                // Odd for ever. Closes both and ends.
+                // The count stays odd. Closes both descriptors and ends.
                 "8:",
                 "lock inc qword ptr [r14]",
                 "mov eax, 3; mov edi, dword ptr [r13]; syscall",

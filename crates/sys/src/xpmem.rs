@@ -1,12 +1,13 @@
-//! XPMEM, a kernel module: a process offers all its memory, another one attaches parts of it.
+//! XPMEM, a kernel module: a process exposes all its memory, and others attach parts of it.
 //!
-//! The kernel keeps attachments exact: where the owner unmaps and maps its memory anew, they show the new memory.
+//! The kernel keeps attachments up to date: when the owner unmaps and maps its memory again, they show the
+//! new memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The device, opened.
+/// Open device /dev/xpmem.
 #[derive(Debug)]
 pub struct XpmemDevice(File);
 
@@ -50,11 +51,11 @@ const ATTACH: libc::c_ulong = MAGIC | 5;
 const DETACH: libc::c_ulong = MAGIC | 6;
 const PERMIT_MODE: i32 = 1;
 const READ_WRITE: i32 = 2;
-/// Processes of the same user.
+/// Permission for processes of the same user.
 const MODE: u64 = 0o600;
 
 impl XpmemDevice {
-    /// Opens it.
+    /// Opens the device /dev/xpmem.
     ///
     /// # Errors
     /// NotFound without the module, PermissionDenied.
@@ -62,7 +63,7 @@ impl XpmemDevice {
         Ok(XpmemDevice(OpenOptions::new().read(true).write(true).open("/dev/xpmem")?))
     }
 
-    /// Offers all memory of this process; returns the number that others attach it by.
+    /// Exposes all memory of this process. Returns the number by which others attach it.
     ///
     /// # Errors
     /// What the module reports.
@@ -74,7 +75,7 @@ impl XpmemDevice {
         Ok(make.segment as u64)
     }
 
-    /// Gets access to memory that another process offers.
+    /// Gets access to the memory that another process exposes.
     ///
     /// # Errors
     /// What the module reports.
@@ -87,25 +88,27 @@ impl XpmemDevice {
         Ok(get.access as u64)
     }
 
-    /// Maps `bytes` at `address` of the other process, both multiples of the page, where the kernel likes.
+    /// Maps `bytes` at `address` of the other process, both multiples of the page size, at an address
+    /// chosen by the kernel.
     ///
     /// # Errors
     /// What the module reports.
     pub fn attach(&self, access: u64, address: u64, bytes: usize) -> io::Result<*mut u8> {
         let (access, offset) = (access as i64, address as i64);
         let mut attach = Attach { access, offset, bytes, address: 0, fd: self.0.as_raw_fd(), flags: 0 };
-        // SAFETY: the argument of this command; a fresh mapping harms nobody.
+        // SAFETY: the argument of this command; a fresh mapping overlaps nothing.
         unsafe { self.call(ATTACH, &mut attach) }?;
         Ok(std::ptr::with_exposed_provenance_mut(attach.address as usize))
     }
 
-    /// Removes an attachment.
+    /// Removes an attachment from this process.
     ///
     /// # Safety
-    /// Nobody uses it any more.
+    /// The attachment is not in use any more.
     pub unsafe fn detach(&self, base: *mut u8) {
         let mut detach = Detach { address: base as u64 };
-        // SAFETY: the argument of this command; the caller's promise. It fails only for what is no attachment.
+        // SAFETY: the argument of this command; the caller's promise. It fails only for an invalid
+        // attachment.
         let _ = unsafe { self.call(DETACH, &mut detach) };
     }
 

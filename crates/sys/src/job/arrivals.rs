@@ -1,8 +1,9 @@
-//! How many ranks have called MPI_Finalize, so that each knows when no other one will need it any more.
+//! Counts of the ranks that have called MPI_Finalize, so that each rank knows when no other will need it
+//! any more.
 //!
-//! Ranks of a host count themselves in shared memory. Where there are several hosts, the last rank of each
-//! reports to its daemon, and the daemons tell every host when all have. So a rank may end before the others
-//! have called MPI_Finalize: nothing depends on it any more.
+//! The ranks of a host count themselves in shared memory. With several hosts, the last rank of each reports
+//! to its daemon, and the daemons inform every host when all have arrived. A rank may end before others
+//! call MPI_Finalize, because nothing depends on it any more.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -10,25 +11,25 @@ use super::{Doorbell, Job, RankState};
 use crate::{event, futex};
 
 impl Job {
-    /// Counts a rank of this host that calls MPI_Finalize; returns true if it is the last one here.
+    /// Counts a rank of this host that calls MPI_Finalize. Returns true if it is the last one here.
     pub fn arrive(&self) -> bool {
         let before = self.node().arrivals.here.fetch_add(1, Ordering::AcqRel);
         before + 1 == self.header.local_ranks
     }
 
-    /// Whether all ranks of this host have called MPI_Finalize.
+    /// Returns true if all ranks of this host have called MPI_Finalize.
     pub fn have_arrived_here(&self) -> bool {
         self.node().arrivals.here.load(Ordering::Acquire) >= self.header.local_ranks
     }
 
-    /// Notes that all ranks of all hosts have called MPI_Finalize, and wakes those of this host that wait for
-    /// it.
+    /// Records that all ranks of all hosts have called MPI_Finalize, and wakes the ranks of this host that
+    /// wait for it.
     pub fn note_all_arrived(&self) {
         self.node().arrivals.everywhere.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         for local in 0..self.header.local_ranks {
             let Doorbell { sleeping, futex, polled, .. } = self.block(local).doorbell_of(0);
-            // A rank that begins to sleep later sees the word that was just stored.
+            // A rank that starts to sleep later sees the word that was just stored.
             if sleeping.load(Ordering::SeqCst) & Doorbell::SLEEPERS != 0 {
                 futex.fetch_add(1, Ordering::SeqCst);
                 futex::wake_all(futex);
@@ -47,8 +48,8 @@ impl Job {
         self.node().arrivals.everywhere.load(Ordering::Acquire) != 0
     }
 
-    /// Returns true if local rank `local` has left MPI for good: nothing comes of it any more, and all it
-    /// sent is here.
+    /// Returns true if local rank `local` has left MPI for good: it sends nothing any more, and all that it
+    /// sent has arrived.
     pub fn has_left(&self, local: u32) -> bool {
         self.block(local).state() == RankState::Finalized
     }

@@ -1,14 +1,14 @@
 //! MPI programs that follow one another in the same ranks: `mpirun sh -c './a; ./b'`, or an exec after
 //! MPI_Finalize.
 //!
-//! The n-th MPI program of a rank belongs to generation n. Each generation has an object of its own, laid out
-//! like the first one, in a [slot](super::Slot) of the same memory, so that nothing of an earlier program is
-//! in the way of a later one. The first rank of a host to reach a generation makes its object; the others
-//! find it. Ranks need not be in the same generation: one may still run the first program while another one
-//! begins the second.
+//! The n-th MPI program of a rank belongs to generation n. Each generation has an object of its own, in a
+//! [slot](super::Slot) of the same memory, with the layout of the first one. So nothing of an earlier
+//! program disturbs a later one. The first rank of a host to reach a generation creates its object; the
+//! others find it. Ranks may be in different generations: one may still run the first program while another
+//! starts the second.
 //!
-//! An object is given back once every rank of the host has gone beyond its generation. The first object
-//! stays: it has what is the same for all generations, and the word that tells the generation of each rank.
+//! An object is freed once every rank of the host has gone beyond its generation. The first object stays:
+//! it has the data that all generations share, and the word with the generation of each rank.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,21 +21,21 @@ use crate::memory::Mapping;
 use crate::regions;
 
 impl Header {
-    /// A number that no two generations of any jobs have in common.
+    /// Returns a number that is different for all generations of all jobs.
     pub fn world_id(&self) -> u64 {
-        // The multiplier is odd, so that different generations give different numbers.
+        // The multiplier is odd, so that different generations have different numbers.
         self.job_id ^ u64::from(self.generation).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
 impl Job {
-    /// The object that the MPI program which now begins in local rank `local` has to use. `self` is the first
-    /// one.
+    /// Returns the object for the MPI program that now starts in local rank `local`. `self` is the first
+    /// object.
     ///
     /// # Errors
-    /// AlreadyExists if another process of this rank has called MPI_Init and not MPI_Finalize; StorageFull if
-    /// the rank is [`MOST_GENERATIONS`](super::MOST_GENERATIONS) programs ahead of another one of its host;
-    /// what the system reports.
+    /// AlreadyExists if another process of this rank has called MPI_Init and not MPI_Finalize. StorageFull
+    /// if the rank is [`MOST_GENERATIONS`](super::MOST_GENERATIONS) programs ahead of another one of its
+    /// host. Other errors are the system's.
     pub fn join(self, local: u32) -> io::Result<Job> {
         let now = self.generation_of(local);
         let later = self.later(now)?;
@@ -43,7 +43,7 @@ impl Job {
         match block.state() {
             RankState::Started => return Ok(self.followed_by(later)),
             RankState::Running | RankState::Aborted => return Err(io::ErrorKind::AlreadyExists.into()),
-            // A process that became another program had no time to enter this state.
+            // A process that executed another program had no time to enter this state.
             RankState::Finalized | RankState::Left => block.set_state(RankState::Finalized),
         }
         let next = now.checked_add(1).ok_or(io::ErrorKind::StorageFull)?;
@@ -52,7 +52,7 @@ impl Job {
         Ok(self.followed_by(object))
     }
 
-    /// The later object if there is one, which keeps this one as the first of its node.
+    /// Returns the later object if there is one, which keeps this one as the first of its node.
     fn followed_by(self, later: Option<Job>) -> Job {
         match later {
             Some(later) => Job { first: Some(Box::new(self)), ..later },
@@ -60,7 +60,8 @@ impl Job {
         }
     }
 
-    /// The object that local rank `local` uses now, for other processes. None if that is the first one.
+    /// Returns the object that local rank `local` uses now, for other processes; `None` if it is the first
+    /// one.
     ///
     /// # Errors
     /// What the system reports.
@@ -68,7 +69,8 @@ impl Job {
         self.later(self.generation_of(local))
     }
 
-    /// The object that rank `world`, if it is of this host, uses now. `self` is the first one of the node.
+    /// Returns the object that rank `world` uses now, if it runs on this host, otherwise the first one.
+    /// `self` is the first object of the node.
     ///
     /// # Errors
     /// What the system reports.
@@ -78,12 +80,12 @@ impl Job {
         Ok(self.followed_by(later))
     }
 
-    /// The generation of the program that local rank `local` runs.
+    /// Returns the generation of the program that local rank `local` runs.
     pub fn generation_of(&self, local: u32) -> u32 {
         self.first().block(local).generation.load(Ordering::Acquire)
     }
 
-    /// Maps the object of a generation after the first one. None for the first.
+    /// Maps the object of a later generation; returns `None` for the first one.
     pub fn later(&self, generation: u32) -> io::Result<Option<Job>> {
         if generation == 0 {
             return Ok(None);
@@ -94,8 +96,8 @@ impl Job {
         if is_its { Ok(Some(object)) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    /// Moves local rank `local` to a generation, whose object is made if there is none yet. No other process
-    /// does so meanwhile.
+    /// Moves local rank `local` to a generation, and creates its object if there is none yet. The caller
+    /// ensures that no other process does so at the same time.
     fn begin(&self, local: u32, generation: u32) -> io::Result<()> {
         let generations = &self.node().generations;
         if generations.slot_of(generation).is_none() {
@@ -121,7 +123,7 @@ impl Job {
         Ok(())
     }
 
-    /// Writes the object of a generation into a slot, which reads as zero.
+    /// Creates the object of a generation in a slot whose memory is zero.
     fn make(&self, generation: u32, slot: u32) -> io::Result<()> {
         let header = Header { generation, ..self.header };
         let bytes = usize::try_from(header.regions_offset).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -130,9 +132,9 @@ impl Job {
         }
         let mapping = Mapping::range(self.fd().as_fd(), u64::from(slot) << SLOT_SHIFT, bytes)?;
         let texts = header.machine_offset as usize..header.rings_offset as usize;
-        // SAFETY: the object has the layout of this one, and nobody else knows it yet. Texts and tables of
-        // this one are not changed any more; the machines of hosts, which are, are read from the first object
-        // only.
+        // SAFETY: the new object has the layout of this one, and no other process knows it yet. Texts and
+        // tables of this one do not change any more. The machines of hosts do, but they are read from the
+        // first object only.
         unsafe {
             regions::initialise(mapping.base().add(header.table_offset as usize).as_ptr())?;
             let (from, to) = (self.mapping.base().add(texts.start), mapping.base().add(texts.start));

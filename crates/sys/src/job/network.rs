@@ -1,4 +1,5 @@
-//! What the job object says about other hosts: where each rank of the job runs, and how the ranks of this one are reached.
+//! Data of the job object about other hosts: the place of each rank, and the addresses of the ranks of this
+//! host.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,17 +9,17 @@ use tutti_base::{Machines, Place, Placement};
 
 use super::{ADDRESS_BYTES, Header, INTERFACE_BYTES, Job, RankBlock};
 
-/// How often is looked whether it is known which hosts are one machine.
+/// Time between two checks if the grouping of hosts into machines is known.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Bytes of the tables of places: the ranks in the world of the local ranks; in a job of several hosts, the place of each rank, and
-/// the machine of each host.
+/// Returns the length of the tables of places in bytes. They have the world ranks of the local ranks. In a
+/// job of several hosts, they also have the place of each rank and the machine of each host.
 pub(super) fn table_bytes(local_ranks: u32, world_size: u32, hosts: u32) -> u64 {
     let words = if hosts > 1 { 2 * u64::from(world_size) + u64::from(hosts) } else { 0 };
     (u64::from(local_ranks) + words) * size_of::<u32>() as u64
 }
 
-/// The tables as they lie in the object.
+/// Returns the tables in the format of the object.
 pub(super) fn table(placement: &Placement, host: u32) -> Vec<u32> {
     let mut words = placement.ranks_on(host);
     if placement.hosts() > 1 {
@@ -27,7 +28,7 @@ pub(super) fn table(placement: &Placement, host: u32) -> Vec<u32> {
     words
 }
 
-/// `name` as it lies in the header. What is too long for an address is none, and then nothing is said.
+/// Returns `name` in the format of the header. A name that is too long for an address is treated as empty.
 pub(super) fn interface_bytes(name: &str) -> [u8; INTERFACE_BYTES] {
     let mut bytes = [0; INTERFACE_BYTES];
     if let Some(room) = bytes.get_mut(..name.len()) {
@@ -37,20 +38,21 @@ pub(super) fn interface_bytes(name: &str) -> [u8; INTERFACE_BYTES] {
 }
 
 impl Header {
-    /// The address of this host that its ranks use and listen on; empty when there is no choice to make.
+    /// Returns the address of this host that its ranks use and listen on; empty when there is no choice to
+    /// make.
     pub fn interface(&self) -> &str {
         let end = self.interface.iter().position(|&byte| byte == 0).unwrap_or(INTERFACE_BYTES);
         std::str::from_utf8(&self.interface[..end]).unwrap_or("")
     }
 
-    /// Whether there are ranks on other hosts.
+    /// Returns true if the job has ranks on other hosts.
     pub fn has_other_hosts(&self) -> bool {
         self.hosts > 1
     }
 }
 
 impl Job {
-    /// The rank in the world of local rank `local`.
+    /// Returns the world rank of local rank `local`.
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
@@ -60,7 +62,7 @@ impl Job {
         self.table_word(local as usize)
     }
 
-    /// Where rank `world` of the job runs.
+    /// Returns the host and local rank of rank `world`.
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
@@ -74,7 +76,7 @@ impl Job {
         Place { host: self.table_word(at), local: self.table_word(at + 1) }
     }
 
-    /// The local rank of rank `world`, if it runs on this host.
+    /// Returns the local rank of rank `world`, if it runs on this host.
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
@@ -84,7 +86,7 @@ impl Job {
         (place.host == self.header.host).then_some(place.local)
     }
 
-    /// The block of rank `world`, if it runs on this host.
+    /// Returns the block of rank `world`, if it runs on this host.
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
@@ -92,22 +94,23 @@ impl Job {
         self.local_rank(world).map(|local| self.block(local))
     }
 
-    /// Gives the job the bells of its local ranks: eventfds, by local rank. Once.
+    /// Sets the bells of the local ranks: eventfds, by local rank. May be called once.
     ///
     /// # Panics
-    /// If there is not one for each: a bug of the caller.
+    /// If their number is not that of the local ranks: a bug of the caller.
     pub fn set_bells(&self, bells: Vec<OwnedFd>) {
         assert_eq!(bells.len(), self.header.local_ranks as usize, "a bell a rank");
         self.bells.set(bells).expect("bells are given once");
     }
 
-    /// The bell of local rank `local`, in a job that has bells.
+    /// Returns the bell of local rank `local`, in a job that has bells.
     pub fn bell(&self, local: u32) -> Option<BorrowedFd<'_>> {
         self.bells.get()?.get(local as usize).map(AsFd::as_fd)
     }
 
-    /// Makes known which hosts are one machine, in a job of several, and the same on all hosts. Others than as many as there are
-    /// hosts are passed over, and what is said a second time, as ranks may have chosen by the first.
+    /// Publishes the grouping of hosts into machines, which must be the same on all hosts, in a job of
+    /// several hosts. A list of the wrong length is ignored. A second call is ignored too, because ranks
+    /// may already have chosen algorithms by the first.
     pub fn set_machines(&self, machines: &Machines) {
         let first = self.first();
         let is_known = first.node().machine_processors.load(Ordering::Relaxed) > 0;
@@ -121,7 +124,8 @@ impl Job {
         first.node().machine_processors.store(machines.processors.max(1), Ordering::Release);
     }
 
-    /// Which hosts are one machine, once that is known. In a job of one host it never is.
+    /// Returns the grouping of hosts into machines, once it is known. It is never known in a job of one
+    /// host.
     pub fn machines(&self) -> Option<Machines> {
         let first = self.first();
         let processors = first.node().machine_processors.load(Ordering::Acquire);
@@ -129,8 +133,8 @@ impl Job {
         (processors > 0).then(|| Machines { of_host: of_host(), processors })
     }
 
-    /// Which hosts are one machine. That is known soon after all daemons have joined, so who is early waits; if one never joins, the
-    /// launcher ends the job, and this process with it.
+    /// Waits for the grouping of hosts into machines, and returns it. It is known soon after all daemons
+    /// have joined. If one never joins, the launcher ends the job, and this process with it.
     ///
     /// # Panics
     /// In a job of one host: a bug of the caller.
@@ -144,13 +148,13 @@ impl Job {
         }
     }
 
-    /// A word a host, of a job of several.
+    /// Returns the machine of each host, in a job of several hosts.
     fn machine_words(&self) -> &[AtomicU32] {
         let (local_ranks, world_size) = (self.header.local_ranks as usize, self.header.world_size as usize);
         let hosts = if self.header.has_other_hosts() { self.header.hosts as usize } else { 0 };
         let first = local_ranks + 2 * world_size;
-        // SAFETY: behind the places, inside the tables, which create and attach made sure lie inside the mapping, four bytes
-        // aligned; nobody gets at these words but as atomics.
+        // SAFETY: the words follow the places inside the tables, which create and attach have checked to
+        // lie inside the mapping, four bytes aligned. They are accessed as atomics only.
         unsafe {
             let words = self.mapping.base().add(self.header.places_offset as usize).cast::<AtomicU32>();
             std::slice::from_raw_parts(words.add(first).as_ptr(), hosts)
@@ -159,17 +163,18 @@ impl Job {
 
     #[inline]
     fn table_word(&self, index: usize) -> u32 {
-        // SAFETY: the callers' indices lie in the tables, which create and attach made sure lie inside the mapping, four bytes
-        // aligned; they were written before any rank was started and never after.
+        // SAFETY: the callers' indices lie in the tables, which create and attach have checked to lie
+        // inside the mapping, four bytes aligned. They were written before any rank was started and never
+        // after.
         unsafe { self.mapping.base().add(self.header.places_offset as usize).cast::<u32>().add(index).read() }
     }
 }
 
 impl RankBlock {
-    /// Publishes the address by which other hosts reach this rank; once.
+    /// Publishes the address by which other hosts reach this rank. May be called once.
     ///
     /// # Panics
-    /// If it is empty or longer than [`ADDRESS_BYTES`]: a bug of the caller.
+    /// If the address is empty or longer than [`ADDRESS_BYTES`]: a bug of the caller.
     pub fn set_address(&self, address: &[u8]) {
         assert!(
             !address.is_empty() && address.len() <= ADDRESS_BYTES,
@@ -182,7 +187,7 @@ impl RankBlock {
         self.address_bytes.store(address.len() as u32, Ordering::Release);
     }
 
-    /// The address, once the rank has published one.
+    /// Returns the address, once the rank has published one.
     pub fn address(&self) -> Option<Vec<u8>> {
         let bytes = self.address_bytes.load(Ordering::Acquire) as usize;
         let address = self.address.get(..bytes).filter(|address| !address.is_empty())?;

@@ -1,13 +1,16 @@
-//! Who may get at whose memory: what each rank says of itself when it joins, and the proof between two of them.
+//! Access between the memory of ranks: the declaration of each rank when it joins, and the proof between
+//! two of them.
 //!
-//! Ranks need not be alike: each may run in a container with namespaces of its own, or under a filter of system calls that the
-//! launcher is not under. So nobody is asked for them all. A rank declares once, in its block, where a word of its own lies that no
-//! other process holds, in which namespaces it is, and what it can do to the memory of ranks like it: what the kernel's rules
-//! say, and one real read of one such rank if there is one already.
+//! Ranks may differ: each may run in a container with namespaces of its own, or under a filter of system
+//! calls. Filters need not apply to the launcher. So no process can answer for all. A rank declares once,
+//! in its block, the address of a word that no other process has there, its namespaces, and its reach. Its
+//! reach is its ability to access the memory of ranks like it. It follows from the kernel's rules and one
+//! real read of such a rank, if there is one already.
 //!
-//! From what all members of a group have declared each of them knows alike what the group may do ([`Job::reach_among`]). Beyond
-//! that, who is about to use the number of a peer's process and an address there proves once that they are the peer's
-//! ([`Job::prove`]): equal numbers and addresses exist in every namespace.
+//! From the declarations of all members, every member of a group derives the same permitted access
+//! ([`Job::reach_among`]). Process numbers and addresses exist in every namespace, so they may denote
+//! another process. Before a rank uses those of a peer, it proves once that they are the peer's
+//! ([`Job::prove`]).
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,66 +22,69 @@ use crate::kept;
 use crate::maps::Maps;
 use crate::namespaces::Namespaces;
 
-/// How ranks of a node get at each other's memory.
+/// Access of ranks of a node to each other's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Reach {
-    /// Not at all.
+    /// No access at all.
     None = 0,
-    /// By a system call that copies.
+    /// Access by a system call that copies.
     Call = 1,
-    /// And by load and store, where an owner has made its pages shared.
+    /// Copies, and also loads and stores where an owner has made its pages shared.
     Mapped = 2,
 }
 
-/// What a rank has declared. Written once, before its word is.
+/// Declaration of a rank. Its fields are written once, before `word`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Standing {
-    /// Process number, as the rank sees it; 0 before MPI_Init. It stays the same when the rank is restarted:
-    /// see [`kept`].
+    /// Process number in the rank's own namespace; 0 before MPI_Init. It stays the same when the rank is
+    /// restarted: see [`kept`].
     pid: AtomicI32,
     padding: AtomicU32,
     user_namespace: AtomicU64,
     pid_namespace: AtomicU64,
-    /// Where in its memory the proof lies, and what lies there.
+    /// Address of the proof in the rank's memory; `proof` is its value.
     proof_address: AtomicU64,
     proof: AtomicU64,
-    /// Where in its memory the words of [`kept`] lie.
+    /// Address of the words of [`kept`] in the rank's memory.
     kept_address: AtomicU64,
-    /// Which ranks it should be able to reach; see [`Namespaces::class`]. 0 before the above is written.
+    /// Class of ranks that can reach each other; see [`Namespaces::class`]. 0 before the fields above are
+    /// written.
     class: AtomicU64,
-    /// Its reach in the low bits ([`Reach`] and one more), its class above them; 0 before it has declared.
+    /// Reach of the rank in the low bits ([`Reach`] plus 1), its class above them; 0 before it has
+    /// declared.
     word: AtomicU64,
 }
 
-/// What the ranks of a node know together of what each has declared. A cache line of its own.
+/// Summary of the declarations of a node's ranks. A cache line of its own.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Roll {
-    /// 1 and the local rank that was the last to enter its class.
+    /// Local rank that was the last to enter its class, plus 1.
     latest: AtomicU32,
-    /// How many have declared.
+    /// Number of ranks that have declared.
     declared: AtomicU32,
-    /// Not 0 once two words differ.
+    /// Not 0 once two ranks have different words.
     differ: AtomicU32,
-    /// The first word.
+    /// Word of the rank that declared first.
     common: AtomicU64,
 }
 
-/// What a rank says.
+/// Statement of a rank about access to its memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
-    /// Address of a word in its memory that stays.
+    /// Address of a word in the rank's memory that stays valid.
     pub proof_address: u64,
-    /// What the word holds: nothing that another process would have there.
+    /// Value of that word, which no other process would have there.
     pub proof: u64,
-    /// What it can do, as far as it knows by itself.
+    /// Reach of the rank, as far as it knows by itself.
     pub reach: Reach,
 }
 
 impl Reach {
-    /// Of a process that can copy from and to others like it, or not, and wants to map their memory, or not.
+    /// Returns the reach of a process: `copies` if it can copy from and to others like it, `maps` if it
+    /// intends to map their memory.
     pub fn of(copies: bool, maps: bool) -> Reach {
         match copies {
             false => Reach::None,
@@ -104,7 +110,8 @@ fn reach_in(word: u64) -> Reach {
 }
 
 impl Job {
-    /// Local rank `local`, this process, says what others need to know. Before that it may not send anything to anybody.
+    /// Publishes the declaration of local rank `local`, which is this process. The rank may send nothing
+    /// before this call.
     pub fn declare(&self, local: u32, declaration: &Declaration) {
         let standing = &self.block(local).standing;
         let own = Namespaces::own();
@@ -116,7 +123,8 @@ impl Job {
         standing.kept_address.store(kept::address(), Ordering::Relaxed);
         standing.pid.store(std::process::id() as i32, Ordering::Release);
         standing.class.store(class, Ordering::Release);
-        // Who comes later sees this class: of two alike the later one finds the earlier.
+        // A rank that comes later sees this class: of two ranks of a class, the later one finds the
+        // earlier.
         let previous = self.node().roll.latest.swap(local + 1, Ordering::AcqRel);
         let can_reach = declaration.reach != Reach::None
             && self.like(local, class, previous).is_none_or(|other| self.prove(other).is_ok());
@@ -124,7 +132,8 @@ impl Job {
         self.enter(local, word(class, reach));
     }
 
-    /// Another rank of this class, if one has said so already; `previous` is 1 and the one that is looked at first.
+    /// Returns another rank of this class, if one has declared already. `previous` is 1 + the rank that is
+    /// checked first.
     fn like(&self, local: u32, class: u64, previous: u32) -> Option<u32> {
         let is_like = |other: &u32| {
             *other != local && self.block(*other).standing.class.load(Ordering::Acquire) == class
@@ -152,8 +161,8 @@ impl Job {
         }
     }
 
-    /// What these local ranks may do to each other's memory, the same whoever of them asks; `None` as long as one of them has not
-    /// declared.
+    /// Returns the access of these local ranks to each other's memory. The result is the same for each
+    /// caller; `None` while one of them has not declared.
     pub fn reach_among(&self, locals: &[u32]) -> Option<Reach> {
         let roll = &self.node().roll;
         if roll.declared.load(Ordering::Acquire) == self.header().local_ranks
@@ -172,7 +181,7 @@ impl Job {
         Some(least)
     }
 
-    /// Sleeps until all ranks of the node have declared or this time is over.
+    /// Sleeps until all ranks of the node have declared or the timeout is over.
     pub fn wait_for_declarations(&self, timeout: Duration) {
         let declared = &self.node().roll.declared;
         let now = declared.load(Ordering::Acquire);
@@ -181,11 +190,11 @@ impl Job {
         }
     }
 
-    /// The process of a local rank, if this process can read its memory by that number: shown by reading what only that rank
-    /// holds.
+    /// Returns the process number of a local rank, after proving that this process can read its memory by
+    /// that number. The proof is to read the value that only that rank has.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which its memory cannot be read.
     pub fn prove(&self, local: u32) -> Result<Pid, CopyError> {
         let standing = &self.block(local).standing;
         let pid = Pid(standing.pid.load(Ordering::Acquire));
@@ -205,13 +214,15 @@ impl Job {
         }
     }
 
-    /// Address and content of the proof of a local rank, for who reaches its memory by another way than its process number.
+    /// Returns address and value of the proof of a local rank, for callers that reach its memory by other
+    /// means than its process number.
     pub fn proof(&self, local: u32) -> (u64, u64) {
         let standing = &self.block(local).standing;
         (standing.proof_address.load(Ordering::Relaxed), standing.proof.load(Ordering::Relaxed))
     }
 
-    /// The process number of a local rank, where it means the same to this process; `None` too before MPI_Init.
+    /// Returns the process number of a local rank, if it denotes the same process here; `None` also before
+    /// MPI_Init.
     pub fn pid_of(&self, local: u32) -> Option<i32> {
         let standing = &self.block(local).standing;
         let pid = standing.pid.load(Ordering::Acquire);
@@ -219,15 +230,15 @@ impl Job {
         is_known.then(|| kept::current(pid))
     }
 
-    /// For the daemon: the number by which records know the process of a local rank (0 before MPI_Init), and
-    /// where in its memory the words of [`kept`] lie.
+    /// Returns the number by which records identify the process of a local rank (0 before MPI_Init), and
+    /// the address of its words of [`kept`]. For the daemon.
     pub fn kept(&self, local: u32) -> (i32, u64) {
         let standing = &self.block(local).standing;
         (standing.pid.load(Ordering::Acquire), standing.kept_address.load(Ordering::Relaxed))
     }
 
-    /// For the daemon: its ranks, which all were in one namespace of process numbers and of users, are in
-    /// those of this process now.
+    /// Records that the ranks are in this process's namespaces now. For the daemon, after all ranks of one
+    /// namespace of processes and users have moved.
     pub fn has_moved(&self) {
         let own = Namespaces::own();
         for local in 0..self.header().local_ranks {

@@ -1,28 +1,28 @@
-//! Words of the job object that several of its parts share: who has called MPI_Finalize, and the objects of
-//! later generations.
+//! Words of the job object that several of its parts share: counts of calls of MPI_Finalize, and the
+//! objects of later generations.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Ranks that have called MPI_Finalize.
+/// Counts of the ranks that have called MPI_Finalize.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Arrivals {
-    /// Number of ranks of this host.
+    /// Number of ranks of this host that have called it.
     pub(super) here: AtomicU32,
-    /// Not 0 once all ranks of all hosts have.
+    /// Not 0 once all ranks of all hosts have called it.
     pub(super) everywhere: AtomicU32,
 }
 
-/// Generations of which objects exist at a time on a node.
+/// Maximum number of generations that have objects on a node at a time.
 pub const MOST_GENERATIONS: usize = 64;
 
-/// The objects of the generations after the first one: generation and slot of each, or 0.
+/// Objects of the generations after the first one: generation and slot of each, or 0.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Generations(pub(super) [AtomicU64; MOST_GENERATIONS]);
 
 impl Generations {
-    /// The slot that has the object of a generation, if there is one now.
+    /// Returns the slot with the object of a generation, if there is one now.
     pub(super) fn slot_of(&self, generation: u32) -> Option<u32> {
         let words = self.0.iter().map(|word| word.load(Ordering::Acquire));
         words.filter(|word| *word != 0).find_map(|word| {
@@ -32,7 +32,7 @@ impl Generations {
     }
 }
 
-/// Generation and slot of a word.
+/// Splits a word into generation and slot.
 pub(super) fn parts(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }

@@ -1,8 +1,9 @@
-//! Room for memory that a program asks for while the job runs: the memory of windows (MPI-5 chapter 12).
+//! Slots: memory that a program requests while the job runs, namely that of windows (MPI-5 chapter 12).
 //!
-//! The job object is sparse, so its far end costs nothing. It is divided into slots of 2^47 bytes, as much as a process
-//! can address; the first holds the areas that the launcher made. One process takes a slot and tells its number to those
-//! that are to map it; when nobody uses it any more, the one that took it drops it, which gives its pages back.
+//! The job object is sparse, so its far end costs nothing. It is divided into slots of 2^47 bytes, as much
+//! as a process can address; the first holds the areas of the launcher. A process takes a slot and sends
+//! its number to the processes that will map it. When it is not used any more, that process drops it, which
+//! frees its pages.
 
 use std::io;
 use std::sync::Arc;
@@ -13,15 +14,15 @@ use crate::memory::{self, Mapping};
 
 pub(super) const SLOT_SHIFT: u32 = 47;
 const OBJECT_BYTES: u64 = 1 << 62;
-/// Words of the bits that say which slots are taken.
+/// Number of words with the bits of taken slots.
 pub(super) const WORDS: usize = 504;
 
-/// Which slots are taken, a bit each; that of the launcher's areas is never given.
+/// Bits of taken slots. The slot with the launcher's areas is never given out.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Slots([AtomicU64; WORDS]);
 
-/// A slot that this process has taken; given back when dropped, its pages with it.
+/// Slot that this process has taken. Dropping it frees the slot and its pages.
 #[derive(Debug)]
 pub struct Slot {
     job: Arc<Job>,
@@ -29,11 +30,11 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// Takes a slot.
+    /// Takes a free slot and returns its number; `None` if all are taken.
     fn take(&self) -> Option<u32> {
         for (index, word) in self.0.iter().enumerate() {
             let mut now = word.load(Ordering::Relaxed);
-            // A bounded loop: each failure means that another process has taken or given back one of the 64.
+            // A bounded loop: each failure means that another process has changed one of the 64 bits.
             while now != u64::MAX {
                 let bit = now.trailing_ones();
                 match word.compare_exchange_weak(now, now | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
@@ -52,16 +53,16 @@ impl Slots {
 }
 
 impl Slot {
-    /// Takes a slot that reads as zero.
+    /// Takes a slot whose memory is zero.
     ///
     /// # Errors
-    /// StorageFull when all are taken; what the system says of so large an object.
+    /// StorageFull when all slots are taken; the system's error for an object of this size.
     pub fn take(job: &Arc<Job>) -> io::Result<Slot> {
         let number = job.take_slot()?;
         Ok(Slot { job: Arc::clone(job), number })
     }
 
-    /// By what others map it.
+    /// Returns the number by which other processes map the slot.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -74,15 +75,15 @@ impl Drop for Slot {
 }
 
 impl Job {
-    /// Takes a slot. All generations of a node have theirs from its first object.
+    /// Takes a slot. All generations of a node take their slots from the first object.
     pub(super) fn take_slot(&self) -> io::Result<u32> {
         memory::grow(self.object()?, OBJECT_BYTES)?;
         self.first().node().slots.take().ok_or_else(|| io::ErrorKind::StorageFull.into())
     }
 
-    /// Gives a slot back, and its pages.
+    /// Frees a slot and its pages.
     pub(super) fn give_slot_back(&self, number: u32) {
-        // A slot whose pages stay must not be given to somebody who expects zeros.
+        // A slot whose pages remain must not be reused, because a new owner expects zeros.
         let punch = |object| memory::punch(object, u64::from(number) << SLOT_SHIFT, 1 << SLOT_SHIFT);
         if self.object().and_then(punch).is_ok() {
             self.first().node().slots.give_back(number);
@@ -92,8 +93,8 @@ impl Job {
     /// Maps the first `bytes` of a slot that is taken, at a multiple of `alignment`, a power of two.
     ///
     /// # Errors
-    /// What mmap reports; that there is no room where a file stands in for the object; InvalidInput for a
-    /// number or a length that no slot has.
+    /// Errors of mmap; no space where a file replaces the memory object; InvalidInput for an invalid number
+    /// or length.
     pub fn map_slot_aligned(&self, number: u32, bytes: u64, alignment: u64) -> io::Result<Mapping> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         if number == 0 || number as usize > WORDS * 64 || bytes > 1 << SLOT_SHIFT {
@@ -109,7 +110,7 @@ impl Job {
     /// Maps the first `bytes` of a slot that is taken, at any page.
     ///
     /// # Errors
-    /// As [`Job::map_slot_aligned`].
+    /// Errors of [`Job::map_slot_aligned`].
     pub fn map_slot(&self, number: u32, bytes: u64) -> io::Result<Mapping> {
         self.map_slot_aligned(number, bytes, 1)
     }

@@ -1,8 +1,8 @@
-//! libpmix itself: its structures as far as they are used, and its functions.
+//! libpmix itself: the structures that are used, and its functions.
 //!
-//! The PMIx ABI fixes what is declared here for the soname libpmix.so.2 (PMIx 3 to 6); a test compares sizes and offsets
-//! with the headers where those are installed. Nothing links to the library: it is loaded in a process that a PMIx
-//! server has started, and stays loaded, since it has a thread of its own.
+//! The PMIx ABI fixes these declarations for the soname libpmix.so.2 (PMIx 3 to 6). A test compares sizes
+//! and offsets with the headers where those are installed. Nothing links to the library: it is loaded in a
+//! process that a PMIx server has started. It stays loaded, since it has a thread of its own.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -15,7 +15,7 @@ pub const RANK_WILDCARD: u32 = u32::MAX - 1;
 
 pub const SUCCESS: c_int = 0;
 pub const NOT_FOUND: c_int = -46;
-/// The operation is complete, and the callback will not be called.
+/// Status: the operation is complete, and the callback will not be called.
 pub const OPERATION_SUCCEEDED: c_int = -157;
 
 /// Numbers of `pmix_data_type_t` that are read or written here.
@@ -33,7 +33,7 @@ pub mod data_type {
     pub const PROC_RANK: u16 = 40;
 }
 
-/// `pmix_proc_t`.
+/// Process identifier: `pmix_proc_t` of the PMIx ABI.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct RawProcess {
@@ -41,7 +41,7 @@ pub struct RawProcess {
     pub rank: u32,
 }
 
-/// `pmix_byte_object_t`.
+/// Byte array: `pmix_byte_object_t` of the PMIx ABI.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct RawBytes {
@@ -49,7 +49,7 @@ pub struct RawBytes {
     pub size: usize,
 }
 
-/// The union in `pmix_value_t`; its longest member is `pmix_envar_t`, two pointers and a character.
+/// Union in `pmix_value_t`; its longest member is `pmix_envar_t`, two pointers and a character.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union RawData {
@@ -63,7 +63,7 @@ pub union RawData {
     pub longest: [u64; 3],
 }
 
-/// `pmix_value_t`.
+/// Typed value: `pmix_value_t` of the PMIx ABI.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct RawValue {
@@ -71,7 +71,7 @@ pub struct RawValue {
     pub data: RawData,
 }
 
-/// `pmix_info_t`.
+/// Key with a value: `pmix_info_t` of the PMIx ABI.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct RawInfo {
@@ -115,7 +115,7 @@ type ResolvePeers =
     unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut RawProcess, *mut usize) -> c_int;
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 
-/// The functions that are used. The library is never unloaded.
+/// Functions of the library that are used. The library is never unloaded.
 pub struct PmixLibrary {
     pub init: Init,
     pub finalize: Finalize,
@@ -130,7 +130,7 @@ pub struct PmixLibrary {
     pub error_string: ErrorString,
 }
 
-/// A function of the library with its type; to be used in an unsafe block that vouches for the type.
+/// Looks up a function of the library with its type. Used in an unsafe block that vouches for the type.
 macro_rules! function {
     ($handle:expr, $type:ty, $name:expr) => {
         std::mem::transmute::<*mut c_void, $type>(symbol($handle, $name)?)
@@ -138,7 +138,8 @@ macro_rules! function {
 }
 
 impl PmixLibrary {
-    /// Loads the library: `path` if one is given, else that of the starter (`PMIX_PREFIX`), else that of the system.
+    /// Loads the library: `path` if it is not empty, otherwise that of the starter (`PMIX_PREFIX`) or of
+    /// the system.
     ///
     /// # Errors
     /// NotFound if there is none, Unsupported if it lacks a function.
@@ -185,7 +186,7 @@ fn candidates(path: &str) -> Vec<PathBuf> {
         return vec![path.into()];
     }
     let mut all: Vec<PathBuf> = Vec::new();
-    // A server that says where it is installed gets on best with its own library.
+    // A server that names its installation works best with its own library.
     if let Some(prefix) = std::env::var_os("PMIX_PREFIX") {
         all.extend(
             ["lib", "lib64", "lib/openmpi"].map(|below| PathBuf::from(&prefix).join(below).join(NAME)),

@@ -1,4 +1,4 @@
-//! The table alone, and regions in real shared memory.
+//! Tests of the table alone, and of regions in real shared memory.
 
 use std::collections::HashMap;
 use std::sync::Barrier;
@@ -24,7 +24,7 @@ fn wanted(key: RegionKey, members: u32, form: u64) -> Wanted {
     Wanted { key, members, bytes: 1, form, behind: None }
 }
 
-/// Opens a region that is not used again; its room.
+/// Opens a region that is not reused, and returns its room.
 fn open(table: &mut Table<'_>, key: RegionKey, members: u32, granules: u32) -> Result<u32, Opened> {
     match table.open(&wanted(key, members, 0), granules, |_| false) {
         Opened::Room(grant) => Ok(grant.room),
@@ -96,7 +96,7 @@ fn nobody_runs_ahead_of_the_one_before() {
     });
 }
 
-/// One of two members of persistent operations of one communicator.
+/// One of two members that start persistent operations of one communicator.
 #[derive(Default)]
 struct Member {
     open: Vec<usize>,
@@ -176,7 +176,7 @@ fn one_that_comes_late_maps_what_it_had_dropped() {
     });
 }
 
-/// Against a map, with keys that share few homes.
+/// Compares the table with a map, with keys that share few positions.
 #[test]
 fn entries_are_found_whatever_was_removed() {
     check(64, |table| {
@@ -212,7 +212,7 @@ fn a_region_is_shared_then_gone() {
         let one = Region::open(&job, key(round), 2, 3 * GRANULE - 5).unwrap().unwrap();
         let two = Region::open(&again, key(round), 2, 3 * GRANULE - 5).unwrap().unwrap();
         let end = one.mapping().bytes() - 1;
-        // SAFETY: both mappings are that long and nobody else uses them.
+        // SAFETY: both mappings have that length, and nothing else uses them.
         unsafe {
             assert_eq!(two.mapping().base().add(end).read(), 0, "fresh in round {round}");
             one.mapping().base().add(end).write(9);
@@ -229,8 +229,8 @@ fn no_area_means_refusal() {
     assert!(Region::open(&job(0), key(1), 1, 1).unwrap().is_none());
 }
 
-/// Four members each open and close many regions in an area that holds few: what one is refused all are,
-/// what one wrote the others see, and in the end all room is back.
+/// Opens and closes many regions in an area for few, by four members. A refusal is the same for all
+/// members, data written by one are seen by the others, and in the end all room is free.
 #[test]
 fn members_agree_under_stress() {
     const MEMBERS: u32 = 4;
