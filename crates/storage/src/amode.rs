@@ -2,11 +2,11 @@
 
 use tutti_base::{Error, ErrorClass, Result};
 
-/// An access mode that makes sense.
+/// Valid combination of the bits of an access mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amode(i32);
 
-/// The numbers of the standard ABI.
+/// Bits of access modes in the standard ABI.
 const APPEND: i32 = 1;
 const CREATE: i32 = 2;
 const DELETE_ON_CLOSE: i32 = 4;
@@ -19,10 +19,10 @@ const WRONLY: i32 = 256;
 const ALL: i32 = APPEND | CREATE | DELETE_ON_CLOSE | EXCL | RDONLY | RDWR | SEQUENTIAL | UNIQUE_OPEN | WRONLY;
 
 impl Amode {
-    /// From the argument of MPI_File_open.
+    /// Converts the argument of MPI_File_open.
     ///
     /// # Errors
-    /// `Amode` for one that the standard excludes.
+    /// `Amode` for a combination that the standard excludes.
     pub fn new(amode: i32) -> Result<Amode> {
         let wrong = |why: &str| Err(Error::new(ErrorClass::Amode, format!("argument amode {why}")));
         let access = amode & (RDONLY | RDWR | WRONLY);
@@ -41,7 +41,7 @@ impl Amode {
         Ok(Amode(amode))
     }
 
-    /// For a file that is there and is read, written, or both.
+    /// Returns the mode for an existing file that is read, written, or both.
     pub fn of(read: bool, write: bool) -> Amode {
         Amode(match (read, write) {
             (_, false) => RDONLY,
@@ -50,52 +50,52 @@ impl Amode {
         })
     }
 
-    /// For a file that is written, and made if it is not there.
+    /// Returns the mode for a file that is written, and created if it does not exist.
     pub fn to_make() -> Amode {
         Amode(RDWR | CREATE)
     }
 
-    /// As the program gave it.
+    /// Returns the bits as passed by the program.
     pub fn bits(self) -> i32 {
         self.0
     }
 
-    /// Whether the file may be read.
+    /// Returns true if the file may be read.
     pub fn reads(self) -> bool {
         self.0 & WRONLY == 0
     }
 
-    /// Whether the file may be written.
+    /// Returns true if the file may be written.
     pub fn writes(self) -> bool {
         self.0 & RDONLY == 0
     }
 
-    /// Whether it is made if it is not there.
+    /// Returns true if the file is created when it does not exist.
     pub fn creates(self) -> bool {
         self.0 & CREATE != 0
     }
 
-    /// Whether it must not be there.
+    /// Returns true if the file must not exist yet.
     pub fn is_exclusive(self) -> bool {
         self.0 & EXCL != 0
     }
 
-    /// Whether all pointers begin at its end.
+    /// Returns true if all file pointers start at the end of the file.
     pub fn appends(self) -> bool {
         self.0 & APPEND != 0
     }
 
-    /// Whether it is accessed by the shared pointer only.
+    /// Returns true if the file is accessed by the shared file pointer only.
     pub fn is_sequential(self) -> bool {
         self.0 & SEQUENTIAL != 0
     }
 
-    /// Whether it goes when it is closed.
+    /// Returns true if the file is deleted when it is closed.
     pub fn deletes_on_close(self) -> bool {
         self.0 & DELETE_ON_CLOSE != 0
     }
 
-    /// The same without what only the first member to open it does.
+    /// Returns the mode without creation of the file, which only the first member performs.
     pub fn existing(self) -> Amode {
         Amode(self.0 & !(CREATE | EXCL))
     }

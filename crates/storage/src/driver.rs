@@ -1,8 +1,9 @@
-//! One trait for all that files lie on, and one conformance suite for all that implement it (in `io`, which
-//! has what it is tried with).
+//! The trait of everything that can store files. The conformance suite for all its implementations is in
+//! `io`, which has what the suite needs.
 //!
-//! A driver moves bytes between memory and places in one open file. Calls may come from several threads at a time. What it could not do
-//! it reports together with how much it has done: bytes that it has acknowledged are in the file.
+//! A driver moves bytes between memory and offsets of one open file. Calls may come from several threads at
+//! a time. A failed call reports the error together with the number of bytes that were moved before. Bytes
+//! that a driver has acknowledged are in the file.
 
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
@@ -11,50 +12,51 @@ use std::sync::Arc;
 use tutti_base::{Error, Result};
 use tutti_data::{Segment, Tiles};
 
-/// What became of a transfer.
+/// Result of a transfer of bytes.
 #[derive(Debug, Default)]
 pub struct Moved {
-    /// Bytes that were moved, from the first on.
+    /// Number of bytes moved, counted from the first one.
     pub bytes: u64,
-    /// Why no more were, unless all were or the file has ended.
+    /// Error that stopped the transfer, if any. A read that ends at the end of the file has no error.
     pub fault: Option<Error>,
 }
 
 impl Moved {
-    /// So many, and nothing went wrong.
+    /// Returns the result of a transfer of `bytes` without error.
     pub fn all(bytes: u64) -> Moved {
         Moved { bytes, fault: None }
     }
 
-    /// As a result.
+    /// Converts the transfer to a result: the number of bytes, or the error.
     ///
     /// # Errors
-    /// The fault.
+    /// The error that stopped the transfer.
     pub fn result(self) -> Result<u64> {
         self.fault.map_or(Ok(self.bytes), Err)
     }
 }
 
-/// Accesses to ranges of the stream of a view.
+/// Accesses to ranges of the byte stream that a view selects from the file.
 pub trait Views {
-    /// Reads from `stream` on until memory is full. Returns how many bytes of it lie before the end of the
-    /// file.
+    /// Reads from position `stream` on until memory is full. Returns the number of its bytes that lie
+    /// before the end of the file.
     fn read_view(&self, view: &Arc<Tiles>, stream: u64, into: &mut [IoSliceMut<'_>]) -> Moved;
 
-    /// Writes all of memory from `stream` on.
+    /// Writes all of memory, starting at position `stream`.
     fn write_view(&self, view: &Arc<Tiles>, stream: u64, from: &[IoSlice<'_>]) -> Moved;
 }
 
-/// An open file.
+/// Open file on some kind of storage.
 pub trait Driver: Send + Sync + Debug {
     /// Reads from `offset` on until memory is full or the file ends.
     fn read(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> Moved;
 
-    /// Writes all of memory from `offset` on.
+    /// Writes all of memory, starting at `offset`.
     fn write(&self, offset: u64, from: &[IoSlice<'_>]) -> Moved;
 
-    /// Reads pieces of the file, which ascend and do not overlap, one after the other into `packed`, which is as long as they are.
-    /// Returns how many bytes of them lie before the end of the file.
+    /// Reads pieces of the file one after the other into `packed`. The pieces ascend and do not overlap;
+    /// their total length is that of `packed`. Returns the number of their bytes that lie before the end of
+    /// the file.
     fn gather(&self, pieces: &[Segment], packed: &mut [u8]) -> Moved {
         let mut rest = packed;
         let mut done = 0;
@@ -70,7 +72,8 @@ pub trait Driver: Send + Sync + Debug {
         Moved::all(done)
     }
 
-    /// Writes `packed` to pieces of the file, which ascend and do not overlap, and to no other byte.
+    /// Writes `packed` to pieces of the file, which ascend and do not overlap. No other byte of the file is
+    /// written.
     fn scatter(&self, pieces: &[Segment], packed: &[u8]) -> Moved {
         let mut rest = packed;
         let mut done = 0;
@@ -86,59 +89,60 @@ pub trait Driver: Send + Sync + Debug {
         Moved::all(done)
     }
 
-    /// The better way, where a view is known at the other end: no list of its runs goes over the network.
+    /// Returns the accesses by views, if the storage knows views. They are better then, because no list of
+    /// pieces is sent over the network.
     fn views(&self) -> Option<&dyn Views> {
         None
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file in bytes.
     ///
     /// # Errors
     /// What the system reports.
     fn bytes(&self) -> Result<u64>;
 
-    /// Makes it longer or shorter.
+    /// Sets the length of the file.
     ///
     /// # Errors
     /// What the system reports.
     fn resize(&self, bytes: u64) -> Result<()>;
 
-    /// Makes room for its first `bytes`; it is at least so long then.
+    /// Reserves space for the first `bytes` of the file, which is at least that long afterwards.
     ///
     /// # Errors
-    /// `NoSpace`, and what else the system reports.
+    /// `NoSpace`, and other errors of the system.
     fn allocate(&self, bytes: u64) -> Result<()>;
 
-    /// Makes room for a range; the file reaches its end then.
+    /// Reserves space for a range; the file extends to its end afterwards.
     ///
     /// # Errors
-    /// As [`Driver::allocate`].
+    /// Errors of [`Driver::allocate`].
     fn allocate_range(&self, offset: u64, bytes: u64) -> Result<()> {
         self.allocate(offset + bytes)
     }
 
-    /// Waits until all that was written is on the device.
+    /// Waits until all written data are on the device.
     ///
     /// # Errors
-    /// What the system reports, which may be of an earlier write. What a device has lost is told again until
-    /// the file is closed, though the next call to the system may succeed; a server that cannot be reached
-    /// has lost nothing yet.
+    /// Errors of the system, possibly caused by an earlier write. If a device has lost data, the error is
+    /// repeated until the file is closed, though the next system call may succeed. A server that cannot be
+    /// reached has not lost data yet.
     fn sync(&self) -> Result<()>;
 
-    /// What it is, for people: the file system, how pieces are moved.
+    /// Describes the file for users: the file system, and the method for small pieces.
     fn describe(&self) -> String;
 
-    /// Whether accesses go over a network, so that few long ones are better than many short ones.
+    /// Returns true if accesses go over a network, so that a few long ones are better than many short ones.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Bytes of a stripe and number of devices that the file is spread over, where that is known.
+    /// Returns the stripe length in bytes and the number of devices of the file, if they are known.
     fn stripes(&self) -> Option<(u64, u32)> {
         None
     }
 
-    /// Whether places mean nothing: what is read or written follows what was before.
+    /// Returns true if offsets have no meaning: each access continues after the previous one.
     fn is_stream(&self) -> bool {
         false
     }

@@ -1,10 +1,10 @@
-//! What the system reports, as classes of MPI (MPI-5 section 14.7).
+//! Conversion of system errors to error classes of MPI (MPI-5 section 14.7).
 
 use std::io;
 
 use tutti_base::{Error, ErrorClass};
 
-/// Numbers of errors on Linux that `io::ErrorKind` does not tell apart, or not by a stable name.
+/// Error numbers of Linux that `io::ErrorKind` does not distinguish, or not by a stable name.
 mod number {
     pub const NO_DEVICE_OR_ADDRESS: i32 = 6;
     pub const TEXT_BUSY: i32 = 26;
@@ -16,7 +16,7 @@ mod number {
     pub const QUOTA: i32 = 122;
 }
 
-/// The class of an error of the system.
+/// Returns the class of a system error.
 pub fn class_of(error: &io::Error) -> ErrorClass {
     match error.raw_os_error() {
         Some(number::NO_SPACE | number::FILE_TOO_BIG) => return ErrorClass::NoSpace,
@@ -40,7 +40,7 @@ pub fn class_of(error: &io::Error) -> ErrorClass {
     }
 }
 
-/// An error of the system while `what` was done.
+/// Converts a system error that occurred during the action `what`.
 #[cold]
 pub fn failed(what: &str, error: &io::Error) -> Error {
     Error::new(class_of(error), format!("{what}: {error}"))

@@ -1,19 +1,19 @@
-//! What programs may say about a file (MPI-5 section 14.2.8 and the names that other libraries have made
-//! usual), and what is in force.
+//! Hints about a file (MPI-5 section 14.2.8, and names that other libraries have established), and the
+//! values in force.
 //!
-//! A hint that is honoured is returned by MPI_File_get_info with the value in force. One that has no meaning
-//! here is not returned, which is how MPI reports that it is ignored.
+//! MPI_File_get_info returns each supported hint with the value in force. A hint without meaning here is
+//! not returned, which is how MPI reports that it is ignored.
 
 use std::collections::BTreeMap;
 
-/// Whether something is done.
+/// Setting of an optional optimisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// Always.
+    /// The optimisation is always used.
     Enable,
-    /// Never.
+    /// The optimisation is never used.
     Disable,
-    /// Where it is cheaper.
+    /// The optimisation is used where it is cheaper.
     #[default]
     Automatic,
 }
@@ -28,7 +28,7 @@ impl Choice {
         }
     }
 
-    /// Its word.
+    /// Returns the value of the hint as text.
     pub fn name(self) -> &'static str {
         match self {
             Choice::Enable => "enable",
@@ -38,20 +38,20 @@ impl Choice {
     }
 }
 
-/// What is in force for a file.
+/// Hints that are in force for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
     /// `romio_cb_read`: members exchange data before they read together.
     pub exchange_reads: Choice,
-    /// `romio_cb_write`: the same before they write.
+    /// `romio_cb_write`: members exchange data before they write together.
     pub exchange_writes: Choice,
-    /// `cb_nodes`: so many members access the file in what all do together; 0: as many as is best.
+    /// `cb_nodes`: number of members that access the file in a collective operation; 0: the best number.
     pub aggregators: u32,
-    /// `cb_buffer_size`: memory of each of them for windows of the file.
+    /// `cb_buffer_size`: length in bytes of each such member's window of the file.
     pub buffer_bytes: u64,
-    /// `striping_unit`: bytes that lie together on one device; 0: unknown.
+    /// `striping_unit`: stripe length in bytes; 0: unknown.
     pub stripe_bytes: u64,
-    /// `striping_factor`: devices that a file is spread over; 0: unknown.
+    /// `striping_factor`: number of devices of a file; 0: unknown.
     pub stripes: u32,
 }
 
@@ -68,11 +68,11 @@ impl Default for Hints {
     }
 }
 
-/// The variable that names a file of hints, as other libraries have it: a key and a value a line, `#` begins
-/// a remark.
+/// Environment variable with the path of a file of hints, as in other libraries. Each line has a key and a
+/// value; `#` starts a comment.
 pub const HINTS_FILE: &str = "ROMIO_HINTS";
 
-/// Hints that are honoured, or always in force.
+/// Hints that are supported, or have a fixed value.
 const HONOURED: [&str; 9] = [
     "romio_cb_read",
     "romio_cb_write",
@@ -84,7 +84,7 @@ const HONOURED: [&str; 9] = [
     "romio_ds_read",
     "romio_ds_write",
 ];
-/// Hints that programs give and that have no meaning here, and why.
+/// Hints that programs use but that have no meaning here, with the reason.
 const IGNORED: [(&str, &str); 12] = [
     ("cb_config_list", "ranks in charge are spread evenly over all hosts; cb_nodes says how many"),
     ("romio_no_indep_rw", "all ranks open the file, which costs no messages"),
@@ -100,11 +100,11 @@ const IGNORED: [(&str, &str); 12] = [
     ("start_iodevice", "left to the file system"),
 ];
 
-/// Smallest and largest `cb_buffer_size`.
+/// Permitted values of `cb_buffer_size`.
 const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 4096..=(1 << 30);
 
 impl Hints {
-    /// What holds before a program says anything: the hints of the file that the environment names, if it can
+    /// Returns the initial hints: the defaults, changed by the file that the environment names, if it can
     /// be read.
     pub fn of_environment() -> Hints {
         let text = tutti_sys::user::variable(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
@@ -113,7 +113,8 @@ impl Hints {
         Hints::default().with(|key| pairs.get(key).copied())
     }
 
-    /// The same with what is said of each key; values that make no sense change nothing.
+    /// Returns these hints, changed by the values that `said` returns for each key. Invalid values change
+    /// nothing.
     pub fn with<'a>(mut self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
         let choice = |key| said(key).and_then(Choice::parse);
         let number = |key| said(key).and_then(|text| text.trim().parse::<u64>().ok());
@@ -147,18 +148,18 @@ impl Hints {
         self
     }
 
-    /// Returns these hints with those that a program sets for an open file. Hints about making a file stay as
-    /// they are.
+    /// Returns these hints, changed by those that a program sets for an open file. Hints about the creation
+    /// of a file stay unchanged.
     pub fn changed_by<'a>(self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
         Hints { stripe_bytes: self.stripe_bytes, stripes: self.stripes, ..self.with(said) }
     }
 
-    /// Returns true if members may exchange data before they access the file together.
+    /// Returns true if members may exchange data before a collective access.
     fn is_collective(&self) -> bool {
         [self.exchange_reads, self.exchange_writes] != [Choice::Disable; 2]
     }
 
-    /// What MPI_File_get_info returns: keys and values.
+    /// Returns keys and values for MPI_File_get_info.
     pub fn in_force(&self) -> Vec<(&'static str, String)> {
         let mut pairs = vec![
             ("romio_cb_read", self.exchange_reads.name().to_string()),
@@ -175,14 +176,14 @@ impl Hints {
         if self.stripes > 0 {
             pairs.push(("striping_factor", self.stripes.to_string()));
         }
-        // A byte that was not given is never written, whatever the hint.
+        // Only bytes that the program has passed are written, whatever the hint.
         pairs.push(("romio_ds_write", "disable".to_string()));
         pairs.push(("romio_ds_read", "automatic".to_string()));
         pairs
     }
 }
 
-/// The hints of the environment's file that change nothing, and why.
+/// Returns the hints of the environment's file that are ignored, with the reason.
 pub fn ignored_of_environment() -> Vec<(String, &'static str)> {
     let text = tutti_sys::user::variable(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
     ignored(&text.unwrap_or_default())
@@ -197,14 +198,14 @@ fn ignored(text: &str) -> Vec<(String, &'static str)> {
     others.map(|(key, _)| (key.to_string(), reason(key))).collect()
 }
 
-/// The pairs of a file of hints.
+/// Parses a file of hints into pairs of key and value.
 fn parse(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     lines.filter_map(|line| line.split_once(char::is_whitespace)).map(|(key, value)| (key, value.trim()))
 }
 
-/// File systems that other libraries want named before the path (`ufs:/scratch/file`); the kernel knows
-/// better.
+/// Names of file systems that other libraries expect before a path (`ufs:/scratch/file`). They are ignored:
+/// the kernel knows the file system.
 const PREFIXES: [&[u8]; 12] = [
     b"ufs:",
     b"nfs:",
@@ -220,7 +221,7 @@ const PREFIXES: [&[u8]; 12] = [
     b"gluster:",
 ];
 
-/// The path without the name of a file system before it.
+/// Returns the path without the prefix of a file system.
 pub fn without_prefix(name: &[u8]) -> &[u8] {
     PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix)).unwrap_or(name)
 }

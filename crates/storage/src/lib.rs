@@ -1,16 +1,16 @@
-//! What files lie on (S10; Yu 2006, chapter 7): one trait, and what implements it.
+//! Storage for files (S10; Yu 2006, chapter 7): one trait and its implementations.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`driver`] | the trait: bytes between memory and places of one open file |
-//! | [`posix`], [`stream`] | file systems of the system, and what has no places |
+//! | [`driver`] | the trait: moves bytes between memory and offsets of one open file |
+//! | [`posix`], [`stream`] | files of mounted file systems, and files without offsets |
 //! | [`servers`] | files striped over `tutti io-server`s: protocol, server, driver |
-//! | [`simulated`] | a file in memory that fails from a seed, for tests of what is above |
-//! | [`hints`], [`together`] | what programs say about a file, and by which rules ranks access it together |
-//! | [`amode`], [`fault`] | access modes, and what the system reports as classes of MPI |
+//! | [`simulated`] | a file in memory with simulated failures, for tests of higher layers |
+//! | [`hints`], [`together`] | hints of programs, and rules for collective access |
+//! | [`amode`], [`fault`] | access modes, and conversion of system errors to classes of MPI |
 //!
-//! Programs use it below `io`; `tutti io-server` and `tutti io` use it without MPI. Deliberately absent: MPI,
-//! views, communication of ranks.
+//! The crate `io` uses it for MPI programs; `tutti io-server` and `tutti io` use it without MPI.
+//! Deliberately absent: MPI, views, communication between ranks.
 #![deny(unsafe_code)]
 
 pub mod amode;

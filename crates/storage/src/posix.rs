@@ -1,11 +1,13 @@
-//! Any mounted file system, by the calls of the system.
+//! Driver for all mounted file systems, by system calls.
 //!
 //! # Small pieces
-//! A call for each costs some microseconds. They are read by *sieving*: one read of a range that holds several, of which the pieces are
-//! kept. They are never written so, since what lies between them is not ours: another process may write it at the same time, and its bytes
-//! would be lost. On a file system of this host alone they are stored through a mapping, which is exact to the byte; room on the
-//! device is taken before, since a store cannot report that there is none. (64 B at half density on ext4: 62 MB/s by calls, 4 GB/s by a
-//! mapping.) Elsewhere each piece is a call.
+//! One call for each small piece costs some microseconds. Small pieces are read by *sieving*: one read of a
+//! range with several pieces, from which they are copied. They are never written in this way. The bytes
+//! between them are not ours: another process may write them at the same time, and its data would be lost.
+//! On a file system of this host alone, small pieces are stored through a mapping, which changes only their
+//! bytes. Space on the device is reserved before, since a store cannot report a full device. With 64 B at
+//! half density on ext4, calls reach 62 MB/s and a mapping reaches 4 GB/s. On other file systems each piece
+//! is a call.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -24,40 +26,43 @@ use crate::amode::Amode;
 use crate::driver::{Driver, Moved};
 use crate::fault::failed;
 
-/// Pieces are read together where what is read and copied more than without costs less than a call: what lies
-/// between them, and the next one once more. Two ranks, 16 KiB in turn in memory: 7.4 GB/s together, and 14
-/// by calls.
+/// Maximum cost in bytes of reading pieces together instead of by calls. The cost is the gap, which is
+/// read, and the next piece, which is copied once more. With two ranks that alternate in memory by 16 KiB,
+/// reading together reaches 7.4 GB/s, and calls reach 14.
 const SIEVE_COSTS_BYTES: u64 = 8 << 10;
-/// The same for what lies between them on a file system that hosts share, where a call crosses a network.
+/// Maximum gap of pieces that are read together on a shared file system, where a call crosses a network.
 const REMOTE_GAP_BYTES: u64 = 16 << 10;
-/// Pieces that are not further apart are stored through one mapping.
+/// Maximum gap of pieces that are stored through one mapping.
 const WRITE_GAP_BYTES: u64 = 4 << 10;
-/// Most bytes of the file that are mapped together.
+/// Maximum length of a mapping in bytes.
 const GROUP_BYTES: u64 = 4 << 20;
-/// Most that are read together: what is read is still in a cache of the processor when its pieces are copied.
+/// Maximum length of one read for several pieces in bytes. The data are still in a processor cache when the
+/// pieces are copied.
 const SIEVE_BYTES: u64 = 256 << 10;
-/// Pieces that are as long on average are written by calls: these need not clear the pages that they fill.
+/// Average length in bytes from which pieces are written by calls: these need not clear the pages that they
+/// fill.
 const LONG_PIECE_BYTES: u64 = 16 << 10;
-/// So many pieces are worth a mapping.
+/// Minimum number of pieces for which a mapping pays.
 const MAPPED_PIECES: usize = 8;
 
-/// A file of the system.
+/// File on a mounted file system.
 #[derive(Debug)]
 pub struct Posix {
     file: File,
     path: PathBuf,
     system: FileSystem,
-    /// Small pieces may be stored through a mapping; not any more once the file system could not give room.
+    /// True if small pieces may be stored through a mapping; false after the file system failed to reserve
+    /// space.
     maps: AtomicBool,
-    /// What a sync has reported.
+    /// Error of an earlier sync, which later ones repeat.
     unsynced: OnceLock<Error>,
 }
 
 impl Posix {
-    /// Opens a file as `amode` says.
+    /// Opens a file with the access mode `amode`.
     ///
     /// # Errors
-    /// What the system reports; `BadFile` for a directory.
+    /// Errors of the system; `BadFile` for a directory.
     pub fn open(path: &[u8], amode: Amode) -> Result<Posix> {
         let path = Path::new(OsStr::from_bytes(path));
         let mut options = OpenOptions::new();
@@ -70,10 +75,10 @@ impl Posix {
         Posix::of(file, path.to_path_buf(), amode)
     }
 
-    /// A file that is open already; `path` is for messages.
+    /// Wraps a file that is already open; `path` is used in messages.
     ///
     /// # Errors
-    /// What the system reports; `BadFile` for a directory.
+    /// Errors of the system; `BadFile` for a directory.
     pub fn of(file: File, path: PathBuf, amode: Amode) -> Result<Posix> {
         let what = || format!("cannot open {}", path.display());
         let status = file.metadata().map_err(|error| failed(&what(), &error))?;
@@ -81,13 +86,13 @@ impl Posix {
             return Err(Error::new(ErrorClass::BadFile, format!("{}: it is a directory", what())));
         }
         let system = FileSystem::of(file.as_fd()).map_err(|error| failed(&what(), &error))?;
-        // A mapping that is written needs the right to read.
+        // A writable mapping also needs read access.
         let maps =
             status.is_file() && amode.reads() && amode.writes() && matches!(system, FileSystem::Local(_));
         Ok(Posix { file, path, system, maps: AtomicBool::new(maps), unsynced: OnceLock::new() })
     }
 
-    /// Removes a file.
+    /// Deletes a file by its path.
     ///
     /// # Errors
     /// What the system reports.
@@ -97,7 +102,7 @@ impl Posix {
             .map_err(|error| failed(&format!("cannot delete {}", path.display()), &error))
     }
 
-    /// The file system.
+    /// Returns the kind of file system.
     pub fn system(&self) -> FileSystem {
         self.system
     }
@@ -110,7 +115,7 @@ impl Posix {
         failed(&format!("{what} {}", self.path.display()), error)
     }
 
-    /// Stores a group of pieces through a mapping; `None` where that is not possible.
+    /// Stores a group of pieces through a mapping. Returns `None` where that is not possible.
     fn store_group(&self, pieces: &[Segment], packed: &[u8]) -> Option<Moved> {
         let (start, bytes) = span(pieces);
         if pieces.len() < MAPPED_PIECES
@@ -122,7 +127,7 @@ impl Posix {
         if let Err(error) = file::allocate(self.fd(), start, bytes) {
             let fault = self.fault("cannot write", &error);
             if fault.class == ErrorClass::NoSpace {
-                // Calls fill what room there is.
+                // Calls fill the remaining space.
                 return None;
             }
             self.maps.store(false, Ordering::Relaxed);
@@ -151,7 +156,7 @@ impl Posix {
         Moved::all(done)
     }
 
-    /// Reads a group of pieces by one read of all that it spans.
+    /// Reads a group of pieces by one read of the whole range.
     fn sieve(&self, pieces: &[Segment], packed: &mut [u8], sieve: &mut Vec<u8>) -> Moved {
         let (start, bytes) = span(pieces);
         sieve.resize(bytes as usize, 0);
@@ -168,7 +173,7 @@ impl Posix {
     }
 }
 
-/// From the first byte of the pieces to the last: start and length.
+/// Returns start and length of the range from the first byte of the pieces to the last.
 fn span(pieces: &[Segment]) -> (u64, u64) {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return (0, 0) };
     (first.offset as u64, (last.offset - first.offset) as u64 + last.bytes)
@@ -178,8 +183,9 @@ fn places(pieces: &[Segment]) -> impl Iterator<Item = (u64, usize)> {
     pieces.iter().map(|piece| (piece.offset as u64, piece.bytes as usize))
 }
 
-/// The first pieces of which each is `near` the one before it, by the bytes between them and its own, and
-/// that span no more than `most`; at least one. Pieces that are longer are groups of their own.
+/// Returns the number of leading pieces that form a group, at least one. Each is `near` its predecessor,
+/// given the gap and its own length. Together they span at most `most` bytes; a longer piece is a group of
+/// its own.
 fn group(pieces: &[Segment], near: impl Fn(u64, u64) -> bool, most: u64) -> usize {
     let Some(first) = pieces.first() else { return 0 };
     let joins = |pair: &[Segment]| {
@@ -301,7 +307,7 @@ impl Driver for Posix {
             return Err(error.clone());
         }
         match self.file.sync_data() {
-            // What has no device (a pipe, /dev/full) has nothing to wait for.
+            // Files without a device (a pipe, /dev/full) have nothing to wait for.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             Err(error) => Err(self.unsynced.get_or_init(|| self.fault("cannot sync", &error)).clone()),
             Ok(()) => Ok(()),
@@ -322,7 +328,8 @@ impl Driver for Posix {
 }
 
 impl Posix {
-    /// As fallocate, where the file system has none: what is beyond the end is written with zeros, what is before it stays as it is.
+    /// Replaces fallocate where the file system lacks it: writes zeros after the end of the file, and
+    /// leaves existing data unchanged.
     fn allocate_by_hand(&self, bytes: u64) -> Result<()> {
         let zeros = vec![0; (1 << 20).min(bytes as usize)];
         let mut end = self.bytes()?;

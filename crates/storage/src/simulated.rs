@@ -1,5 +1,5 @@
-//! A file in memory that fails: from a seed, for tests of what is above. Bytes that it has acknowledged are
-//! there.
+//! A file in memory that fails at random, determined by a seed, for tests of higher layers. Acknowledged
+//! bytes are in the file.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Mutex, PoisonError};
@@ -8,32 +8,32 @@ use tutti_base::{Error, ErrorClass, Result};
 
 use crate::driver::{Driver, Moved};
 
-/// See the module.
+/// File with simulated failures; see the module.
 #[derive(Debug)]
 pub struct Simulated {
     state: Mutex<State>,
-    /// The device has room for so many bytes.
+    /// Capacity of the device in bytes.
     room: u64,
-    /// Of 1000 accesses so many fail.
+    /// Number of failing accesses of 1000.
     failures: u64,
 }
 
 #[derive(Debug)]
 struct State {
     bytes: Vec<u8>,
-    /// How often each byte was written.
+    /// Number of writes of each byte.
     writes: Vec<u32>,
     seed: u64,
 }
 
 impl Simulated {
-    /// An empty file.
+    /// Creates an empty file.
     pub fn new(seed: u64, room: u64, failures: u64) -> Simulated {
         let state = State { bytes: Vec::new(), writes: Vec::new(), seed };
         Simulated { state: Mutex::new(state), room, failures }
     }
 
-    /// What it holds, and how often each byte was written.
+    /// Returns the content, and the number of writes of each byte.
     pub fn contents(&self) -> (Vec<u8>, Vec<u32>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (state.bytes.clone(), state.writes.clone())
@@ -46,7 +46,7 @@ impl State {
         (self.seed >> 33) % below.max(1)
     }
 
-    /// How many of so many bytes are moved before it fails, if it does.
+    /// Returns the number of bytes that are moved before a failure, if the access fails.
     fn fails_after(&mut self, bytes: u64, failures: u64) -> Option<u64> {
         (self.draw(1000) < failures).then(|| self.draw(bytes + 1))
     }

@@ -1,4 +1,4 @@
-//! Pipes, terminals, sockets in the file system: what is opened with MPI_MODE_SEQUENTIAL and has no places.
+//! Pipes, terminals and sockets in the file system: files without offsets, opened with MPI_MODE_SEQUENTIAL.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -13,7 +13,7 @@ use crate::amode::Amode;
 use crate::driver::{Driver, Moved};
 use crate::fault::failed;
 
-/// A stream of the system.
+/// File without offsets.
 #[derive(Debug)]
 pub struct Stream {
     file: File,
@@ -21,7 +21,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Whether there is something without places at a path.
+    /// Returns true if the file at a path has no offsets.
     pub fn is_at(path: &[u8]) -> bool {
         let status = std::fs::metadata(Path::new(OsStr::from_bytes(path)));
         status.is_ok_and(|status| {
@@ -30,7 +30,7 @@ impl Stream {
         })
     }
 
-    /// Opens it. A pipe waits for its other end.
+    /// Opens a stream. Opening a pipe waits for its other end.
     ///
     /// # Errors
     /// What the system reports.

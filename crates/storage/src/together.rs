@@ -1,42 +1,43 @@
-//! By which rules the ranks that have a file open access it together: what `io` does, and what `tutti info
-//! FILE` tells. Pure.
+//! Rules for collective access by the ranks that have a file open. Used by `io`, and shown by `tutti info
+//! FILE`. Pure.
 
 use crate::hints::Choice;
 
-/// Most ranks in charge of windows unless a hint says so.
+/// Maximum number of ranks in charge of windows, unless a hint requests more.
 const MOST_AGGREGATORS: u32 = 16;
-/// Where runs of the file are shorter on average, ranks exchange data before they write, on a file system of
-/// one host: 1 KiB in turn by 4 ranks on 2 processors, 511 MB/s through mappings, each of which takes a
-/// fault a page, and 1366 by exchange.
+/// Average length of contiguous pieces in bytes below which ranks exchange data before they write, on a
+/// file system of one host. It was measured with 4 ranks on 2 processors that alternate by 1 KiB. Mappings,
+/// each of which takes a fault a page, reach 511 MB/s, and an exchange reaches 1366 MB/s.
 const SHORT_RUN_BYTES: u64 = 8 << 10;
-/// The same to read and to write on one that hosts share: an access goes over a network.
+/// Average length below which ranks exchange data before they read or write on a shared file system: an
+/// access goes over a network.
 const SHORT_REMOTE_RUN_BYTES: u64 = 64 << 10;
 
-/// Whether ranks are to exchange data.
+/// Condition for the exchange of data between ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Not at all.
+    /// Ranks never exchange data.
     Never,
-    /// Where runs are shorter on average.
+    /// Ranks exchange data if pieces are shorter than this on average, in bytes.
     Below(u64),
-    /// Whatever it costs.
+    /// Ranks always exchange data.
     Always,
 }
 
 impl Wish {
-    /// What a hint means for a file on such a file system.
+    /// Returns the condition that a hint means for a file on such a file system.
     pub fn of(choice: Choice, write: bool, is_remote: bool) -> Wish {
         match choice {
             Choice::Enable => Wish::Always,
             Choice::Disable => Wish::Never,
             Choice::Automatic if is_remote => Wish::Below(SHORT_REMOTE_RUN_BYTES),
             Choice::Automatic if write => Wish::Below(SHORT_RUN_BYTES),
-            // What one has read of the page cache is there for all.
+            // Data that one rank has read are in the page cache for all.
             Choice::Automatic => Wish::Never,
         }
     }
 
-    /// For others.
+    /// Returns the condition as a number, for messages to other ranks.
     pub fn word(self) -> u64 {
         match self {
             Wish::Never => 0,
@@ -46,8 +47,8 @@ impl Wish {
     }
 }
 
-/// The ranks in charge of windows of the file, of so many that have it open; `wanted`: `cb_nodes`, or 0. They
-/// lie as far apart as they can, so that each host has its share.
+/// Returns the ranks in charge of windows of the file, among `ranks` that have it open. `wanted` is the
+/// hint `cb_nodes`, or 0. They are spread evenly, so that each host has its share.
 pub fn aggregators(wanted: u32, ranks: u32) -> Vec<u32> {
     let count = if wanted == 0 { MOST_AGGREGATORS } else { wanted }.min(ranks);
     let place = |number: u32| (u64::from(number) * u64::from(ranks) / u64::from(count)) as u32;

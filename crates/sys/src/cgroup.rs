@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Folder under which control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Control group that this process belongs to.
+/// Control group of this process, or a group above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// True for version 2 of control groups, false for version 1.

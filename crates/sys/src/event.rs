@@ -328,19 +328,19 @@ pub fn damp(bell: BorrowedFd<'_>) -> bool {
     true
 }
 
-/// Waits until one of the descriptors is readable or the time is over. A number that is no open descriptor
-/// ends the wait.
+/// Waits until one of the descriptors is readable or the timeout expires. A number that is no open
+/// descriptor ends the wait.
 pub fn wait_readable(descriptors: &[RawFd], timeout: Duration) {
     wait_for(descriptors, libc::POLLIN, timeout);
 }
 
-/// Waits until one of the descriptors is writable or broken, or the time is over. A connection that is
+/// Waits until one of the descriptors is writable or broken, or the timeout expires. A connection that is
 /// being established becomes writable when it succeeds or fails.
 pub fn wait_writable(descriptors: &[RawFd], timeout: Duration) {
     wait_for(descriptors, libc::POLLOUT, timeout);
 }
 
-/// Waits until one of `readable` can be read, one of `writable` can be written, or the time is over.
+/// Waits until one of `readable` can be read, one of `writable` can be written, or the timeout expires.
 pub fn wait_ready(readable: &[RawFd], writable: &[RawFd], timeout: Duration) {
     let watch = |events| move |&fd: &RawFd| libc::pollfd { fd, events, revents: 0 };
     let readable = readable.iter().map(watch(libc::POLLIN));

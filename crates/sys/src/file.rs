@@ -41,7 +41,7 @@ pub fn begin_sync(fd: BorrowedFd<'_>, offset: u64, bytes: u64) {
     unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
-/// Writes pieces of memory, at most [`MOST_PIECES`], from `offset` on. Returns the number of bytes.
+/// Writes pieces of memory, at most [`MOST_PIECES`], starting at `offset`. Returns the number of bytes.
 ///
 /// # Errors
 /// What pwritev reports.

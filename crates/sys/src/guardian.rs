@@ -153,7 +153,8 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// What a guardian of three processes writes, a byte for each that ends, in the order in which they do.
+    /// Returns the output of a guardian of three processes: a byte for each that ends, in the order of
+    /// their ends.
     fn check(order: &[usize], last: usize, expected: &[u8]) {
         let mut watched = children(3);
         let processes: Vec<_> =

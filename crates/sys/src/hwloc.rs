@@ -30,7 +30,7 @@ pub enum Kind {
     Processor,
 }
 
-/// Object of the machine: a package, a cache, a core and so on.
+/// Object of the machine: a package, a cache, a core or another kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Kind of the object.

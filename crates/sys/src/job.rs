@@ -77,7 +77,7 @@ pub const LEVELS: usize = 7;
 pub const ADDRESS_BYTES: usize = 64;
 /// Longest name of an interface (an address of the host), in bytes.
 pub const INTERFACE_BYTES: usize = 64;
-/// Maximum number of foreign jobs that a rank can be recorded as connected with.
+/// Maximum number of connected foreign jobs that a rank can record.
 pub const TIES: usize = 63;
 /// Longest description of the operation that a rank waits for, in bytes.
 pub const WAIT_TEXT_BYTES: usize = 240;
@@ -182,8 +182,8 @@ impl RankState {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Doorbell {
-    /// Low byte: threads of the rank that sleep or are about to. Other bits: number of times that sleepers
-    /// were woken. See `bell` in the transport.
+    /// Low byte: threads of the rank that sleep or will sleep soon. Other bits: number of times that
+    /// sleepers were woken. See `bell` in the transport.
     pub sleeping: AtomicU32,
     /// Futex word, changed by each process that rings.
     pub futex: AtomicU32,
@@ -225,8 +225,8 @@ impl Doorbell {
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct NodeBlock {
-    /// Number of the node's threads that sleep on a doorbell or are about to. A rank that wakes many others
-    /// reads this first.
+    /// Number of the node's threads that sleep on a doorbell or will do so soon. A rank that wakes many
+    /// others reads this first.
     pub parked: AtomicU32,
     /// Not 0 once the launcher ends the job because of a failure: jobs connected with it cannot continue.
     pub failed: AtomicU32,
@@ -623,20 +623,20 @@ impl RankBlock {
         self.state.store(state as u32, Ordering::Release);
     }
 
-    /// Records the places that the rank is bound to. The launcher calls this before any rank starts, so
-    /// that all ranks see the same, even if bindings change later.
+    /// Records the rank's binding to places of the machine. The launcher calls this before any rank starts,
+    /// so that all ranks see the same, even if bindings change later.
     pub fn set_places(&self, places: [Option<u32>; LEVELS]) {
         for (word, place) in self.places.iter().zip(places) {
             word.store(place.map_or(0, |instance| instance + 1), Ordering::Relaxed);
         }
     }
 
-    /// Returns the places that the rank is bound to, level by level; all `None` if it is not bound.
+    /// Returns the rank's binding to places, level by level; all `None` if it is not bound.
     pub fn places(&self) -> [Option<u32>; LEVELS] {
         std::array::from_fn(|level| self.places[level].load(Ordering::Relaxed).checked_sub(1))
     }
 
-    /// Records the foreign jobs that the rank is connected with. Jobs beyond [`TIES`] are left out.
+    /// Records the foreign jobs that are connected with the rank. Jobs beyond [`TIES`] are left out.
     pub fn set_ties(&self, jobs: impl Iterator<Item = u64>) {
         for (room, job) in self.ties.iter().zip(jobs.chain(std::iter::repeat(0))) {
             room.store(job, Ordering::Release);

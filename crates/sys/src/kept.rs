@@ -347,7 +347,7 @@ mod tests {
 
     use super::*;
 
-    /// There is one set of words.
+    /// Serialises the tests, because the process has only one set of words.
     static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Open device /dev/knem.
+/// Device /dev/knem, opened for ioctls.
 #[derive(Debug)]
 pub struct Device(File);
 

@@ -81,7 +81,7 @@ type Result<T> = std::result::Result<T, Failure>;
 type OnValue = Box<dyn FnOnce(Result<Value>) + Send>;
 type OnFence = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// This process as a client of its PMIx server.
+/// Client of the PMIx server of this process.
 pub struct Client {
     library: &'static PmixLibrary,
     myself: RawProcess,

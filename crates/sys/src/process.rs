@@ -23,7 +23,7 @@ const CHILD_STACK_BYTES: usize = 64 << 10;
 /// Parameters of a child. Every string and descriptor is prepared, so that the child allocates nothing.
 #[derive(Debug)]
 pub struct Spawn<'a> {
-    /// File to execute.
+    /// File of the program to execute.
     pub program: CString,
     /// Arguments, the name of the program first.
     pub arguments: Vec<CString>,
@@ -300,11 +300,11 @@ pub enum Exit {
 /// Result of [`reap`] and [`reap_one`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    /// This child has ended and is removed now.
+    /// End of this child, which is removed now.
     Ended(i32, Exit),
-    /// There are children, and none has ended.
+    /// Children exist, but none has ended.
     Nothing,
-    /// There are no children.
+    /// The process has no children.
     NoChildren,
 }
 

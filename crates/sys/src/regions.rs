@@ -153,9 +153,9 @@ const EMPTY: Entry = Entry {
 enum Opened {
     /// The region has room, in this entry.
     Room(Grant),
-    /// There was no room when the first member asked.
+    /// The area had no room when the first member asked.
     Refused,
-    /// Other members asked for another size or number of members: a bug, or different settings.
+    /// Requests of other members have another size or number of members: a bug, or different settings.
     Differs,
     /// No answer yet: others must come first, or no entry is free.
     Ahead,
@@ -550,7 +550,7 @@ impl Region {
         self.mapping.as_ref().expect("mapped until dropped")
     }
 
-    /// Returns the job that the region belongs to.
+    /// Returns the job in whose memory the region lies.
     pub fn job(&self) -> &Arc<Job> {
         &self.job
     }

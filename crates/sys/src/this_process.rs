@@ -10,9 +10,9 @@ use tutti_base::machines::Processors;
 
 use crate::{cpu, memory, process, remap};
 
-/// Returns the lowest number for descriptors of objects that are written to. It is above the numbers of the
-/// program's own files. If the program closes one by mistake, the loss is noticed, and the number is not
-/// reused for a file that is opened later.
+/// Returns the lowest number for descriptors of objects to which the library writes. It is above the
+/// numbers of the program's own files. If the program closes one by mistake, the loss is noticed, and the
+/// number is not reused for a file that is opened later.
 fn remote_number() -> i32 {
     const HIGHEST: u64 = 4096;
     (descriptor_limit().min(HIGHEST) * 3 / 4).max(3) as i32

@@ -25,7 +25,7 @@ const EVENT_STOP: i32 = 128;
 const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
 /// Pause between two checks if a killed process has ended.
 const LOOK: Duration = Duration::from_micros(50);
-/// Maximum number of pending stops that a single step passes over.
+/// Maximum number of pending stops that a single step skips.
 const MOST_STOPS: u32 = 16;
 /// Code of the instruction `syscall`.
 pub const SYSCALL: [u8; 2] = [0x0f, 0x05];

@@ -45,7 +45,7 @@ struct Register {
     ioctls: u64,
 }
 
-/// Memory that the thread works on.
+/// Memory for the thread's system calls.
 #[cfg(target_arch = "x86_64")]
 #[repr(C)]
 struct Desk {
@@ -56,7 +56,7 @@ struct Desk {
 
 #[cfg(target_arch = "x86_64")]
 const MESSAGES: usize = 16;
-/// Numbers of the ioctls: _IOWR(0xaa, 0x3f, struct uffdio_api) and so on.
+/// Numbers of the ioctls, formed by _IOWR(0xaa, 0x3f, struct uffdio_api) and its like.
 const API: libc::c_ulong = 3 << 30 | (size_of::<Api>() as libc::c_ulong) << 16 | 0xaa << 8 | 0x3f;
 const REGISTER: libc::c_ulong = 3 << 30 | (size_of::<Register>() as libc::c_ulong) << 16 | 0xaa << 8;
 const WRITE_PROTECT: libc::c_ulong = 3 << 30 | 24 << 16 | 0xaa << 8 | 0x06;
@@ -292,7 +292,8 @@ mod tests {
 
     const BYTES: usize = 1 << 16;
 
-    /// What an action on a watched mapping adds to the count: 2 for each time that something was heard.
+    /// Returns the growth of the count by an action on a watched mapping: 2 for each time that messages
+    /// were read.
     fn check(act: impl FnOnce(*mut u8), heard: bool) {
         let count: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
         let Ok(watcher) = Watcher::start(count) else { return };

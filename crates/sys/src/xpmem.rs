@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Open device /dev/xpmem.
+/// Device /dev/xpmem, opened for ioctls.
 #[derive(Debug)]
 pub struct XpmemDevice(File);
 

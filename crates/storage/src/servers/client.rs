@@ -1,18 +1,20 @@
-//! Connections of a program to the servers of a mount, and errands over several of them at a time.
+//! Connections of a program to the servers of a mount, and requests to several of them at a time
+//! ("errands").
 //!
-//! There is one connection a server and process, used by one errand at a time. An errand is a request with
-//! what it sends or receives; errands of several servers are under way together, and their bytes go straight
-//! from and to the program's memory.
+//! A process has one connection to each server, used by one errand at a time. An errand is a request with
+//! the data that it sends or receives. Errands of several servers run at the same time. Their bytes go
+//! directly from and to the program's memory.
 //!
-//! **Who is gone.** A killed server is told by its system at once, or when it is next spoken to. A host that
-//! has vanished says nothing: while nothing comes, something is sent, and what the other system does not
-//! acknowledge, though it was sent again twice, means that it is gone. On a busy host the second time may
-//! come late: then a second of waiting would be over, so that once is enough after most of it without any
-//! acknowledgement. A server that is only busy has a system that acknowledges.
+//! **Lost servers.** If a server is killed, its system reports that at once, or at the next access. A host
+//! that has vanished reports nothing. Therefore bytes are sent while nothing arrives. If the other system
+//! does not acknowledge them after two retransmissions, the server is considered lost. On a busy host the
+//! second retransmission may be late. Therefore one retransmission suffices after 700 ms without any
+//! acknowledgement, so that the whole wait stays below a second. The system of a server that is only busy
+//! does acknowledge.
 //!
-//! **Checkpoints.** A process that has a server for itself is not stopped ([`Critical`]), so no errand is
-//! under way in a checkpoint. A process that is made from one finds its connections closed, learns where the
-//! servers are now, connects, and opens its files again by their names when it needs them.
+//! **Checkpoints.** A process that has locked a server is not stopped ([`Critical`]), so no errand is in
+//! progress during a checkpoint. A restored process finds its connections closed. It reads the servers'
+//! present addresses, connects, and opens its files again by name when it needs them.
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::ops::{Deref, DerefMut};
@@ -32,45 +34,45 @@ use super::mount::{self, Mount, Server};
 use super::sealed_socket::SealedSocket;
 use super::wire::{self, HEADER_BYTES, Header, Reply, Request, Token, VERSION};
 
-/// A connection has to be there, and the greeting over, after this time.
+/// Maximum time to connect and to complete the greeting.
 const CONNECT: Duration = Duration::from_millis(800);
-/// While nothing comes for so long, something is sent.
+/// Time without incoming bytes after which some are sent.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Who lends a file has to do so within this time; otherwise its bytes are asked for.
+/// Maximum time for a server to lend a file; after that its bytes are requested over the connection.
 const LEND: Duration = Duration::from_millis(500);
-/// What is sent again so often without an answer goes to nobody.
+/// Number of unanswered retransmissions after which a server is considered lost.
 const REPETITIONS: u32 = 2;
-/// The same of what is sent again once, where nothing was acknowledged for so long.
+/// Time without acknowledgement after which one retransmission suffices.
 const UNHEARD: Duration = Duration::from_millis(700);
-/// Pieces of memory in one call.
+/// Maximum number of memory pieces in one call.
 const PIECES: usize = 256;
 
-/// How a program finds its servers.
+/// Source of the servers' addresses.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// By a mount file, which is read again when a server is gone.
+    /// Path of a mount file, which is read again when a server is lost.
     File(PathBuf),
-    /// By its text.
+    /// Text of a mount file.
     Text(String),
 }
 
-/// See the module.
+/// Client of all servers of a mount; see the module.
 #[derive(Debug)]
 pub struct Client {
     source: Source,
     mount: Mount,
-    /// Whether open files are asked for.
+    /// True if open files are requested from servers on this host.
     borrows: bool,
-    /// Least protection of what is sent and received.
+    /// Minimum protection of data sent and received.
     cover: Option<Cover>,
     peers: Vec<Mutex<Peer>>,
 }
 
-/// A server, for one caller alone.
+/// Lock on a server, for one caller at a time.
 #[derive(Debug)]
 pub struct Engaged<'a> {
     peer: MutexGuard<'a, Peer>,
-    /// Shared by all servers that are engaged together.
+    /// Critical section of all servers that are locked together; one of them holds it.
     _critical: Option<Critical>,
 }
 
@@ -88,15 +90,15 @@ impl DerefMut for Engaged<'_> {
     }
 }
 
-/// One server.
+/// Server with its connection.
 #[derive(Debug)]
 pub struct Peer {
     server: Server,
     key: Key,
     link: Option<Link>,
-    /// Restarts of this process ([`kept::restarts`]) when the server was looked for last.
+    /// Restarts of this process ([`kept::restarts`]) at the time of the last connection attempt.
     restarts: u32,
-    /// How often a connection was made: files are open at one connection.
+    /// Number of connections made so far. An open file belongs to one connection.
     pub epoch: u64,
 }
 
@@ -106,35 +108,35 @@ struct Link {
     local: Vec<u8>,
 }
 
-/// What an errand moves.
+/// Data that an errand moves.
 #[derive(Debug)]
 pub enum Data<'a> {
-    /// Nothing.
+    /// No data.
     None,
-    /// To the server.
+    /// Memory that is sent to the server.
     Out(Vec<&'a [u8]>),
-    /// From it.
+    /// Memory that is received from the server.
     In(Vec<&'a mut [u8]>),
 }
 
-/// A request to one server, and what became of it.
+/// Request to one server, with its progress and result.
 #[derive(Debug)]
 pub struct Errand<'a> {
-    /// Which server.
+    /// Number of the server in the mount.
     pub server: usize,
     head: Vec<u8>,
     sent: usize,
     data: Data<'a>,
-    /// Bytes of the data that were moved: of `In` those that are there.
+    /// Number of bytes moved; of `In`, those that have arrived.
     pub moved: u64,
-    /// Header and message that come in.
+    /// Header and message as far as they have arrived.
     input: Vec<u8>,
-    /// Bytes of a payload that are still to come.
+    /// Number of bytes of a payload that are still missing.
     payload: u64,
-    /// The reply, or what went wrong.
+    /// Reply of the server, or the error.
     pub outcome: Option<Result<Reply>>,
     heard: Option<Instant>,
-    /// When it was last looked whether the other system answers.
+    /// Time of the last check if the other system answers.
     looked: Option<Instant>,
 }
 
@@ -147,7 +149,7 @@ impl Source {
     fn read(&self) -> Result<Mount> {
         match self {
             Source::File(path) => Mount::read(path),
-            // mpirun starts the servers of a job again when it restarts the job.
+            // When mpirun restarts a job, it starts the job's servers again.
             Source::Text(text) => {
                 kept::servers().map_or_else(|| Mount::parse(text), |text| of_restart(&text))
             }
@@ -155,7 +157,7 @@ impl Source {
     }
 }
 
-/// Reads what a restart says of the servers: their secret in a line of its own, then where they are.
+/// Parses the servers' data after a restart: their secret in a line of its own, then their addresses.
 fn of_restart(text: &str) -> Result<Mount> {
     let wrong = || Error::new(ErrorClass::BadFile, "the restart does not say where the io-servers are");
     let (secret, rest) = text.split_once('\n').ok_or_else(wrong)?;
@@ -166,10 +168,10 @@ fn of_restart(text: &str) -> Result<Mount> {
 }
 
 impl Client {
-    /// For the servers of a mount; connections are made when they are needed.
+    /// Creates a client for the servers of a mount. Connections are made when they are needed.
     ///
     /// # Errors
-    /// As [`Mount::read`]; `Io` while servers have not entered themselves.
+    /// Errors of [`Mount::read`]; `Io` while servers have not entered themselves.
     pub fn new(source: Source, borrows: bool, cover: Option<Cover>) -> Result<Client> {
         let mount = source.read()?;
         let missing = mount.servers.iter().filter(|server| server.is_none()).count();
@@ -186,27 +188,27 @@ impl Client {
         Ok(Client { source, mount, borrows, cover, peers })
     }
 
-    /// What the mount says.
+    /// Returns the data of the mount.
     pub fn mount(&self) -> &Mount {
         &self.mount
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub fn servers(&self) -> usize {
         self.peers.len()
     }
 
-    /// One server, for this caller alone.
+    /// Locks one server for this caller.
     pub fn peer(&self, server: usize) -> Engaged<'_> {
         self.engage([server]).remove(0)
     }
 
-    /// All of them, in their order, so that two callers never wait for each other.
+    /// Locks all servers in their order, so that two callers never wait for each other.
     pub fn all(&self) -> Vec<Engaged<'_>> {
         self.engage(0..self.peers.len())
     }
 
-    /// Locks some servers, in ascending order, for this caller alone.
+    /// Locks some servers for this caller. They must be in ascending order.
     pub fn engage(&self, servers: impl IntoIterator<Item = usize>) -> Vec<Engaged<'_>> {
         let mut critical = Some(Critical::enter());
         let servers = servers.into_iter().map(|server| Engaged {
@@ -216,10 +218,10 @@ impl Client {
         servers.collect()
     }
 
-    /// Makes sure that there is a connection.
+    /// Ensures that there is a connection to a server.
     ///
     /// # Errors
-    /// `Io`, naming the server; `Access` where one of the two does not know the key.
+    /// `Io`, naming the server; `Access` if one of the two does not know the key.
     pub fn connect(&self, peer: &mut Peer, number: usize) -> Result<()> {
         let has_moved = peer.restarts != kept::restarts();
         if has_moved {
@@ -231,7 +233,7 @@ impl Client {
         }
         let had_one = peer.link.take().is_some();
         if had_one {
-            // Told once; who calls again looks for it again.
+            // The loss is reported once; the next call connects again.
             return Err(gone(&peer.server, &"it has closed the connection, or was killed"));
         }
         if (peer.epoch > 0 || has_moved)
@@ -246,12 +248,13 @@ impl Client {
         Ok(())
     }
 
-    /// The open file of a ticket, where the server runs on this host and is this user's. `identity` is the
-    /// file's device and inode, as the server says over the connection on which both ends have proved that
-    /// they know the key.
+    /// Returns the open file of a ticket, if the server runs on this host and belongs to this user.
+    /// `identity` is the file's device and inode. The server has sent it over the connection on which both
+    /// ends have proved that they know the key.
     pub fn borrow(&self, peer: &Peer, ticket: &Token, identity: (u64, u64)) -> Option<OwnedFd> {
         let link = peer.link.as_ref().filter(|_| self.borrows)?;
-        // Names of another host mean nothing here: nobody listens, or it is not the one.
+        // The name of another host's socket denotes nothing here, or another socket, which the identity
+        // reveals.
         let connection = local_socket::Connection::connect(&link.local).ok()?;
         connection.send(ticket, &[]).ok()?;
         let mut answer = [0];
@@ -262,7 +265,8 @@ impl Client {
     }
 }
 
-/// Connects to a server, and proves that both know the key. The two agree on `cover`, or on more.
+/// Connects to a server, and proves that both know the key. The two agree on the protection `cover`, or on
+/// a stronger one.
 fn greet(server: &Server, key: &Key, cover: Option<Cover>) -> Result<Link> {
     let failed = |error: io::Error| gone(server, &error);
     let stream = socket::connect_within(server.address, None, CONNECT).map_err(failed)?;
@@ -291,7 +295,8 @@ fn greet(server: &Server, key: &Key, cover: Option<Cover>) -> Result<Link> {
     Ok(Link { local, ..link })
 }
 
-/// Asks one thing of a socket that waits. With `keys`, the reply is sealed, and all that follows.
+/// Sends one request over a blocking socket and returns the reply. With `keys`, the reply and all later
+/// messages are sealed.
 fn ask(socket: &mut SealedSocket, request: &Request, keys: Option<&Option<StreamKeys>>) -> Result<Reply> {
     let failed = |error: io::Error| Error::new(ErrorClass::Io, error.to_string());
     let mut bytes = Vec::new();
@@ -320,22 +325,22 @@ fn ask(socket: &mut SealedSocket, request: &Request, keys: Option<&Option<Stream
 }
 
 impl Peer {
-    /// Its name.
+    /// Returns the server's name.
     pub fn name(&self) -> &str {
         &self.server.name
     }
 
-    /// Whether there is a connection, as far as the last errand knows.
+    /// Returns true if there was a connection after the last errand.
     pub fn is_connected(&self) -> bool {
         self.link.is_some()
     }
 
-    /// An error of this server.
+    /// Creates an error that names this server.
     pub fn error(&self, class: ErrorClass, why: &str) -> Error {
         Error::new(class, gone(&self.server, &why).to_string())
     }
 
-    /// Sends something to which there is no reply.
+    /// Sends a request that has no reply.
     ///
     /// # Errors
     /// `Io`, naming the server.
@@ -367,10 +372,10 @@ impl Peer {
         }
     }
 
-    /// One request and its reply.
+    /// Sends one request and returns its reply.
     ///
     /// # Errors
-    /// What the server reports, `Io` for one that is gone, both naming it.
+    /// Errors of the server, and `Io` for a lost one; both name it.
     pub fn ask(&mut self, request: &Request) -> Result<Reply> {
         let mut errands = [Errand::new(0, request, Data::None)];
         run(&mut [self], &mut errands);
@@ -383,7 +388,8 @@ fn is_not_yet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Whether the other system does not answer any more, of which so long something was wanted.
+/// Returns true if the other system does not respond any more. `waited` is the time that the caller has
+/// waited.
 fn is_silent(link: &Link, waited: Duration) -> bool {
     socket::path(link.socket.stream.as_fd()).is_ok_and(|path| {
         let unheard = path.unheard.min(waited);
@@ -392,7 +398,7 @@ fn is_silent(link: &Link, waited: Duration) -> bool {
     })
 }
 
-/// Does errands, all at the same time; each finds its outcome in itself. `peers` has those of the errands, in
+/// Performs errands, all at the same time; each stores its result in itself. `peers` has their servers, in
 /// the same order.
 pub fn run(peers: &mut [&mut Peer], errands: &mut [Errand<'_>]) {
     loop {
@@ -416,7 +422,7 @@ pub fn run(peers: &mut [&mut Peer], errands: &mut [Errand<'_>]) {
 }
 
 impl<'a> Errand<'a> {
-    /// A request to a server with what it moves.
+    /// Creates an errand with a request and the data that it moves.
     pub fn new(server: usize, request: &Request, data: Data<'a>) -> Errand<'a> {
         let payload = match &data {
             Data::Out(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
@@ -433,7 +439,7 @@ impl<'a> Errand<'a> {
         self.sent < self.head.len() || matches!(&self.data, Data::Out(pieces) if !pieces.is_empty())
     }
 
-    /// Moves what can be moved now.
+    /// Sends and receives as much as is possible now.
     fn step(&mut self, peer: &mut Peer) {
         if self.outcome.is_some() {
             return;
@@ -472,13 +478,13 @@ impl<'a> Errand<'a> {
             } else if !self.has_more_to_send() {
                 let mut nothing = Vec::new();
                 wire::put(&mut nothing, &Request::Nothing, 0);
-                // A few bytes, of which the system takes all or none.
+                // These few bytes are accepted by the system as a whole or not at all.
                 let _ = link.socket.send(&[IoSlice::new(&nothing)]);
             }
         }
     }
 
-    /// Sends what the system takes; whether it took something.
+    /// Sends as much as the system accepts. Returns true if anything was sent.
     fn send(&mut self, link: &mut Link) -> Result<bool> {
         let was_pending = link.socket.is_pending();
         let is_flushed =
@@ -512,7 +518,7 @@ impl<'a> Errand<'a> {
         Ok(has_sent)
     }
 
-    /// Receives what is there; whether something was.
+    /// Receives as much as has arrived. Returns true if there was anything.
     fn receive(&mut self, link: &mut Link) -> Result<bool> {
         let mut has_received = false;
         while self.outcome.is_none() {
@@ -572,7 +578,7 @@ impl<'a> Errand<'a> {
         read
     }
 
-    /// Looks at a message that is complete.
+    /// Processes the message if it is complete.
     fn understand(&mut self) -> Result<()> {
         let Some(header) = self.input.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
         let header = Header::decode(header)?;
@@ -589,7 +595,8 @@ impl<'a> Errand<'a> {
     }
 }
 
-/// How many pieces of these lengths `bytes` covers; what is left of it.
+/// Returns the number of leading pieces that `bytes` covers completely, and reduces `bytes` to the
+/// remainder.
 fn passed(lengths: impl Iterator<Item = usize>, bytes: &mut usize) -> usize {
     let is_covered = |length: &usize| {
         let covered = *length <= *bytes;

@@ -1,4 +1,4 @@
-//! What people do with files of servers: list, copy, check, describe.
+//! User commands on files of servers: list, copy, check, describe.
 
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
@@ -16,58 +16,58 @@ use crate::amode::Amode;
 use crate::driver::Driver;
 use crate::posix::Posix;
 
-/// What the names of files of servers begin with.
+/// Prefix of the names of files on servers.
 pub const PREFIX: &str = "tutti:";
-/// Bytes that are copied at a time.
+/// Number of bytes that are copied at a time.
 const CHUNK_BYTES: u64 = 8 << 20;
 
-/// What all servers have of a file.
+/// State of a file on all servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// How long it is.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Its manifest.
+    /// Manifest of the file, if there is one.
     pub manifest: Option<String>,
-    /// How many bytes each server's part has; `None` where there is none.
+    /// Length of each server's part in bytes; `None` where there is none.
     pub parts: Vec<Option<u64>>,
-    /// Something that was being made when a server was killed.
+    /// True if a server was killed while it wrote the manifest.
     pub is_left_over: bool,
 }
 
-/// How a server is reached.
+/// Access path to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It runs on this host and lends the open file.
+    /// The server runs on this host and lends the open file.
     Near,
-    /// It has a part, which is asked for over a connection.
+    /// The server has a part, which is accessed over a connection.
     Far,
-    /// It answers, and has no part of the file.
+    /// The server answers, and has no part of the file.
     Up,
-    /// It cannot be reached, and why.
+    /// The server cannot be reached, for this reason.
     Gone(String),
 }
 
-/// What there is to say of one file.
+/// Description of one file on servers.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// What the servers do with files.
+    /// Use of files by the servers.
     pub mode: Mode,
-    /// Its bytes; `None` where there is no such file; why it cannot be opened.
+    /// Length in bytes; `None` if there is no such file; an error if it cannot be opened.
     pub bytes: Result<Option<u64>>,
-    /// How it is divided, or would be if it were made.
+    /// Striping of the file, or the one that it would get if it were created.
     pub stripes: Stripes,
-    /// All servers of the mount.
+    /// All servers of the mount with their access paths.
     pub servers: Vec<(Server, Way)>,
 }
 
 impl Described {
-    /// Whether accesses go over connections alone, by the rule of the driver.
+    /// Returns true if accesses go over connections only, by the rule of the driver.
     pub fn is_remote(&self) -> bool {
         self.servers.iter().all(|(_, way)| *way != Way::Near)
     }
 }
 
-/// What there is to say of a file. Servers that are gone are part of the answer.
+/// Describes a file. Lost servers are part of the result.
 pub fn describe(client: &Arc<Client>, name: &str) -> Described {
     let mut servers = Vec::new();
     for (number, server) in client.mount().servers.iter().enumerate() {
@@ -90,10 +90,10 @@ pub fn describe(client: &Arc<Client>, name: &str) -> Described {
     Described { mode, bytes, stripes, servers }
 }
 
-/// All files of the servers, by name.
+/// Returns all files of the servers by name.
 ///
 /// # Errors
-/// `Io` for a server that is gone, naming it, and what servers report.
+/// `Io` for a lost server, naming it, and errors of servers.
 pub fn list(client: &Client) -> Result<BTreeMap<String, Listed>> {
     let mut files: BTreeMap<String, Listed> = BTreeMap::new();
     let count = if client.mount().mode == Mode::Forward { 1 } else { client.servers() };
@@ -124,7 +124,7 @@ impl Listed {
         self.is_left_over |= entry.is_left_over;
     }
 
-    /// What is wrong with it, for people.
+    /// Returns the problems of the file, for users.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.is_left_over {
@@ -145,10 +145,10 @@ impl Listed {
     }
 }
 
-/// What is wrong with the files of the servers: a name and a sentence each.
+/// Returns the problems of all files of the servers: name and description of each.
 ///
 /// # Errors
-/// As [`list`].
+/// Errors of [`list`].
 pub fn check(client: &Client) -> Result<Vec<(String, String)>> {
     if client.mount().mode == Mode::Forward {
         return Ok(Vec::new());
@@ -159,7 +159,7 @@ pub fn check(client: &Client) -> Result<Vec<(String, String)>> {
     Ok(list(client)?.into_iter().flat_map(faults).collect())
 }
 
-/// Opens a file of the servers, or of the system.
+/// Opens a file of the servers, or of the file system.
 fn open(client: &Arc<Client>, name: &str, amode: Amode) -> Result<Box<dyn Driver>> {
     Ok(match name.strip_prefix(PREFIX) {
         Some(name) => Box::new(Striped::open(client, name, amode, Wish::default())?),
@@ -167,10 +167,10 @@ fn open(client: &Arc<Client>, name: &str, amode: Amode) -> Result<Box<dyn Driver
     })
 }
 
-/// Copies a file, whole; how many bytes. What was at the other name is replaced.
+/// Copies a whole file and returns its length in bytes. An existing target is replaced.
 ///
 /// # Errors
-/// What system and servers report.
+/// Errors of the system and of servers.
 pub fn copy(client: &Arc<Client>, from: &str, to: &str) -> Result<u64> {
     let source = open(client, from, Amode::of(true, false))?;
     let target = open(client, to, Amode::to_make())?;

@@ -1,6 +1,6 @@
-//! Both ends prove that they know the key of the mount, without saying it: tags (SipHash-2-4 with 128 bits)
-//! of all that both said, one for each direction. What follows is sealed with keys that are derived from the
-//! same ([`Greeting::keys`]).
+//! Greeting: both ends prove that they know the key of the mount, without sending it. Each sends a tag
+//! (SipHash-2-4 with 128 bits) of all data exchanged; the tags of the two directions differ. Later messages
+//! are sealed with keys that are derived from the same data ([`Greeting::keys`]).
 
 use std::hash::Hasher;
 
@@ -10,7 +10,7 @@ use tutti_seal::{Cover, Root, SALT_BYTES, Salt, Salts, StreamKeys};
 
 use super::wire::Token;
 
-/// The key of a mount.
+/// Secret key of a mount.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key(Token);
 
@@ -20,17 +20,17 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Who proves.
+/// End of a connection that gives a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The server.
+    /// The server's end of a connection.
     Server = 1,
-    /// The client.
+    /// The client's end of a connection.
     Client = 2,
 }
 
 impl Key {
-    /// A new one.
+    /// Returns a new random key.
     ///
     /// # Errors
     /// What the system reports.
@@ -38,7 +38,7 @@ impl Key {
         token().map(Key)
     }
 
-    /// The key of the servers of a job.
+    /// Derives the key of a job's servers from its secret.
     pub fn of_secret(secret: &[u8; 32]) -> Key {
         let (first, second) = secret.split_at(16);
         let mut hasher = SipHasher24::new_with_key(first.try_into().expect("half of 32 bytes"));
@@ -47,36 +47,36 @@ impl Key {
         Key(hasher.finish128().as_bytes())
     }
 
-    /// From 32 hexadecimal digits.
+    /// Parses 32 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Key> {
         (text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .then(|| u128::from_str_radix(text, 16).ok().map(|number| Key(number.to_be_bytes())))?
     }
 
-    /// As text.
+    /// Returns the key as hexadecimal digits.
     pub fn text(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
-/// All that both ends have said in a greeting.
+/// Data that both ends have exchanged in a greeting.
 #[derive(Clone, Copy, Debug)]
 pub struct Greeting<'a> {
     /// Random number of the client.
     pub client: Token,
     /// Random number of the server.
     pub server: Token,
-    /// Number of the least cover that the client accepts.
+    /// Number of the weakest protection that the client accepts.
     pub asked: u8,
-    /// Number of the cover of all that follows.
+    /// Number of the protection of all later messages.
     pub cover: u8,
-    /// Name of the socket at which the server lends files. A stranger in between cannot put another one in
-    /// its place.
+    /// Name of the socket at which the server lends files. It is part of the proof, so that an intermediary
+    /// cannot replace it.
     pub local: &'a [u8],
 }
 
 impl Greeting<'_> {
-    /// The proof of one end.
+    /// Returns the proof of one end.
     pub fn proof(&self, key: &Key, end: End) -> Token {
         let mut hasher = SipHasher24::new_with_key(&key.0);
         hasher.write(b"tutti io-server 3");
@@ -87,13 +87,13 @@ impl Greeting<'_> {
         hasher.finish128().as_bytes()
     }
 
-    /// Whether `proof` is that of `end`; takes the same time wherever it differs.
+    /// Returns true if `proof` is that of `end`. The time does not depend on the position of a difference.
     pub fn verifies(&self, key: &Key, end: End, proof: &Token) -> bool {
         let expected = self.proof(key, end);
         expected.iter().zip(proof).fold(0, |all, (one, other)| all | (one ^ other)) == 0
     }
 
-    /// Keys of all that follows, at one end; `None` if it is not sealed.
+    /// Returns the keys for all later messages, at one end; `None` if they are not sealed.
     pub fn keys(&self, key: &Key, end: End) -> Option<StreamKeys> {
         let salt = |token: &Token| {
             let mut salt: Salt = [0; SALT_BYTES];
@@ -110,12 +110,12 @@ impl Greeting<'_> {
     }
 }
 
-/// A cover on the wire.
+/// Returns the number of a protection on the wire; 0 for none.
 pub fn number(cover: Option<Cover>) -> u8 {
     cover.map_or(0, |cover| cover as u8)
 }
 
-/// A number that cannot be guessed.
+/// Returns a random number that cannot be guessed.
 ///
 /// # Errors
 /// What the system reports.

@@ -1,5 +1,5 @@
-//! What of an access is at which server, and what became of it there: memory and file are cut where stripes
-//! end, and what follows one another at the same server is a group.
+//! Division of an access among servers, and its results. Memory and file are cut at the ends of stripes.
+//! Consecutive pieces at the same server form a group.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
@@ -11,18 +11,18 @@ use tutti_data::Segment;
 use crate::driver::{Driver, Moved};
 use crate::posix::Posix;
 
-/// Bytes at one server that follow one another in memory.
+/// Consecutive bytes in memory that belong to one server.
 #[derive(Debug)]
 pub struct Group {
-    /// Which one.
+    /// Number of the server.
     pub server: usize,
-    /// Of the file; none where a view tells them.
+    /// Pieces of the file; empty if a view determines them.
     pub pieces: Vec<Segment>,
-    /// Where in memory.
+    /// Range of the access's memory.
     pub memory: Range<u64>,
 }
 
-/// What became of an access, by server.
+/// Results of an access at each server.
 #[derive(Debug)]
 pub struct Outcome {
     bytes: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of nothing yet.
+    /// Returns the result before anything was moved.
     pub fn new(servers: usize) -> Outcome {
         Outcome {
             bytes: vec![0; servers],
@@ -42,23 +42,23 @@ impl Outcome {
         }
     }
 
-    /// Whether something went wrong there.
+    /// Returns true if an error occurred at the server.
     pub fn has_failed(&self, server: usize) -> bool {
         self.failed[server]
     }
 
-    /// Whether nothing more is to be had there.
+    /// Returns true if the server has no more data, or an error occurred there.
     pub fn has_ended(&self, server: usize) -> bool {
         self.failed[server] || self.ended[server]
     }
 
-    /// Something went wrong.
+    /// Records an error of a server.
     pub fn fail(&mut self, server: usize, error: Error) {
         self.failed[server] = true;
         self.fault.get_or_insert(error);
     }
 
-    /// So much was moved.
+    /// Records a transfer at a server.
     pub fn add(&mut self, server: usize, moved: Moved) {
         self.bytes[server] += moved.bytes;
         if let Some(error) = moved.fault {
@@ -66,13 +66,13 @@ impl Outcome {
         }
     }
 
-    /// So much was moved of what was wanted.
+    /// Records a transfer at a server. It has ended there if fewer bytes were moved than wanted.
     pub fn add_of(&mut self, server: usize, moved: Moved, wanted: u64) {
         self.ended[server] |= moved.bytes < wanted;
         self.add(server, moved);
     }
 
-    /// Memory whose bytes were not moved.
+    /// Returns the ranges of memory whose bytes were not moved.
     pub fn missing(&self, groups: &[Group]) -> Vec<Range<u64>> {
         let mut left = self.bytes.clone();
         let missing = |group: &Group| {
@@ -84,7 +84,7 @@ impl Outcome {
         groups.iter().filter_map(missing).collect()
     }
 
-    /// Up to the first byte that was not moved.
+    /// Returns the transfer up to the first byte that was not moved.
     pub fn moved(&self, groups: &[Group]) -> Moved {
         let total = groups.last().map_or(0, |group| group.memory.end);
         let bytes = self.missing(groups).first().map_or(total, |missing| missing.start);
@@ -92,7 +92,7 @@ impl Outcome {
     }
 }
 
-/// Writes a group to the lent file of its server.
+/// Writes a group to the file that its server has lent.
 pub fn put_near(near: &Posix, group: &Group, lines: &[&[u8]]) -> Moved {
     TRAFFIC.server_near_bytes.add(group.memory.end - group.memory.start);
     match (&group.pieces[..], lines) {
@@ -105,7 +105,7 @@ pub fn put_near(near: &Posix, group: &Group, lines: &[&[u8]]) -> Moved {
     }
 }
 
-/// Reads a group from it.
+/// Reads a group from the file that its server has lent.
 pub fn get_near(near: &Posix, group: &Group, lines: &mut [&mut [u8]]) -> Moved {
     TRAFFIC.server_near_bytes.add(group.memory.end - group.memory.start);
     match (&group.pieces[..], lines) {
@@ -118,7 +118,7 @@ pub fn get_near(near: &Posix, group: &Group, lines: &mut [&mut [u8]]) -> Moved {
     }
 }
 
-/// The memory of each group.
+/// Returns the memory of each group.
 pub fn split<'a>(memory: &[&'a [u8]], groups: &[Group]) -> Vec<Vec<&'a [u8]>> {
     let mut lines = memory.iter().copied();
     let mut rest: &[u8] = &[];
@@ -138,7 +138,7 @@ pub fn split<'a>(memory: &[&'a [u8]], groups: &[Group]) -> Vec<Vec<&'a [u8]>> {
     groups.iter().map(|group| take((group.memory.end - group.memory.start) as usize)).collect()
 }
 
-/// The same, to be written.
+/// Returns the memory of each group, for writing to it.
 pub fn split_mut<'a>(memory: &'a mut [&mut [u8]], groups: &[Group]) -> Vec<Vec<&'a mut [u8]>> {
     let mut lines = memory.iter_mut();
     let mut rest: &'a mut [u8] = &mut [];
@@ -171,7 +171,7 @@ pub fn zero(memory: &mut [&mut [u8]], range: Range<u64>) {
     }
 }
 
-/// How many bytes of ascending pieces lie in a file of so many bytes.
+/// Returns the number of bytes of ascending pieces within a file of `bytes` bytes.
 pub fn below(pieces: &[Segment], bytes: u64) -> u64 {
     pieces.iter().map(|piece| bytes.saturating_sub(piece.offset as u64).min(piece.bytes)).sum()
 }

@@ -1,21 +1,21 @@
-//! How a file of servers is striped, as text: the manifest, which one of the servers has.
+//! The manifest: a text with the striping of a file, which one of the servers stores.
 
 use tutti_base::{Error, ErrorClass, Result};
 
 use super::greeting::token;
 use super::stripes::Stripes;
 
-/// How a file that is made is to be striped; 0 leaves it to the mount.
+/// Requested striping of a new file; 0 leaves a value to the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Bytes of a stripe.
+    /// Requested stripe length in bytes.
     pub bytes: u64,
-    /// How many servers.
+    /// Requested number of servers.
     pub count: u32,
 }
 
 impl Wish {
-    /// As far as the mount has it.
+    /// Returns the striping for a mount, which supplies missing values and limits the number of servers.
     pub fn of(self, mount: Stripes) -> Stripes {
         let bytes = if self.bytes == 0 { mount.bytes() } else { self.bytes };
         let count = if self.count == 0 { mount.count() } else { self.count.min(mount.count()) };
@@ -23,20 +23,20 @@ impl Wish {
     }
 }
 
-/// What the manifest of a file says.
+/// Returns a new manifest for a file.
 ///
 /// # Errors
-/// `Other` where the system has no random numbers.
+/// `Other` if the system has no random numbers.
 pub fn manifest(name: &str, stripes: Stripes) -> Result<String> {
     let id = u128::from_ne_bytes(token()?);
     let (bytes, count) = (stripes.bytes(), stripes.count());
     Ok(format!("tutti file 1\nname {name:?}\nid {id:032x}\nstripe {bytes}\nservers {count}\n"))
 }
 
-/// The stripes of a manifest.
+/// Returns the striping in a manifest.
 ///
 /// # Errors
-/// `Io` for a text that is none.
+/// `Io` for an invalid text.
 pub fn stripes_of(manifest: &str) -> Result<Stripes> {
     let number = |key: &str| {
         manifest.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok()).unwrap_or(0)
@@ -47,7 +47,7 @@ pub fn stripes_of(manifest: &str) -> Result<Stripes> {
     stripes.ok_or_else(|| Error::new(ErrorClass::Io, "the manifest of the file makes no sense"))
 }
 
-/// The server that has the manifest of a file.
+/// Returns the number of the server that stores the manifest of a file.
 pub fn home(name: &str, servers: usize) -> usize {
     name.bytes().fold(0usize, |number, byte| number.wrapping_mul(31).wrapping_add(byte.into())) % servers
 }

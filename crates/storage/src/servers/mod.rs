@@ -1,41 +1,40 @@
-//! Files striped over servers: transport and striping, not a file system.
+//! Files striped over servers: transport and striping, but no file system of its own.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`stripes`] | which server has which bytes: pure |
+//! | [`stripes`] | assignment of bytes to servers: pure |
 //! | [`wire`] | frames, requests and replies |
 //! | [`greeting`] | both ends prove that they know the key |
-//! | [`walk`] | the pieces of an access at one server |
-//! | [`session`] | what a server does for one client: a pure machine over a [`session::Store`] |
+//! | [`walk`] | pieces of an access at one server |
+//! | [`session`] | a server's work for one client: a pure state machine over a [`session::Store`] |
 //! | [`root`] | the store: files beneath a directory, manifests |
 //! | [`process`] | the server as a process: sockets around sessions |
-//! | [`mount`] | where servers are, in a file of mode 0600 |
-//! | [`client`] | one connection, and transfers over several at a time |
-//! | [`manifest`] | how a file of servers is striped, as text |
-//! | [`groups`] | what of an access is at which server |
+//! | [`mount`] | addresses of servers, in a file of mode 0600 |
+//! | [`client`] | one connection for each server, and transfers over several at a time |
+//! | [`manifest`] | striping of a file, as text |
+//! | [`groups`] | division of an access among servers |
 //! | [`striped`] | the driver |
-//! | [`errands`] | what people do with files of servers: list, copy, check |
+//! | [`errands`] | user commands on files of servers: list, copy, check |
 //!
-//! **Bytes stay at their offsets**: a server's file holds its stripes where the whole file has them, and
-//! holes between. So no offset is ever translated, all servers of a *forward* mount may have opened the same
-//! file of a shared file system, and the parts of a *scratch* file can be put together by any program that
-//! copies ranges.
+//! **Bytes stay at their offsets**: a server's file has its stripes at the offsets of the whole file, with
+//! holes between them. So offsets are never translated. All servers of a *forward* mount may open the same
+//! file of a shared file system. The parts of a *scratch* file can be joined by any program that copies
+//! ranges.
 //!
-//! **Who moves the data** (table 7.2 of the paper). A client on the server's host is lent the open file, and
-//! copies by itself: the server, which all clients share, has no work at all, and the data are copied once,
-//! as the kernel does it for a file of this host. For others the bytes of a write follow their request at
-//! once and those of a read its header, however many: over a stream, asking first takes a journey in which
-//! the link stands still, and what the server has no room for waits in the sender's socket, which is the
-//! credit. A server has a chunk of memory a client ([`session::CHUNK_BYTES`]) and serves one chunk at a time
-//! of each client that is ready.
+//! **Data paths** (table 7.2 of the paper). A server lends the open file to a client on its own host, which
+//! then copies by itself. The server, which all clients share, has no work, and the data are copied only
+//! once, by the kernel. For other clients, the bytes of a write follow their request immediately, and those
+//! of a read follow its header. Asking for permission first would take a round trip in which the link is
+//! idle. Bytes for which the server has no room wait in the sender's socket, which serves as the credit. A
+//! server has a chunk of memory for each client ([`session::CHUNK_BYTES`]) and serves one chunk at a time
+//! for each client that is ready.
 //!
-//! **No lists where there is a shape**: a view is told once; from then on an access is a range of its stream,
-//! and both ends find by themselves which bytes are meant, in the depth of the datatype
-//! ([`stripes::Ground`]).
+//! **Shapes instead of lists**: a view is sent once. From then on an access is a range of its stream, and
+//! both ends compute its bytes, in the depth of the datatype ([`stripes::Ground`]).
 //!
-//! **Faults.** A server that is gone is an error that names it, for the access that finds it so; the next
-//! access looks for it again. Data that were written and not synced may be lost with the host of a server:
-//! its *verifier* (as NFSv3 has it, RFC 1813 section 3.3.21) tells, and the next sync reports it.
+//! **Failures.** The access that finds a server lost returns an error that names it; the next access tries
+//! to connect again. Data that were written and not synced may be lost with the host of a server. Its
+//! *verifier* (as in NFSv3, RFC 1813 section 3.3.21) reveals that, and the next sync reports it.
 
 pub mod client;
 pub mod errands;

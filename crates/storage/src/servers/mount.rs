@@ -1,4 +1,5 @@
-//! Where servers are: a text file of mode 0600, as it has the key. Servers enter themselves when they start.
+//! The mount file: a text with the addresses of servers. It has mode 0600, because it contains the key.
+//! Servers enter themselves when they start.
 //!
 //! ```text
 //! tutti io 1
@@ -10,8 +11,8 @@
 //! server 1 10.0.0.2:40001 n2:/scratch/me
 //! ```
 //!
-//! `servers` is how many there are to be; files can be opened once all are there. A server that starts again
-//! finds its line by its name.
+//! `servers` is the expected number of servers; files can be opened once all have started. A restarted
+//! server finds its line by its name.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -27,46 +28,46 @@ use super::greeting::Key;
 use super::stripes::Stripes;
 use crate::fault::failed;
 
-/// The first line.
+/// First line of the file.
 const FIRST: &str = "tutti io 1";
-/// Longest text.
+/// Maximum length of the text in bytes.
 const MOST_BYTES: u64 = 1 << 20;
-/// Most servers of a mount.
+/// Maximum number of servers of a mount.
 const MOST_SERVERS: u32 = 4096;
 
-/// What servers do with files.
+/// Use of files by the servers of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They write their stripes into files of a file system that they share.
+    /// All servers write their stripes into files of a shared file system.
     Forward,
-    /// Each has its stripes in a file of its own.
+    /// Each server has its stripes in a file of its own.
     Scratch,
 }
 
-/// A server.
+/// Server of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Where it listens.
+    /// Address at which the server listens.
     pub address: SocketAddr,
-    /// Host and directory, for people and to find the line again.
+    /// Host and directory, for messages and to find the line again.
     pub name: String,
 }
 
-/// See the module.
+/// Content of a mount file; see the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// What both ends prove to know.
+    /// Secret key that both ends prove to know.
     pub key: Key,
-    /// See there.
+    /// Use of files by the servers.
     pub mode: Mode,
-    /// Bytes of a stripe of files that are made.
+    /// Stripe length of new files in bytes.
     pub stripe_bytes: u64,
-    /// The servers; those that have not started yet are missing.
+    /// Servers by number; `None` for those that have not started yet.
     pub servers: Vec<Option<Server>>,
 }
 
 impl Mode {
-    /// By its name.
+    /// Returns the mode with this name.
     pub fn parse(text: &str) -> Option<Mode> {
         match text {
             "forward" => Some(Mode::Forward),
@@ -75,7 +76,7 @@ impl Mode {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the mode.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Forward => "forward",
@@ -90,10 +91,10 @@ fn wrong(why: impl Into<String>) -> Error {
 }
 
 impl Mount {
-    /// With a new key, and no server yet.
+    /// Returns a mount with a new key and no servers yet.
     ///
     /// # Errors
-    /// `BadFile` for numbers that make no sense.
+    /// `BadFile` for invalid numbers.
     pub fn new(mode: Mode, stripe_bytes: u64, servers: u32) -> Result<Mount> {
         if Stripes::new(stripe_bytes, servers).is_none() || servers > MOST_SERVERS {
             return Err(wrong(format!(
@@ -103,7 +104,7 @@ impl Mount {
         Ok(Mount { key: Key::random()?, mode, stripe_bytes, servers: vec![None; servers as usize] })
     }
 
-    /// From its text.
+    /// Parses the text of a mount file.
     ///
     /// # Errors
     /// `BadFile`, naming the line.
@@ -139,7 +140,7 @@ impl Mount {
         Ok(Mount { key, mode, stripe_bytes, servers })
     }
 
-    /// As text.
+    /// Returns the text of the mount file.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{FIRST}\nkey {}\nmode {}\nstripe {}\nservers {}\n",
@@ -156,14 +157,14 @@ impl Mount {
         text
     }
 
-    /// From a file.
+    /// Reads a mount file.
     ///
     /// # Errors
-    /// What the system reports; `Access` for a file that others can read, or that is another user's;
-    /// `BadFile`.
+    /// Errors of the system; `Access` for a file that others can read or that belongs to another user;
+    /// `BadFile` for an invalid text.
     pub fn read(path: &Path) -> Result<Mount> {
         let what = || format!("cannot read the mount file {}", path.display());
-        // A pipe would wait for its other end.
+        // Opening a pipe would wait for its other end.
         let nonblock = OFlags::NONBLOCK.bits() as i32;
         let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
         let file = file.map_err(|error| failed(&what(), &error))?;
@@ -182,15 +183,15 @@ impl Mount {
         Mount::parse(&text).map_err(|error| Error::new(error.class, format!("{}: {error}", what())))
     }
 
-    /// The stripes of files that are made.
+    /// Returns the striping of new files.
     pub fn stripes(&self) -> Stripes {
         Stripes::new(self.stripe_bytes, self.servers.len() as u32).expect("checked when it was made")
     }
 
-    /// The place of a server: the one it had, or a free one; which.
+    /// Enters a server and returns its number: the previous one, or a free one.
     ///
     /// # Errors
-    /// `BadFile` where as many servers as there are to be have entered themselves.
+    /// `BadFile` if the expected number of servers have entered themselves already.
     pub fn enter(&mut self, server: Server) -> Result<usize> {
         let is_it = |place: &Option<Server>| place.as_ref().is_some_and(|other| other.name == server.name);
         let before = self.servers.iter().position(is_it);
@@ -206,11 +207,11 @@ impl Mount {
         Ok(place)
     }
 
-    /// Enters a server into a file, which is made by the first one; what it says then, and which place the
-    /// server has.
+    /// Enters a server into a mount file, which the first server creates. Returns the new content and the
+    /// server's number.
     ///
     /// # Errors
-    /// What the system reports, as [`Mount::read`] and [`Mount::enter`].
+    /// Errors of the system, of [`Mount::read`] and of [`Mount::enter`].
     pub fn enter_file(
         path: &Path,
         fresh: impl FnOnce() -> Result<Mount>,
@@ -230,7 +231,7 @@ impl Mount {
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|error| system(error.into()))?;
         let mut mount = if path.exists() { Mount::read(path)? } else { fresh()? };
         let place = mount.enter(server)?;
-        // A name that nobody can have taken: the file gets the key.
+        // The name is random, so that no other process can have created the file, which gets the key.
         let number = tutti_sys::process::random().map_err(system)?;
         let new = with_ending(path, &format!("{number:016x}"));
         let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new);
@@ -246,10 +247,10 @@ impl Mount {
     }
 }
 
-/// Checks that a file is one of this user's or root's.
+/// Checks that a file belongs to this user or to root.
 ///
 /// # Errors
-/// Why it is not believed.
+/// The reason for which the file is not trusted.
 fn check_owner(status: &std::fs::Metadata) -> std::result::Result<(), String> {
     let own = tutti_sys::user::own();
     if !status.is_file() {
@@ -261,7 +262,7 @@ fn check_owner(status: &std::fs::Metadata) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// The text of a mount of which everything but the key is said.
+/// Returns the text of a mount file whose lines after the key are `rest`.
 pub fn with_key(rest: &str, key: &Key) -> String {
     format!("{FIRST}\nkey {}\n{rest}", key.text())
 }
@@ -273,7 +274,7 @@ fn with_ending(path: &Path, ending: &str) -> std::path::PathBuf {
     name.into()
 }
 
-/// What stands behind `server`.
+/// Parses the rest of a line after `server`.
 fn entry(value: &str) -> Option<(usize, Server)> {
     let mut words = value.splitn(3, ' ');
     let number = words.next()?.parse().ok()?;

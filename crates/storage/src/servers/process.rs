@@ -1,9 +1,10 @@
-//! A server as a process: sockets around [`Session`]s, one thread. Each client that is ready gets one chunk
-//! moved before the next one has its turn; what waits for a device waits in a thread of its own.
+//! The server as a process: sockets around [`Session`]s, in one thread. It moves one chunk for each ready
+//! client in turn. Operations that wait for a device run in threads of their own.
 //!
-//! Anybody in the network can connect. A client has [`PROOF`] to prove that it knows the key of the mount,
-//! and of [`MOST_UNPROVED`] that have not yet the oldest makes room. Where no descriptor is left, the
-//! listener rests for [`REST`]. Files are lent at a local socket of this server's user.
+//! Anyone in the network can connect. A client must prove within [`PROOF`] that it knows the key of the
+//! mount. At most [`MOST_UNPROVED`] clients without proof are connected; a new one replaces the oldest. If
+//! no descriptor is left, the listener pauses for [`REST`]. Files are lent at a local socket of this
+//! server's user.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -25,20 +26,20 @@ use super::sealed_socket::SealedSocket;
 use super::session::{CHUNK_BYTES, Session};
 use super::wire::{self, Reply, Token};
 
-/// Clients at a time; others are turned away.
+/// Maximum number of clients at a time; others are rejected.
 const MOST_CLIENTS: usize = 4096;
-/// Who asks for lent files at a time.
+/// Maximum number of connections at a time that request lent files.
 const MOST_BORROWERS: usize = 256;
-/// Clients at a time that have not proved anything.
+/// Maximum number of clients at a time that have not proved to know the key.
 const MOST_UNPROVED: usize = 128;
-/// Time for the proof.
+/// Time limit for a client's proof.
 const PROOF: Duration = Duration::from_secs(10);
-/// Pause of the listener when a connection cannot be taken.
+/// Pause of the listener when a connection cannot be accepted.
 const REST: Duration = Duration::from_millis(100);
-/// A client whose host has vanished is noticed after silence of this length, by the system.
+/// Time of silence after which the system checks if a client's host still exists.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Numbers of what is waited for.
+/// Numbers of the descriptors in the poller.
 const LISTENER: u64 = 0;
 const LOCAL: u64 = 1;
 const BELL: u64 = 2;
@@ -48,18 +49,19 @@ const FIRST_CLIENT: u64 = 16;
 struct Client {
     socket: SealedSocket,
     session: Session,
-    /// What came in and could not be taken yet.
+    /// Received bytes that could not be processed yet.
     pending: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
     interest: Interest,
-    /// Something came that the client did not send. It has been told; what comes still is not looked at.
+    /// True after bytes arrived that the client did not send. The client was informed; later bytes are
+    /// discarded.
     is_refused: bool,
 }
 
 type Results = Arc<Mutex<Vec<(u64, Result<u64>)>>>;
 
-/// See the module.
+/// Server process; see the module.
 pub struct Process {
     root: Root,
     key: Key,
@@ -70,9 +72,9 @@ pub struct Process {
     lent: Lent,
     poller: Poller,
     clients: BTreeMap<u64, Client>,
-    /// Clients that may not have proved anything, and until when; the oldest first.
+    /// Clients that may not have given their proof, with their deadlines; the oldest first.
     unproved: VecDeque<(u64, Instant)>,
-    /// When the listener takes connections again, while it rests.
+    /// End of the listener's pause, while it pauses.
     rests_until: Option<Instant>,
     borrowers: BTreeMap<u64, Connection>,
     next: u64,
@@ -82,7 +84,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Listens at `interface`. What clients and this server send to each other is protected at least by
+    /// Creates a server that listens at `interface`. Its connections to clients are protected at least by
     /// `cover`.
     ///
     /// # Errors
@@ -126,7 +128,7 @@ impl Process {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address at which the server listens.
     ///
     /// # Errors
     /// What the system reports.
@@ -134,15 +136,15 @@ impl Process {
         self.listener.local_addr()
     }
 
-    /// Sets the key that clients must know, before any has come.
+    /// Sets the key that clients must know. Called before any client has connected.
     pub fn set_key(&mut self, key: Key) {
         self.key = key;
     }
 
-    /// Serves, for ever or until `lifeline` is closed at its other end.
+    /// Serves clients forever, or until `lifeline` is closed at its other end.
     ///
     /// # Errors
-    /// What the system reports of waiting.
+    /// Errors of the system while waiting.
     pub fn serve(&mut self, lifeline: Option<&OwnedFd>) -> io::Result<()> {
         if let Some(lifeline) = lifeline {
             self.poller.add(lifeline.as_fd(), LIFELINE, Interest::Read)?;
@@ -169,7 +171,7 @@ impl Process {
         self.next
     }
 
-    /// Does what is due, and returns the time until there is more.
+    /// Performs actions that are due, and returns the time until the next one.
     fn advance(&mut self) -> io::Result<Option<Duration>> {
         let now = Instant::now();
         if self.rests_until.is_some_and(|until| until <= now) {
@@ -188,14 +190,14 @@ impl Process {
         Ok(deadline.map(|until| until.saturating_duration_since(now)))
     }
 
-    /// Closes the connection of a client if it has not proved anything.
+    /// Closes the connection of a client without proof.
     fn drop_unproved(&mut self, number: u64) {
         if self.clients.get(&number).is_some_and(|client| !client.session.is_proved()) {
             self.clients.remove(&number);
         }
     }
 
-    /// Makes room for one more client without a proof.
+    /// Makes room for one more client without proof.
     fn make_room(&mut self) {
         if self.unproved.len() >= MOST_UNPROVED {
             let clients = &self.clients;
@@ -218,7 +220,7 @@ impl Process {
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return,
             Err(_) => {
-                // Too many descriptors: those who have proved themselves are served meanwhile.
+                // Too many descriptors: clients with a proof are served meanwhile.
                 let rests = self.poller.change(self.listener.as_fd(), LISTENER, Interest::Nothing);
                 self.rests_until = rests.ok().map(|()| Instant::now() + REST);
                 return;
@@ -228,7 +230,7 @@ impl Process {
         if self.clients.len() >= MOST_CLIENTS || stream.set_nonblocking(true).is_err() {
             return;
         }
-        // What these do not do only costs time.
+        // If these calls fail, connections are only slower.
         let _ = stream.set_nodelay(true);
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, SILENCE);
@@ -256,14 +258,14 @@ impl Process {
         }
     }
 
-    /// Gives an open file to who shows its ticket, on this host.
+    /// Sends an open file to a process on this host that presents its ticket.
     fn lend(&mut self, number: u64) {
         let Some(connection) = self.borrowers.remove(&number) else { return };
         let mut ticket = Token::default();
         let Ok((bytes, _)) = connection.receive(&mut ticket) else { return };
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = lent.get(&ticket).filter(|_| bytes == ticket.len()) {
-            // Who has gone needs none.
+            // A receiver that has closed the connection does not need the file.
             let _ = connection.send(&[1], &[file.as_fd()]);
         }
     }
@@ -279,7 +281,7 @@ impl Process {
         }
     }
 
-    /// Moves one client on by a chunk.
+    /// Moves one chunk for one client.
     fn turn(&mut self, number: u64) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         let moved = client.turn(&mut self.root, &mut self.chunk);
@@ -304,7 +306,7 @@ impl Process {
 }
 
 impl Client {
-    /// What to wait for.
+    /// Returns the conditions to wait for on the client's socket.
     fn wants(&self) -> Interest {
         if self.is_unsent() || self.session.is_reading() {
             return Interest::Write;
@@ -316,7 +318,7 @@ impl Client {
         self.sent < self.out.len() || self.socket.is_pending()
     }
 
-    /// One chunk, in or out. An error, of any kind, ends the client.
+    /// Moves one chunk, in or out. Any error ends the client.
     fn turn(&mut self, root: &mut Root, chunk: &mut [u8]) -> std::result::Result<(), ()> {
         if self.flush()? && self.session.produce(root, &mut self.out) {
             self.flush()?;
@@ -327,7 +329,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends; whether all is sent.
+    /// Sends pending bytes. Returns true if all are sent.
     fn flush(&mut self) -> std::result::Result<bool, ()> {
         while self.sent < self.out.len() {
             match self.socket.send(&[IoSlice::new(&self.out[self.sent..])]) {
@@ -341,8 +343,8 @@ impl Client {
         self.socket.flush().map_err(drop)
     }
 
-    /// Tells the client why it is served no more. The connection stays until the client closes it: closed
-    /// now, with unread bytes, it would take the reply with it.
+    /// Informs the client why it is no longer served. The connection stays until the client closes it. If
+    /// it were closed now, with unread bytes, the reply would be lost.
     fn refuse(&mut self, why: &io::Error) -> std::result::Result<(), ()> {
         let error = Error::new(ErrorClass::Io, why.to_string());
         wire::put(&mut self.out, &Reply::failed(&error, 0), 0);
@@ -351,7 +353,7 @@ impl Client {
         self.socket.stream.shutdown(Shutdown::Write).map_err(drop)
     }
 
-    /// Takes what came in.
+    /// Receives and processes bytes of the client.
     fn take(&mut self, root: &mut Root, chunk: &mut [u8]) -> std::result::Result<(), ()> {
         if self.is_refused {
             let read = (&self.socket.stream).read(chunk);
@@ -363,7 +365,7 @@ impl Client {
             return Ok(());
         }
         let mut bytes = 0;
-        // A sealed socket gives less at a time than there is room for.
+        // A sealed socket returns fewer bytes at a time than there is room for.
         while bytes < chunk.len() && (bytes == 0 || self.socket.is_sealed()) {
             match self.socket.receive(&mut [IoSliceMut::new(&mut chunk[bytes..])]) {
                 Ok(0) if bytes == 0 => return Err(()),
@@ -380,7 +382,7 @@ impl Client {
         }
         let taken = self.session.feed(root, &chunk[..bytes], &mut self.out).map_err(drop)?;
         match self.session.keys().filter(|_| !self.socket.is_sealed()) {
-            // The client has just proved itself: what follows is sealed in both directions.
+            // The client has just given its proof: later messages are sealed in both directions.
             Some(keys) => self.socket.seal(&keys, &chunk[taken..bytes]),
             None => self.pending.extend_from_slice(&chunk[taken..bytes]),
         }

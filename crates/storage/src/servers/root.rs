@@ -1,10 +1,10 @@
-//! The files of a server: beneath one directory, whatever links lie in it.
+//! The files of a server, which lie beneath one directory, whatever links are in it.
 //!
 //! Names are resolved by openat2 with RESOLVE_BENEATH, so neither `..` nor a link leads out. In a *scratch*
-//! directory a file `NAME` has this server's stripes, and at one of the servers `NAME.tutti` is the manifest:
-//! what stripes the file has. A manifest is written under another name, synced, renamed, and the directory
-//! synced; so it is there whole or not at all, whenever the server is killed. In a *forward* directory there
-//! are only the files of the file system that the servers share.
+//! directory a file `NAME` has this server's stripes. At one of the servers `NAME.tutti` is the manifest
+//! with the striping of the file. A manifest is written under another name, synced and renamed, and the
+//! directory is synced. So it exists completely or not at all, even if the server is killed. In a *forward*
+//! directory there are only the files of the shared file system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -24,32 +24,32 @@ use crate::amode::Amode;
 use crate::fault::failed;
 use crate::posix::Posix;
 
-/// What the names of manifests end with; files of programs have other names.
+/// Suffix of the names of manifests; files of programs must not have it.
 const MANIFEST: &str = ".tutti";
-/// What the names of manifests end with while they are written.
+/// Suffix of the names of manifests while they are written.
 const NEW: &str = ".tutti.new";
-/// Says which directory this is, so that another one in its place is noticed.
+/// File that identifies the directory, so that a replacement is noticed.
 const IDENTITY: &str = "server.tutti";
-/// Longest manifest.
+/// Maximum length of a manifest in bytes.
 const MOST_MANIFEST_BYTES: u64 = 64 << 10;
-/// Longest name.
+/// Maximum length of a name in bytes.
 const MOST_NAME_BYTES: usize = 4000;
-/// Files of a list.
+/// Maximum number of files in one reply to a list request.
 const MOST_ENTRIES: usize = 256;
-/// Directories within each other.
+/// Maximum depth of nested directories.
 const MOST_DEPTH: usize = 64;
 
 /// Open files that are lent, by their tickets.
 pub type Lent = Arc<Mutex<BTreeMap<Token, OwnedFd>>>;
 
-/// See the module.
+/// Directory with the files of a server; see the module.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
     path: PathBuf,
     mode: Mode,
     verifier: u64,
-    /// Files that are being made, and by which client.
+    /// Files that are being created, with the number of the client.
     making: BTreeMap<String, u64>,
     lent: Lent,
 }
@@ -64,7 +64,7 @@ fn system(what: &str, name: &str) -> impl FnOnce(rustix::io::Errno) -> Error {
     move |error| failed(&what, &io::Error::from(error))
 }
 
-/// A name that programs may give: relative, of plain components.
+/// Returns a name of a program if it is valid: relative, of plain components.
 fn checked(name: &str) -> Result<&str> {
     let name = name.trim_start_matches('/');
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != ".." && part.len() < 250;
@@ -82,7 +82,7 @@ fn parts(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or((".", name))
 }
 
-/// A number for a text (FNV-1a).
+/// Returns a hash of a text (FNV-1a).
 fn number_of(text: &[u8]) -> u64 {
     text.iter().fold(0xcbf2_9ce4_8422_2325, |number, byte| {
         (number ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -90,7 +90,7 @@ fn number_of(text: &[u8]) -> u64 {
 }
 
 impl Root {
-    /// A directory that is there.
+    /// Opens an existing directory.
     ///
     /// # Errors
     /// What the system reports.
@@ -104,14 +104,14 @@ impl Root {
         Ok(root)
     }
 
-    /// What open files may be lent.
+    /// Returns the table of open files for lending.
     pub fn lent(&self) -> Lent {
         Arc::clone(&self.lent)
     }
 
-    /// A number that is another one when the host has been started anew or the directory is not what it was:
-    /// what was not synced is gone then, where the death of a server alone loses nothing that it has
-    /// acknowledged.
+    /// Returns the verifier. It changes when the host is restarted or the directory is replaced: data that
+    /// were not synced are lost then. If only the server is restarted, it does not change, because
+    /// acknowledged data are not lost.
     fn identify(&self) -> Result<u64> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let status = fs::fstat(&self.directory).map_err(system("look at", "the directory"))?;
@@ -133,8 +133,8 @@ impl Root {
     fn open_beneath(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let bits = if flags.contains(OFlags::CREATE) { Bits::from_raw_mode(0o666) } else { Bits::empty() };
-        // A rename elsewhere in the tree makes the kernel give up a walk with `..`: a few times is enough
-        // (openat2(2)).
+        // If a rename happens elsewhere in the tree, the kernel gives up a path with `..`. A few attempts
+        // are enough (openat2(2)).
         for _ in 0..8 {
             match fs::openat2(&self.directory, name, flags | OFlags::CLOEXEC, bits, resolve) {
                 Err(rustix::io::Errno::AGAIN) => {}
@@ -144,7 +144,7 @@ impl Root {
         Err(rustix::io::Errno::AGAIN)
     }
 
-    /// The directory that a name lies in, made if it is to be.
+    /// Returns the directory of a name; creates it if `make` is set.
     fn parent(&self, name: &str, make: bool) -> Result<OwnedFd> {
         let (parent, _) = parts(name);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -161,7 +161,7 @@ impl Root {
         self.open_beneath(parent, flags).map_err(system("open the directory of", name))
     }
 
-    /// A short text beneath the root.
+    /// Reads a short text beneath the directory; `None` if there is none.
     fn text(&self, name: &str) -> Result<Option<String>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match self.open_beneath(name, flags) {
@@ -175,7 +175,7 @@ impl Root {
         Ok(Some(text))
     }
 
-    /// Writes a text that is there whole or not at all.
+    /// Writes a text atomically: it exists completely or not at all.
     fn write_whole(&self, name: &str, text: &str, replaces: bool) -> Result<()> {
         let what = |step: &str| format!("cannot {step} {name:?}");
         let parent = self.parent(name, true)?;
@@ -196,7 +196,7 @@ impl Root {
         fs::unlinkat(&parent, parts(name).1, AtFlags::empty()).map_err(system("delete", name))
     }
 
-    /// Adds the names of the files in a directory, those of manifests too.
+    /// Adds the names of all files in a directory, manifests included.
     fn collect(&self, below: &Path, depth: usize, names: &mut BTreeSet<String>) -> Result<()> {
         let what = |error: &io::Error| failed(&format!("cannot list {}", below.display()), error);
         for entry in std::fs::read_dir(self.path.join(below)).map_err(|error| what(&error))? {
@@ -269,7 +269,7 @@ impl Store for Root {
         if make != Make::No && self.mode == Mode::Scratch {
             self.parent(name, true)?;
         }
-        // A pipe would wait for its other end.
+        // Opening a pipe would wait for its other end.
         let opened =
             self.open_beneath(name, access | how | OFlags::NONBLOCK).map_err(system("open", name))?;
         let status = fs::fstat(&opened).map_err(system("look at", name))?;
@@ -292,7 +292,7 @@ impl Store for Root {
         if self.mode == Mode::Forward {
             return self.unlink(name);
         }
-        // Without its manifest a file is not there any more, whatever is left of it.
+        // Without its manifest a file does not exist any more, even if parts of it remain.
         let manifest = self.unlink(&format!("{name}{MANIFEST}"));
         let part = self.unlink(name);
         match (manifest, part) {

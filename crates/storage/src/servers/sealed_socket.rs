@@ -1,4 +1,4 @@
-//! A socket between a client and a server: plain during the greeting, then sealed if both ends have agreed on
+//! Socket between a client and a server: plain during the greeting, then sealed if both ends have agreed on
 //! that (`tutti_seal`).
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
@@ -9,7 +9,7 @@ use tutti_base::config::Protection;
 use tutti_seal::{Cover, Sealed, StreamKeys};
 use tutti_sys::socket;
 
-/// Least cover of what clients and servers of a process send to each other.
+/// Returns the minimum protection of connections between clients and servers for a setting.
 pub fn cover(protection: Protection) -> Option<Cover> {
     match protection {
         Protection::Greeting => None,
@@ -18,28 +18,28 @@ pub fn cover(protection: Protection) -> Option<Cover> {
     }
 }
 
-/// A stream socket whose bytes are sealed once the greeting is over.
+/// Stream socket whose bytes are sealed after the greeting.
 #[derive(Debug)]
 pub struct SealedSocket {
-    /// The socket below the seal.
+    /// Socket that carries the plain or sealed bytes.
     pub stream: TcpStream,
     sealed: Option<Box<Sealed>>,
 }
 
 impl SealedSocket {
-    /// A connection on which nothing is sealed yet.
+    /// Wraps a connection on which nothing is sealed yet.
     pub fn new(stream: TcpStream) -> SealedSocket {
         SealedSocket { stream, sealed: None }
     }
 
-    /// Seals all that follows. `early` has arrived already.
+    /// Seals all later messages. `early` has arrived already.
     pub fn seal(&mut self, keys: &StreamKeys, early: &[u8]) {
         let mut sealed = Sealed::new(keys);
         sealed.incoming.append(early);
         self.sealed = Some(Box::new(sealed));
     }
 
-    /// Returns true if all that follows is sealed.
+    /// Returns true if all later messages are sealed.
     pub fn is_sealed(&self) -> bool {
         self.sealed.is_some()
     }
@@ -49,7 +49,7 @@ impl SealedSocket {
         self.sealed.as_ref().is_some_and(|sealed| sealed.outgoing.is_pending())
     }
 
-    /// Sends what is pending; true if nothing is any more.
+    /// Sends pending bytes. Returns true if none are left.
     ///
     /// # Errors
     /// What the system reports.
@@ -59,7 +59,8 @@ impl SealedSocket {
         sealed.flush(|bytes| send(stream, &[IoSlice::new(bytes)]))
     }
 
-    /// Takes bytes from `pieces`, as many as there is room for, at least one.
+    /// Sends bytes from `pieces`, as many as the socket has room for, and returns their number, at least
+    /// one.
     ///
     /// # Errors
     /// What the system reports; WouldBlock.
@@ -72,10 +73,11 @@ impl SealedSocket {
         if taken > 0 { Ok(taken) } else { Err(ErrorKind::WouldBlock.into()) }
     }
 
-    /// Receives into `pieces`, in their order; 0: the other end has closed.
+    /// Receives into `pieces`, in their order. Returns the number of bytes; 0 if the other end has closed
+    /// the connection.
     ///
     /// # Errors
-    /// What the system reports; WouldBlock; InvalidData for what the other end did not send.
+    /// Errors of the system; WouldBlock; InvalidData for bytes that the other end did not send.
     pub fn receive(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut stream = &self.stream;
         let Some(sealed) = &mut self.sealed else { return stream.read_vectored(pieces) };
@@ -101,8 +103,8 @@ impl SealedSocket {
     }
 }
 
-/// Bytes that the socket took. A program that is not told otherwise dies of the signal that a plain write to
-/// a server that was killed raises, so the system is asked not to send it.
+/// Sends plain bytes and returns the number that the socket accepted. A plain write to a killed server
+/// raises a signal that would end the program, so the signal is suppressed.
 fn send(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     loop {
         match socket::send(stream.as_fd(), pieces) {

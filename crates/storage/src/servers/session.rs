@@ -1,9 +1,9 @@
-//! What a server does for one client: a machine that is fed what came in and says what goes out. It owns no
-//! socket and reads no clock.
+//! Work of a server for one client: a pure state machine that processes received bytes and produces
+//! replies. It has no socket and reads no clock.
 //!
-//! A client has one request under way; its bytes are moved chunk by chunk, as they come in or as there is
-//! room for them on the way out, so a session keeps no more than a chunk and a message. What waits for a
-//! device is work for a thread, and its reply comes later.
+//! A client has one request in progress. Its bytes are moved in chunks, as they arrive or as there is room
+//! to send them. So a session stores at most a chunk and a message. Operations that wait for a device run
+//! in a thread, and their reply comes later.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,68 +21,68 @@ use super::wire::{
 };
 use crate::driver::{Driver, Moved};
 
-/// Bytes that are moved at a time, before others have their turn.
+/// Number of bytes that are moved at a time, before other clients are served.
 pub const CHUNK_BYTES: u64 = 256 << 10;
-/// Files that a client has open.
+/// Maximum number of open files of a client.
 const MOST_FILES: usize = 4096;
-/// Views that a client tells of a file.
+/// Maximum number of views of a file that a client may send.
 const MOST_VIEWS: u32 = 64;
 
-/// A file that a store has opened.
+/// File that a store has opened.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its bytes.
+    /// Driver for the bytes of the file.
     pub driver: Arc<dyn Driver>,
-    /// By which it is lent.
+    /// Ticket with which a client requests the open file.
     pub ticket: Token,
-    /// Device and inode of the part, as fstat tells them.
+    /// Device and inode of the server's part, as returned by fstat.
     pub identity: (u64, u64),
 }
 
-/// Where the files of a server are.
+/// Storage of a server's files.
 pub trait Store {
-    /// The manifest of a file, if there is one and the mount has manifests; one that will be made is kept for
-    /// `client` until it commits or leaves.
+    /// Returns the manifest of a file, if there is one and the mount has manifests. If the file will be
+    /// created, it is reserved for `client` until it commits or leaves.
     ///
     /// # Errors
-    /// `NoSuchFile`, `FileExists`, `FileInUse`, `BadFile`, what the system reports.
+    /// `NoSuchFile`, `FileExists`, `FileInUse`, `BadFile`, and errors of the system.
     fn look(&mut self, client: u64, name: &str, make: Make) -> Result<Option<String>>;
 
-    /// Writes a manifest: all of it, or nothing.
+    /// Writes a manifest completely, or not at all.
     ///
     /// # Errors
-    /// `FileExists`, `BadFile`, what the system reports.
+    /// `FileExists`, `BadFile`, and errors of the system.
     fn commit(&mut self, client: u64, name: &str, text: &str) -> Result<()>;
 
-    /// Opens the part of a file.
+    /// Opens this server's part of a file.
     ///
     /// # Errors
-    /// As [`Store::look`].
+    /// Errors of [`Store::look`].
     fn open(&mut self, name: &str, read: bool, write: bool, make: Make) -> Result<Opened>;
 
-    /// An open file is not lent any more.
+    /// Stops lending an open file.
     fn close(&mut self, ticket: &Token);
 
-    /// Removes what there is of a file.
+    /// Deletes the manifest and the part of a file, as far as they exist.
     ///
     /// # Errors
-    /// `NoSuchFile`, `BadFile`, what the system reports.
+    /// `NoSuchFile`, `BadFile`, and errors of the system.
     fn delete(&mut self, name: &str) -> Result<()>;
 
-    /// The first files whose names come after `after`, in their order.
+    /// Returns the first files whose names come after `after`, in ascending order.
     ///
     /// # Errors
     /// What the system reports.
     fn list(&mut self, after: &str) -> Result<Vec<Entry>>;
 
-    /// A client has left.
+    /// Frees the reservations of a client that has left.
     fn leave(&mut self, client: u64);
 
-    /// Another number once data that were not synced may be lost.
+    /// Returns the verifier, a number that changes when data that were not synced may be lost.
     fn verifier(&self) -> u64;
 }
 
-/// What a thread does.
+/// Operation that a thread performs.
 pub type Later = Box<dyn FnOnce() -> Result<u64> + Send>;
 
 enum Work {
@@ -92,7 +92,7 @@ enum Work {
         walk: Walk,
         done: u64,
     },
-    /// A payload comes in; after a fault it goes nowhere.
+    /// Receives a payload, which is discarded after an error.
     Writing {
         to: Result<(Arc<dyn Driver>, Walk)>,
         left: u64,
@@ -101,7 +101,7 @@ enum Work {
     Waiting,
 }
 
-/// Numbers of a greeting: see [`Greeting`].
+/// Numbers that were exchanged in a greeting: see [`Greeting`].
 #[derive(Clone, Copy)]
 struct Said {
     client: Token,
@@ -110,12 +110,12 @@ struct Said {
     cover: u8,
 }
 
-/// See the module.
+/// Session of a server with one client; see the module.
 pub struct Session {
     client: u64,
     key: Key,
     local: Vec<u8>,
-    /// The least cover that this server accepts.
+    /// Minimum protection that this server accepts.
     cover: Option<Cover>,
     /// Numbers of the greeting, once the client has sent its own.
     said: Option<Said>,
@@ -124,7 +124,7 @@ pub struct Session {
     next: u32,
     work: Work,
     later: Option<Later>,
-    /// A frame's header and message, as far as they have come in.
+    /// Header and message of a frame, as far as they have arrived.
     input: Vec<u8>,
 }
 
@@ -134,10 +134,10 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Reads one of the two messages of a greeting, by its first byte: the number of its kind (postcard).
+/// Decodes one of the two messages of a greeting. The first byte is the number of its kind (postcard).
 ///
 /// # Errors
-/// `Access` for any other message; `Io` for what is none.
+/// `Access` for any other message; `Io` for an invalid one.
 fn unproved(message: &[u8]) -> Result<Request> {
     const GREETING: [u8; 2] = [0, 1];
     match message.first() {
@@ -147,7 +147,7 @@ fn unproved(message: &[u8]) -> Result<Request> {
 }
 
 impl Session {
-    /// With a client that has just connected.
+    /// Starts a session with a client that has just connected.
     pub fn new(client: u64, key: Key, local: Vec<u8>) -> Session {
         Session {
             client,
@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Protects what follows the greeting at least by this.
+    /// Sets the minimum protection of messages after the greeting.
     pub fn with_cover(self, cover: Option<Cover>) -> Session {
         Session { cover, ..self }
     }
@@ -174,29 +174,28 @@ impl Session {
         Some(Greeting { client, server, asked, cover, local: &self.local })
     }
 
-    /// Keys of all that follows the client's proof, in both directions; `None` before it, or if nothing is
-    /// sealed.
+    /// Returns the keys for all messages after the client's proof, in both directions; `None` before it, or
+    /// if nothing is sealed.
     pub fn keys(&self) -> Option<StreamKeys> {
         let greeting = self.greeting().filter(|_| self.proved)?;
         greeting.keys(&self.key, End::Server)
     }
 
-    /// Whether it takes what comes in: not while it is busy with a request.
+    /// Returns true if the session accepts bytes: not while it is busy with a request.
     pub fn listens(&self) -> bool {
         matches!(self.work, Work::Idle | Work::Writing { .. })
     }
 
-    /// Whether [`Session::produce`] has something.
+    /// Returns true if [`Session::produce`] has data to send.
     pub fn is_reading(&self) -> bool {
         matches!(self.work, Work::Reading { .. })
     }
 
-    /// Takes what came in, as much as it can, and not beyond the client's proof if what
-    /// follows is sealed: how much. What it has to say is
-    /// appended to `out`.
+    /// Processes received bytes, as many as it can, and returns their number. It stops after the client's
+    /// proof if later messages are sealed. Replies are appended to `out`.
     ///
     /// # Errors
-    /// What no client of ours says: the connection is to be closed.
+    /// If the client violates the protocol; the connection must be closed.
     pub fn feed(&mut self, store: &mut dyn Store, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize> {
         let mut at = 0;
         while at < bytes.len() && self.listens() {
@@ -211,7 +210,7 @@ impl Session {
                 let was_proved = self.proved;
                 self.serve(store, header, request, out)?;
                 if !was_proved && self.keys().is_some() {
-                    // What follows is sealed.
+                    // Later bytes are sealed.
                     break;
                 }
             }
@@ -219,12 +218,12 @@ impl Session {
         Ok(at)
     }
 
-    /// Whether the client has proved that it knows the key.
+    /// Returns true if the client has proved that it knows the key.
     pub fn is_proved(&self) -> bool {
         self.proved
     }
 
-    /// A header whose lengths are meant.
+    /// Decodes a header and checks its lengths.
     fn checked(&self, header: &[u8; HEADER_BYTES]) -> Result<Header> {
         let header = Header::decode(header)?;
         let is_short = header.message <= MOST_UNPROVED_BYTES && header.payload == 0;
@@ -234,7 +233,7 @@ impl Session {
         Err(wrong(ErrorClass::Access, "a long message before the proof"))
     }
 
-    /// Keeps bytes of a header and its message; how many.
+    /// Stores bytes of a header and its message, and returns their number.
     fn collect(&mut self, bytes: &[u8]) -> Result<usize> {
         let wanted = match self.input.first_chunk::<HEADER_BYTES>() {
             None => HEADER_BYTES,
@@ -252,7 +251,7 @@ impl Session {
             return Ok(None);
         }
         let message = &self.input[HEADER_BYTES..];
-        // Nothing else is decoded for a client that has proved nothing.
+        // No other message is decoded for a client without proof.
         let request = if self.proved { wire::message(message)? } else { unproved(message)? };
         self.input.clear();
         let has_payload = matches!(request, Request::Write(..));
@@ -313,7 +312,7 @@ impl Session {
         Ok(Reply::Done { value: 0, verifier: 0 })
     }
 
-    /// The reply to a request; none where it comes later.
+    /// Returns the reply to a request; `None` if it comes later.
     fn answer(&mut self, store: &mut dyn Store, request: Request) -> Result<Option<Reply>> {
         let done = |value| Ok(Some(Reply::Done { value, verifier: 0 }));
         match request {
@@ -380,7 +379,7 @@ impl Session {
 
     fn tell(&mut self, file: u32, number: u32, shape: &[u8]) -> Result<()> {
         let view = Arc::new(Tiles::decode(shape)?);
-        // An access by a view of a file that is not open is told that.
+        // A later access by the view reports that the file is not open.
         if let Some(file) = self.files.get_mut(&file).filter(|_| number < MOST_VIEWS) {
             file.views.insert(number, view);
         }
@@ -417,12 +416,12 @@ impl Session {
         self.later = Some(later);
     }
 
-    /// What a thread is to do; [`Session::finish`] takes what becomes of it.
+    /// Returns the operation for a thread, if there is one. Its result is passed to [`Session::finish`].
     pub fn later(&mut self) -> Option<Later> {
         self.later.take()
     }
 
-    /// A thread is done.
+    /// Replies with the result of the thread's operation.
     pub fn finish(&mut self, store: &dyn Store, result: Result<u64>, out: &mut Vec<u8>) {
         self.work = Work::Idle;
         let reply = match result {
@@ -440,14 +439,14 @@ impl Session {
         bytes: u64,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        // The payload comes in any case.
+        // The payload arrives even if the access is invalid.
         let file = self.file(number);
         let to = file.and_then(|file| Ok((Arc::clone(&file.driver), Walk::new(file, place)?)));
         self.work = Work::Writing { to, left: bytes, done: 0 };
         self.write(store, &[], out)
     }
 
-    /// Writes what came in of a payload.
+    /// Writes received bytes of a payload.
     fn write(&mut self, store: &dyn Store, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let Work::Writing { to, left, done } = &mut self.work else {
             unreachable!("called while a payload comes in")
@@ -480,7 +479,7 @@ impl Session {
         Ok(())
     }
 
-    /// Appends the next chunk of what is read, if something is; whether it was.
+    /// Appends the next chunk of data that are being read. Returns false if no read is in progress.
     pub fn produce(&mut self, store: &dyn Store, out: &mut Vec<u8>) -> bool {
         let Work::Reading { driver, walk, done } = &mut self.work else { return false };
         let (pieces, mut fault) = match walk.take(CHUNK_BYTES) {
@@ -511,7 +510,7 @@ impl Session {
         true
     }
 
-    /// The client is gone.
+    /// Ends the session: closes all files of the client.
     pub fn leave(&mut self, store: &mut dyn Store) {
         self.files.values().for_each(|file| store.close(&file.ticket));
         self.files.clear();

@@ -1,8 +1,8 @@
-//! The driver of files that are striped over servers.
+//! Driver of files that are striped over servers.
 //!
-//! Memory and file are cut where stripes end, and what follows one another at the same server is a *group*.
-//! Groups of servers on this host go through their lent files, those of others as one errand a server, all at
-//! the same time.
+//! Memory and file are cut at the ends of stripes. Consecutive pieces at the same server form a *group*.
+//! Groups of servers on this host are moved through lent files. Those of each other server form one errand;
+//! all errands run at the same time.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -24,14 +24,14 @@ use crate::amode::Amode;
 use crate::driver::{Driver, Moved, Views};
 use crate::posix::Posix;
 
-/// Views that a server knows of a file at a time.
+/// Number of views of a file that a server stores at a time.
 const VIEWS: usize = 16;
-/// Who makes a file has done so within this time.
+/// Maximum time that a client may take to create a file.
 const MAKING: Duration = Duration::from_secs(2);
-/// The manifest of a file that is being made is asked for again after this time.
+/// Time between two requests for the manifest of a file that is being created.
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// A file of servers.
+/// File on servers.
 #[derive(Debug)]
 pub struct Striped {
     client: Arc<Client>,
@@ -41,23 +41,23 @@ pub struct Striped {
     parts: Vec<Mutex<Part>>,
 }
 
-/// What a server has of it.
+/// State of the file at one server.
 #[derive(Debug, Default)]
 struct Part {
-    /// The server's number of it, at the connection with this number.
+    /// Server's number of the file, with the number of the connection for which it is valid.
     open: Option<(u32, u64)>,
-    /// Lent by a server on this host.
+    /// File that a server on this host has lent.
     near: Option<Arc<Posix>>,
     views: Vec<Arc<Tiles>>,
     next_view: usize,
     verifier: u64,
-    /// Something was written and not synced, under this verifier.
+    /// Verifier under which data were written that are not synced yet, if any.
     unsynced: Option<u64>,
-    /// What was lost.
+    /// Loss of data that every sync reports.
     lost: Option<Error>,
 }
 
-/// A request to each of some servers at the same time; the replies, or what went wrong.
+/// Sends a request to each of these servers at the same time. Returns the replies or errors.
 fn ask_all(peers: &mut [&mut Peer], requests: Vec<Request>) -> Vec<Result<Reply>> {
     let errand = |(number, request): (usize, Request)| Errand::new(number, &request, Data::None);
     let mut errands: Vec<Errand<'_>> = requests.into_iter().enumerate().map(errand).collect();
@@ -65,7 +65,8 @@ fn ask_all(peers: &mut [&mut Peer], requests: Vec<Request>) -> Vec<Result<Reply>
     errands.into_iter().map(|errand| errand.outcome.expect("it was run")).collect()
 }
 
-/// Asks for the manifest of a file; where another client is making it, until that has made it or is gone.
+/// Requests the manifest of a file. If another client is creating the file, waits until it is finished or
+/// has left.
 fn patiently(peer: &mut Peer, look: &Request) -> Result<Reply> {
     let until = Instant::now() + MAKING;
     loop {
@@ -79,14 +80,14 @@ fn patiently(peer: &mut Peer, look: &Request) -> Result<Reply> {
 }
 
 impl Striped {
-    /// Opens a file, or makes it.
+    /// Opens a file or creates it.
     ///
     /// # Errors
-    /// As [`super::session::Store::look`]; `Io` for a server that is gone, naming it.
+    /// Errors of [`super::session::Store::look`]; `Io` for a lost server, naming it.
     pub fn open(client: &Arc<Client>, name: &str, amode: Amode, wish: Wish) -> Result<Striped> {
         let mut guards = client.all();
         for (number, peer) in guards.iter_mut().enumerate() {
-            // Whoever was gone is looked for once more.
+            // A connection that was lost is made again once.
             client.connect(peer, number).or_else(|_| client.connect(peer, number))?;
         }
         let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
@@ -131,10 +132,10 @@ impl Striped {
         Ok(file)
     }
 
-    /// Removes a file.
+    /// Deletes a file on all servers.
     ///
     /// # Errors
-    /// `NoSuchFile`; as [`Striped::open`].
+    /// `NoSuchFile`; errors of [`Striped::open`].
     pub fn delete(client: &Arc<Client>, name: &str) -> Result<()> {
         let mut guards = client.all();
         for (number, peer) in guards.iter_mut().enumerate() {
@@ -158,17 +159,17 @@ impl Striped {
         Ok(())
     }
 
-    /// How it is divided.
+    /// Returns the striping of the file.
     pub fn divided(&self) -> Stripes {
         self.stripes
     }
 
-    /// Whether a server has lent its part.
+    /// Returns true if a server has lent its part.
     pub fn is_near(&self, server: usize) -> bool {
         self.part(server).near.is_some()
     }
 
-    /// Whether none has: all that is moved goes over connections.
+    /// Returns true if no server has lent its part: all data go over connections.
     fn is_far(&self) -> bool {
         (0..self.parts.len()).all(|server| !self.is_near(server))
     }
@@ -187,7 +188,7 @@ impl Striped {
         }
     }
 
-    /// Opens the parts of all servers. Where they share the file, the first one makes it.
+    /// Opens the parts at all servers. If they share the file, the first one creates it.
     fn open_parts(&self, peers: &mut [&mut Peer], make: Make) -> Result<()> {
         let mut first = 0;
         if self.client.mount().mode == Mode::Forward && make != Make::No {
@@ -205,18 +206,18 @@ impl Striped {
         Ok(())
     }
 
-    /// Closes what is open, for who has the servers for himself.
+    /// Closes the parts that are open. The caller has locked the servers.
     fn close_parts(&self, peers: &mut [&mut Peer]) {
         for (server, part) in self.parts.iter().enumerate() {
             let open = part.lock().unwrap_or_else(PoisonError::into_inner).open.take();
             if let Some((file, _)) = open.filter(|(_, epoch)| *epoch == peers[server].epoch) {
-                // Whoever is gone has closed it.
+                // A lost server has closed the file already.
                 let _ = peers[server].ask(&Request::Close(file));
             }
         }
     }
 
-    /// A file whose manifest is there has a part at each server.
+    /// Replaces the error if a part is missing: a file with a manifest has a part at each server.
     fn lost_part(&self, error: Error, make: Make) -> Error {
         let is_lost = self.client.mount().mode == Mode::Scratch
             && make == Make::No
@@ -228,7 +229,7 @@ impl Striped {
         }
     }
 
-    /// A server has opened its part.
+    /// Records that a server has opened its part.
     fn opened(&self, peer: &Peer, server: usize, reply: Reply) -> Result<()> {
         let Reply::Opened { file, ticket, identity, verifier } = reply else {
             return Err(peer.error(ErrorClass::Io, "it does not open the file"));
@@ -245,7 +246,7 @@ impl Striped {
         Ok(())
     }
 
-    /// Makes sure that a server is there and has its part open; the server's number of it.
+    /// Ensures that a server is connected and has its part open. Returns the server's number of the file.
     fn ensure(&self, peer: &mut Peer, server: usize) -> Result<u32> {
         self.client.connect(peer, server)?;
         if let Some((file, epoch)) = self.part(server).open
@@ -258,7 +259,7 @@ impl Striped {
         Ok(self.part(server).open.expect("it was opened").0)
     }
 
-    /// The groups of pieces of the file, in the order of memory.
+    /// Returns the groups of pieces of the file, in the order of memory.
     fn groups(&self, pieces: &[Segment]) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         self.stripes.cut(pieces, |server, piece, position| {
@@ -282,7 +283,7 @@ impl Striped {
         groups
     }
 
-    /// The groups of a range of the stream of a view, without pieces: the other end finds them itself.
+    /// Returns the groups of a range of a view's stream, without pieces: the server computes them.
     fn view_groups(&self, view: &Arc<Tiles>, stream: Range<u64>) -> Vec<Group> {
         let ground = Ground::View(Arc::clone(view));
         let start = stream.start;
@@ -300,7 +301,7 @@ impl Striped {
         groups
     }
 
-    /// The servers of groups, in their order, for this caller alone, and the numbers of their parts.
+    /// Locks the servers of groups, in their order, and opens their parts.
     fn engage(&self, groups: &[Group], what: &What<'_>) -> Engaged<'_> {
         let mut servers: Vec<usize> = groups.iter().map(|group| group.server).collect();
         servers.sort_unstable();
@@ -308,14 +309,15 @@ impl Striped {
         let mut guards = self.client.engage(servers.iter().copied());
         let files =
             servers.iter().zip(&mut guards).map(|(server, peer)| self.ensure(peer, *server)).collect();
-        // Groups of a view have no pieces: who has it finds them, also where it has come near meanwhile.
+        // Groups of a view have no pieces, so the server must compute them, even if it has lent its file
+        // meanwhile.
         let by_view = matches!(what, What::View(..));
         let near = |server: &usize| self.part(*server).near.clone().filter(|_| !by_view);
         let near = servers.iter().map(near).collect();
         Engaged { servers, guards, files, near }
     }
 
-    /// How a server is told which bytes are meant.
+    /// Returns the description of an access's bytes for a server.
     fn place(
         &self,
         peer: &mut Peer,
@@ -353,8 +355,8 @@ impl Striped {
         }
     }
 
-    /// Groups in the order in which they are written, server by server. Not all clients begin with the same
-    /// one: a file is written by one at a time.
+    /// Returns the order in which groups are written, server by server. Clients start with different
+    /// servers, because each server writes a file for one client at a time.
     fn turns(&self, groups: &[Group]) -> Vec<usize> {
         let count = self.parts.len();
         let first = std::process::id() as usize % count;
@@ -363,7 +365,7 @@ impl Striped {
         turns
     }
 
-    /// Writes groups of memory.
+    /// Writes groups of memory to their servers.
     fn put(&self, groups: &[Group], memory: &[&[u8]], what: &What<'_>) -> Moved {
         let mut engaged = self.engage(groups, what);
         let mut outcome = Outcome::new(self.parts.len());
@@ -389,7 +391,7 @@ impl Striped {
         outcome.moved(groups)
     }
 
-    /// Does the errands of servers that are not near.
+    /// Performs the errands of servers that have not lent their files.
     fn far(
         &self,
         engaged: &mut Engaged<'_>,
@@ -436,7 +438,7 @@ impl Striped {
                     bytes: 0,
                     fault: Some(peer.error(ErrorClass::Io, "it answers what was not asked")),
                 },
-                // Of what was sent to a server that is gone nothing is certain.
+                // Data sent to a lost server are uncertain.
                 Err(error) if write => Moved { bytes: 0, fault: Some(error) },
                 Err(error) => Moved { bytes: errand.moved, fault: Some(error) },
             };
@@ -444,7 +446,8 @@ impl Striped {
         }
     }
 
-    /// Reads groups into memory. `below`: how many of the bytes lie in a file of so many.
+    /// Reads groups into memory. `below` returns the number of the access's bytes within a file of a given
+    /// length.
     fn get(
         &self,
         groups: &[Group],
@@ -458,7 +461,7 @@ impl Striped {
             let mut shares: Vec<Vec<&mut [u8]>> = (0..self.parts.len()).map(|_| Vec::new()).collect();
             for (group, mut lines) in groups.iter().zip(split_mut(memory, groups)) {
                 match engaged.near(group.server) {
-                    // What lies behind a place where the part ends lies behind its end too.
+                    // Bytes after the end of a part also lie after the end of later reads there.
                     Some(near) if !outcome.has_ended(group.server) => {
                         let bytes = group.memory.end - group.memory.start;
                         outcome.add_of(group.server, get_near(&near, group, &mut lines), bytes);
@@ -475,7 +478,7 @@ impl Striped {
         if moved.fault.is_some() || moved.bytes == total {
             return moved;
         }
-        // The part of a server may end before the file does: what lies between is a hole.
+        // The part of a server may end before the file does: the range between is a hole.
         let end = match self.bytes() {
             Ok(bytes) => below(bytes).min(total),
             Err(error) => return Moved { bytes: moved.bytes, fault: Some(error) },
@@ -487,14 +490,14 @@ impl Striped {
         Moved::all(end.max(moved.bytes))
     }
 
-    /// Asks all servers that have a part of their own the same thing; the replies.
+    /// Sends the same request to all servers that have a part of their own. Returns the replies.
     fn ask_parts(&self, request: impl Fn(u32) -> Request) -> Result<Vec<(u64, u64)>> {
         let count = if self.client.mount().mode == Mode::Forward { 1 } else { self.parts.len() };
         self.ask_servers(count, request)
     }
 
-    /// Sends a request to each of the first `count` servers and waits for all replies. `request` makes it
-    /// from the number by which that server knows the file.
+    /// Sends a request to each of the first `count` servers and waits for all replies. `request` creates it
+    /// from the server's number of the file.
     ///
     /// Returns a value and a verifier per server, in their order. The verifier is like that of NFS (RFC
     /// 1813, section 3.3.21). It changes when the server's host restarts or its directory is replaced, so
@@ -514,7 +517,7 @@ impl Striped {
         let syncs = matches!(requests.first(), Some(Request::Sync(_)));
         let replies = ask_all(&mut peers, requests);
         for (number, reply) in replies.iter().enumerate().filter(|_| syncs) {
-            // What a server says of its device; one that is gone has said nothing.
+            // Errors of a server's device count; a lost server has reported nothing.
             if let (Err(error), true) = (reply, peers[number].is_connected()) {
                 self.part(number).lost.get_or_insert_with(|| error.clone());
             }
@@ -530,7 +533,7 @@ impl Striped {
     }
 }
 
-/// Which bytes an access means.
+/// Bytes of an access: a range, a list of pieces, or a range of a view's stream.
 enum What<'a> {
     Run(u64, u64),
     Pieces,
@@ -546,7 +549,7 @@ struct Engaged<'a> {
 }
 
 impl Engaged<'_> {
-    /// The lent file of a server that is there.
+    /// Returns the lent file of a server that is connected.
     fn near(&self, server: usize) -> Option<Arc<Posix>> {
         let place = self.servers.binary_search(&server).expect("the server of a group takes part");
         self.files[place].as_ref().ok().and(self.near[place].clone())
@@ -554,7 +557,8 @@ impl Engaged<'_> {
 }
 
 impl Part {
-    /// Compares the verifier of a reply with that under which data were written.
+    /// Compares the verifier of a reply with the one under which data were written. Records a loss if they
+    /// differ.
     fn compare(&mut self, peer: &Peer, verifier: u64) {
         self.verifier = verifier;
         if self.unsynced.is_some_and(|before| before != verifier) {
@@ -635,7 +639,7 @@ impl Driver for Striped {
     }
 
     fn sync(&self) -> Result<()> {
-        // Each has what it was given in a cache of its own, also where they share the file.
+        // Each server caches its data separately, even if they share the file.
         let synced = self.ask_servers(self.parts.len(), Request::Sync);
         for server in 0..self.parts.len() {
             let mut part = self.part(server);

@@ -1,41 +1,41 @@
-//! Which server has which bytes of a file. Pure.
+//! Assignment of a file's bytes to servers. Pure.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use tutti_data::{Segment, Tiles};
 
-/// How a file is divided: stripes in turn, each at one server.
+/// Striping of a file: stripes of equal length, assigned to servers in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripes {
-    /// Bytes of a stripe.
+    /// Length of a stripe in bytes.
     bytes: u64,
-    /// Servers.
+    /// Number of servers.
     count: u32,
 }
 
 impl Stripes {
-    /// `None` for stripes of no byte, or without servers.
+    /// Returns a striping; `None` for a stripe length or number of servers of 0.
     pub fn new(bytes: u64, count: u32) -> Option<Stripes> {
         (bytes > 0 && bytes <= i64::MAX as u64 && count > 0).then_some(Stripes { bytes, count })
     }
 
-    /// Bytes of a stripe.
+    /// Returns the length of a stripe in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Who has a byte.
+    /// Returns the server of a byte.
     pub fn owner(&self, offset: u64) -> u32 {
         (offset / self.bytes % u64::from(self.count)) as u32
     }
 
-    /// The first stripe of a server that ends behind `offset`: the range of the file.
+    /// Returns the range of a server's first stripe that ends after `offset`.
     pub fn next_of(&self, server: u32, offset: u64) -> Range<u64> {
         let (number, count) = (offset / self.bytes, u64::from(self.count));
         let own = number + (u64::from(server) + count - number % count) % count;
@@ -43,7 +43,7 @@ impl Stripes {
         start..start.saturating_add(self.bytes)
     }
 
-    /// The parts of a range of the file that a server has, ascending.
+    /// Returns the parts of a range of the file at a server, ascending.
     pub fn parts(self, range: Range<u64>, server: u32) -> impl Iterator<Item = Range<u64>> {
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -54,8 +54,8 @@ impl Stripes {
         })
     }
 
-    /// Calls `each` with the pieces, cut where stripes end: who has it, the piece, and where in the packed
-    /// bytes it is.
+    /// Cuts pieces at the ends of stripes. Calls `each` for every part with its server, the part, and its
+    /// position in the packed bytes.
     pub fn cut(&self, pieces: &[Segment], mut each: impl FnMut(u32, Segment, u64)) {
         let mut position = 0;
         for piece in pieces {
@@ -69,17 +69,17 @@ impl Stripes {
     }
 }
 
-/// What a range of a stream refers to.
+/// Meaning of the positions in a stream.
 #[derive(Clone, Debug)]
 pub enum Ground {
-    /// The file itself: stream bytes are its bytes.
+    /// The file itself: stream positions are file offsets.
     File,
-    /// A view.
+    /// A view: stream positions count the bytes that it selects.
     View(Arc<Tiles>),
 }
 
 impl Ground {
-    /// Where in the file a stream byte is.
+    /// Returns the file offset of a stream position.
     pub fn byte_of(&self, stream: u64) -> Option<u64> {
         match self {
             Ground::File => Some(stream),
@@ -87,7 +87,7 @@ impl Ground {
         }
     }
 
-    /// Stream bytes that lie in the first `bytes` of the file.
+    /// Returns the number of stream bytes within the first `bytes` of the file.
     pub fn stream_below(&self, bytes: u64) -> u64 {
         match self {
             Ground::File => bytes,
@@ -95,8 +95,8 @@ impl Ground {
         }
     }
 
-    /// Appends the runs of the file of a range of the stream, at most `limit`; how many stream bytes they
-    /// cover.
+    /// Appends the contiguous pieces of the file for a range of the stream, at most `limit`. Returns the
+    /// number of stream bytes that they cover.
     pub fn runs(&self, stream: Range<u64>, runs: &mut Vec<Segment>, limit: usize) -> u64 {
         match self {
             Ground::File => {
@@ -108,8 +108,9 @@ impl Ground {
         }
     }
 
-    /// Of a range of the stream, the first part that a server has, within one stripe. Client and server find
-    /// the same parts, in the same order. `None` at the end, and for a view whose runs do not ascend.
+    /// Returns the first part of a stream range that lies at a server, within one stripe. Client and server
+    /// compute the same parts, in the same order. Returns `None` at the end, and for a view whose pieces do
+    /// not ascend.
     pub fn next_part(&self, stream: &Range<u64>, stripes: &Stripes, server: u32) -> Option<Range<u64>> {
         let (mut at, mut after) = (stream.start, 0);
         while at < stream.end {
@@ -125,7 +126,7 @@ impl Ground {
         None
     }
 
-    /// All parts of a range of the stream that a server has.
+    /// Returns all parts of a stream range that lie at a server.
     pub fn parts(
         &self,
         stream: Range<u64>,

@@ -1,5 +1,4 @@
-//! The pieces of a client's access at one server, some at a time: of a range, of a view that was told, or of
-//! a list.
+//! Pieces of a client's access at one server, some at a time: those of a range, of a view, or of a list.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,31 +11,31 @@ use super::stripes::{Ground, Stripes};
 use super::wire::{self, Place, Token};
 use crate::driver::Driver;
 
-/// Pieces that are moved at a time.
+/// Maximum number of pieces that are moved at a time.
 const CHUNK_PIECES: usize = 4096;
 
-/// A file that a client has open.
+/// File that a client has open.
 #[derive(Debug)]
 pub struct File {
-    /// Its bytes.
+    /// Driver for the bytes of the file.
     pub driver: Arc<dyn Driver>,
-    /// By which it is lent.
+    /// Ticket with which the client requests the open file.
     pub ticket: Token,
-    /// How it is striped,
+    /// Striping of the file.
     pub stripes: Stripes,
-    /// and which of the servers this one is.
+    /// Number of this server in the striping.
     pub server: u32,
-    /// Views that the client has told.
+    /// Views that the client has sent.
     pub views: BTreeMap<u32, Arc<Tiles>>,
-    /// What a sync has reported: told again until the file is closed.
+    /// Error of an earlier sync, repeated until the file is closed.
     pub unsynced: Arc<Mutex<Option<Error>>>,
 }
 
-/// The pieces of an access, one after the other.
+/// Pieces of an access, one after the other.
 #[derive(Debug)]
 pub struct Walk {
     source: Source,
-    /// Where the last piece ends: the next ones are behind it.
+    /// End of the last piece: the next ones must lie after it.
     end: i64,
 }
 
@@ -46,17 +45,17 @@ enum Source {
     List { pieces: std::vec::IntoIter<Segment>, rest: Option<Segment> },
 }
 
-/// An error of this class.
+/// Creates an error of this class.
 #[cold]
 pub fn wrong(class: ErrorClass, why: &str) -> Error {
     Error::new(class, why.to_string())
 }
 
 impl Walk {
-    /// Of a place of a file.
+    /// Starts the walk over an access to an open file.
     ///
     /// # Errors
-    /// `Arg` for a place that makes no sense, `Io` for a view that was not told.
+    /// `Arg` for an invalid place, `Io` for a view that was not sent.
     pub fn new(file: &File, place: Place) -> Result<Walk> {
         let range = |start: u64, bytes: u64| {
             let end = start.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok());
@@ -81,7 +80,7 @@ impl Walk {
         })
     }
 
-    /// The next pieces, of so many bytes at most; none at the end.
+    /// Returns the next pieces, of at most `bytes` in all; none at the end.
     ///
     /// # Errors
     /// `Arg` for pieces that do not ascend.

@@ -1,218 +1,217 @@
-//! What clients and servers say to each other: frames of a header, a typed message and bytes of a file.
+//! Protocol between clients and servers: frames with a header, a typed message and bytes of a file.
 //!
 //! | header | bytes |
 //! |---|---|
 //! | length of the message | 4 |
 //! | length of the payload that follows it | 8 |
 //!
-//! Messages are in the encoding of postcard. A length that is not meant is refused before anything is kept
-//! for it.
+//! Messages are encoded by postcard. An invalid length is rejected before memory is allocated for it.
 
 use serde::{Deserialize, Serialize};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::Segment;
 
-/// Of the protocol; both ends must have the same.
+/// Version of the protocol; both ends must have the same.
 pub const VERSION: u32 = 3;
-/// Bytes of a header.
+/// Length of a header in bytes.
 pub const HEADER_BYTES: usize = 12;
-/// Longest message: a list of pieces, or the shape of a view.
+/// Maximum length of a message in bytes: a list of pieces, or the shape of a view.
 pub const MOST_MESSAGE_BYTES: usize = 2 << 20;
-/// Longest message before a client has proved that it knows the key.
+/// Maximum length of a message in bytes before a client has proved that it knows the key.
 pub const MOST_UNPROVED_BYTES: usize = 64;
-/// Most pieces of a list, so that the longest message has room for them.
+/// Maximum number of pieces in a list, so that they fit into the longest message.
 pub const MOST_PIECES: usize = 64 << 10;
-/// Random numbers, proofs and tickets.
+/// Random number, proof or ticket.
 pub type Token = [u8; 16];
 
-/// What is to become of a file that is opened.
+/// Treatment of missing or existing files when one is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Make {
-    /// It must be there.
+    /// The file must exist.
     No,
-    /// It is made if it is not there.
+    /// The file is created if it does not exist.
     IfMissing,
-    /// It must not be there.
+    /// The file must not exist yet.
     Exclusive,
-    /// Whatever was there is gone.
+    /// The file is created or emptied.
     Empty,
 }
 
-/// Which bytes of a file are meant.
+/// Bytes of a file that an access refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
-    /// Of a range of the file those that the server has.
+    /// The server's bytes of a range of the file.
     Run {
-        /// The first.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Length of the range in bytes.
         bytes: u64,
     },
-    /// Of a range of the stream of a view those that the server has.
+    /// The server's bytes of a range of a view's stream.
     View {
-        /// The number under which the view was told.
+        /// Number under which the view was sent.
         number: u32,
-        /// The first.
+        /// Stream position of the first byte.
         stream: u64,
-        /// How many.
+        /// Length of the range in bytes.
         bytes: u64,
     },
-    /// These pieces: how far each begins behind the end of the one before, and its length.
+    /// Pieces of the file: distance from the end of the previous one, and length.
     List(Vec<(u64, u64)>),
 }
 
-/// What a server has of a file.
+/// State of a file at a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Beneath the root.
+    /// Name of the file beneath the server's directory.
     pub name: String,
-    /// How long its part is; `None` where there is only a manifest.
+    /// Length of the server's part in bytes; `None` if there is only a manifest.
     pub bytes: Option<u64>,
-    /// The manifest, at the server that has it.
+    /// Manifest of the file, at the server that stores it.
     pub manifest: Option<String>,
-    /// Something that was being made when the server was killed.
+    /// True if the server was killed while it wrote the manifest.
     pub is_left_over: bool,
 }
 
-/// A client's message.
+/// Message from a client to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// The first.
+    /// First message of a connection.
     Hello {
-        /// Of the protocol.
+        /// Version of the protocol.
         version: u32,
-        /// So that the server's proof is fresh.
+        /// Random number that makes the server's proof unique.
         nonce: Token,
-        /// Number of the least [`Cover`](tutti_seal::Cover) that the client accepts; 0: none.
+        /// Number of the weakest [`Cover`](tutti_seal::Cover) that the client accepts; 0: none.
         cover: u8,
     },
-    /// The client knows the key.
+    /// Proof that the client knows the key.
     Proof(Token),
-    /// What the manifest of a file says. `make`: a file that is not there will be made; nobody else makes it
-    /// meanwhile.
+    /// Request for the manifest of a file. If `make` permits creation and the file does not exist, it is
+    /// reserved for this client.
     Look {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// See above.
+        /// Treatment of a missing or existing file.
         make: Make,
     },
-    /// Writes the manifest of a file that was looked up to be made.
+    /// Writes the manifest of a file that was reserved for creation.
     Commit {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// The manifest.
+        /// Text of the manifest.
         text: String,
     },
     /// Opens the server's part of a file.
     Open {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// It will be read.
+        /// True if the file will be read.
         read: bool,
-        /// It will be written.
+        /// True if the file will be written.
         write: bool,
-        /// See there.
+        /// Treatment of a missing or existing file.
         make: Make,
-        /// Bytes of a stripe, how many servers, and which of them this one is.
+        /// Stripe length in bytes, number of servers, and number of this server.
         stripes: (u64, u32, u32),
     },
-    /// It is not needed any more.
+    /// Closes an open file.
     Close(u32),
-    /// Removes what the server has of a file.
+    /// Deletes the server's part and manifest of a file.
     Delete(String),
-    /// Tells a view of an open file: no reply.
+    /// Sends a view of an open file; there is no reply.
     View {
-        /// The file.
+        /// Server's number of the file.
         file: u32,
-        /// By this number accesses refer to it.
+        /// Number by which accesses refer to the view.
         number: u32,
-        /// See [`tutti_data::Tiles::encode`].
+        /// Encoded view ([`tutti_data::Tiles::encode`]).
         shape: Vec<u8>,
     },
-    /// From the file: replies with data, then [`Reply::Done`] whose value is how many bytes there were.
+    /// Reads from a file. The replies are data, then [`Reply::Done`] with the number of bytes.
     Read(u32, Place),
-    /// To the file, the payload.
+    /// Writes the payload to a file.
     Write(u32, Place),
-    /// How long its part is.
+    /// Requests the length of the server's part.
     Bytes(u32),
-    /// Makes it longer or shorter.
+    /// Sets the length of the server's part.
     Resize(u32, u64),
-    /// Makes room for the server's stripes of the first bytes.
+    /// Reserves space for the server's stripes of the first bytes.
     Allocate(u32, u64),
-    /// Waits until all is on the device.
+    /// Waits until all data are on the device.
     Sync(u32),
-    /// The first files that this server has whose names come after this one.
+    /// Requests the first files of this server whose names come after a given one.
     List {
-        /// A name; empty: from the beginning.
+        /// Name after which the list starts; empty: from the beginning.
         after: String,
     },
-    /// Nothing: whether it arrives is what the sender's system finds out.
+    /// No action. The sender's system finds out if the message is acknowledged.
     Nothing,
 }
 
-/// A server's message.
+/// Message from a server to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To [`Request::Hello`].
+    /// Answer to [`Request::Hello`].
     Challenge {
-        /// So that the client's proof is fresh.
+        /// Random number that makes the client's proof unique.
         nonce: Token,
-        /// The server knows the key.
+        /// Proof that the server knows the key.
         proof: Token,
-        /// Number of the cover of all that follows the client's proof.
+        /// Number of the protection of all messages after the client's proof.
         cover: u8,
-        /// Under this name it lends files to clients on its host.
+        /// Name of the socket at which the server lends files to clients on its host.
         local: Vec<u8>,
     },
-    /// To [`Request::Look`].
+    /// Answer to [`Request::Look`].
     Manifest(Option<String>),
-    /// To [`Request::Open`].
+    /// Answer to [`Request::Open`].
     Opened {
-        /// By this number requests refer to it.
+        /// Number by which requests refer to the file.
         file: u32,
-        /// Who shows it on the server's host gets the open file.
+        /// Ticket with which a client on the server's host requests the open file.
         ticket: Token,
-        /// Device and inode of the file, so that a lent one can be compared.
+        /// Device and inode of the file, to check a lent one.
         identity: (u64, u64),
-        /// See the module of the servers.
+        /// Verifier of the server; see the module of the servers.
         verifier: u64,
     },
-    /// The payload are bytes of the file.
+    /// The payload has bytes of the file.
     Data,
-    /// To [`Request::List`]; none at the end.
+    /// Answer to [`Request::List`]; empty at the end.
     Files(Vec<Entry>),
-    /// It is done.
+    /// The request has been performed.
     Done {
-        /// What was asked for.
+        /// Result of the request, such as a number of bytes.
         value: u64,
-        /// As at [`Reply::Opened`].
+        /// Verifier of the server, as in [`Reply::Opened`].
         verifier: u64,
     },
-    /// It cannot be done.
+    /// The request has failed.
     Failed {
-        /// A class of MPI.
+        /// Error class of MPI.
         class: i32,
-        /// Bytes that were moved before.
+        /// Number of bytes that were moved before the error.
         value: u64,
-        /// For people.
+        /// Reason for the user.
         why: String,
     },
 }
 
 impl Reply {
-    /// For an error, after so many bytes.
+    /// Returns the reply for an error, after `value` bytes were moved.
     pub fn failed(error: &Error, value: u64) -> Reply {
         Reply::Failed { class: error.class as i32, value, why: error.to_string() }
     }
 }
 
-/// The lengths in a header.
+/// Lengths in the header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Of the message.
+    /// Length of the message in bytes.
     pub message: usize,
-    /// Of what follows it.
+    /// Length of the payload in bytes.
     pub payload: u64,
 }
 
@@ -222,10 +221,10 @@ fn nonsense(what: &str) -> Error {
 }
 
 impl Header {
-    /// Reads one.
+    /// Decodes the header of a frame.
     ///
     /// # Errors
-    /// `Io` for a message that is too long.
+    /// `Io` for an invalid length of the message.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header> {
         let (message, payload) = bytes.split_at(4);
         let message = u32::from_le_bytes(message.try_into().expect("four of twelve bytes")) as usize;
@@ -237,7 +236,7 @@ impl Header {
     }
 }
 
-/// Appends header and message of a frame whose payload has so many bytes.
+/// Appends header and message of a frame whose payload has `payload` bytes.
 pub fn put(out: &mut Vec<u8>, message: &impl Serialize, payload: u64) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
@@ -248,15 +247,15 @@ pub fn put(out: &mut Vec<u8>, message: &impl Serialize, payload: u64) {
     set_payload(&mut out[start..], payload);
 }
 
-/// Says another length of the payload in the header that a frame begins with.
+/// Changes the length of the payload in the header at the start of a frame.
 pub fn set_payload(frame: &mut [u8], payload: u64) {
     frame[4..HEADER_BYTES].copy_from_slice(&payload.to_le_bytes());
 }
 
-/// A message.
+/// Decodes a message.
 ///
 /// # Errors
-/// `Io` for what is none.
+/// `Io` for invalid bytes.
 pub fn message<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Result<M> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),
@@ -264,7 +263,7 @@ pub fn message<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Result<M> {
     }
 }
 
-/// Pieces as a list on the wire.
+/// Encodes pieces as a list for the wire.
 pub fn list(pieces: &[Segment]) -> Vec<(u64, u64)> {
     let mut end = 0;
     let place = |piece: &Segment| {
@@ -275,7 +274,7 @@ pub fn list(pieces: &[Segment]) -> Vec<(u64, u64)> {
     pieces.iter().map(place).collect()
 }
 
-/// The pieces of a list; `None` beyond what a file can have, and for pieces of no byte.
+/// Decodes a list of pieces; `None` if one is empty or lies beyond the maximum file size.
 pub fn pieces(list: &[(u64, u64)]) -> Option<Vec<Segment>> {
     let mut end = 0u64;
     let piece = |&(gap, bytes): &(u64, u64)| {

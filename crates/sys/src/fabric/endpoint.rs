@@ -211,7 +211,7 @@ impl Drop for PassiveEndpoint {
 pub struct Endpoint {
     raw: NonNull<FidEp>,
     domain: Rc<Domain>,
-    /// Objects that the endpoint is bound to. They are closed after it.
+    /// Objects that are bound to the endpoint. They are closed after it.
     _completions: Rc<CompletionQueue>,
     _events: Option<Rc<EventQueue>>,
     _addresses: Option<Rc<AddressVector>>,

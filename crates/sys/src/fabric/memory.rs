@@ -99,12 +99,12 @@ impl Domain {
         Ok(Rc::new(Domain { raw, fabric, info, next_key: Cell::new(1) }))
     }
 
-    /// Returns the fabric that the domain belongs to.
+    /// Returns the fabric of this domain.
     pub fn fabric(&self) -> &Rc<Fabric> {
         &self.fabric
     }
 
-    /// Returns the offer that the domain was opened with.
+    /// Returns the offer from which the domain was opened.
     pub fn info(&self) -> &Info {
         &self.info
     }

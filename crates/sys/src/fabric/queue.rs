@@ -30,7 +30,7 @@ pub struct Completion {
 /// Report of a failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionFailure {
-    /// Context that the operation was posted with.
+    /// Context of the operation that failed.
     pub context: *mut OperationContext,
     /// Error number of the failure.
     pub code: i32,
@@ -41,7 +41,7 @@ pub struct CompletionFailure {
 /// Means by which a queue reports that it has entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wakeup {
-    /// A descriptor to sleep on.
+    /// A descriptor for sleeping until an entry arrives.
     Descriptor,
     /// Polling only, without a descriptor.
     None,

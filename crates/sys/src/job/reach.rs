@@ -181,7 +181,7 @@ impl Job {
         Some(least)
     }
 
-    /// Sleeps until all ranks of the node have declared or the timeout is over.
+    /// Sleeps until all ranks of the node have declared or the timeout expires.
     pub fn wait_for_declarations(&self, timeout: Duration) {
         let declared = &self.node().roll.declared;
         let now = declared.load(Ordering::Acquire);
@@ -273,7 +273,8 @@ mod tests {
         Job::create(&Plan::one_host(ranks)).unwrap()
     }
 
-    /// What a group of three may do, of whom these reaches are known, or nothing so far.
+    /// Checks the access within a group of three with these reaches; `None` stands for a rank that has not
+    /// declared.
     fn check(reaches: [Option<Reach>; 3], expected: Option<Reach>) {
         let job = job(4);
         for (local, reach) in (0..).zip(reaches) {

@@ -222,7 +222,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// What a C compiler finds in the headers, or `None` where one of them is missing.
+    /// Returns the values that a C compiler finds in the headers, or `None` where one of them is missing.
     fn in_headers(name: &str, expressions: &str) -> Option<Vec<usize>> {
         let include = ["/usr/lib/x86_64-linux-gnu/pmix2/include", "/usr/include"];
         let include = include.into_iter().find(|path| Path::new(path).join("pmix.h").exists())?;

@@ -1,5 +1,5 @@
-//! For fuzzing: whatever bytes a client that knows the key sends, in whatever pieces, a session neither
-//! panics nor grows without bound.
+//! Fuzzing of sessions: a session neither panics nor grows without bound, whatever bytes a client with the
+//! key sends, in whatever pieces.
 
 use super::{
     Entry, Error, ErrorClass, HEADER_BYTES, MOST_UNPROVED_BYTES, Make, Opened, Request, Result, Session,
@@ -10,10 +10,10 @@ use crate::servers::wire;
 use crate::simulated::Simulated;
 use std::sync::Arc;
 
-/// Files in memory.
+/// Store with one file in memory.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// What all names lead to.
+    /// File to which all names refer.
     pub file: Option<Arc<Simulated>>,
 }
 
@@ -49,11 +49,11 @@ impl Store for Memory {
     }
 }
 
-/// A session whose client has proved that it knows the key, and has opened a file of `room` bytes of
-/// which every byte is a stripe of three.
+/// Returns a session whose client has given its proof and opened a file. The file has room for `room` bytes
+/// and the given striping (length, servers, number of this one).
 ///
 /// # Panics
-/// If the greeting fails: a bug.
+/// If opening the file fails: a bug.
 pub fn proved(store: &mut Memory, room: u64, stripes: (u64, u32, u32)) -> Session {
     store.file = Some(Arc::new(Simulated::new(1, room, 0)));
     let key = Key::random().expect("random numbers");
@@ -67,7 +67,7 @@ pub fn proved(store: &mut Memory, room: u64, stripes: (u64, u32, u32)) -> Sessio
     session
 }
 
-/// The entry for bytes of a fuzzer.
+/// Processes bytes of a fuzzer as requests of a client with the key.
 pub fn requests(input: &[u8]) {
     let mut store = Memory::default();
     let mut session = proved(&mut store, 1 << 16, (5, 3, 1));
@@ -94,10 +94,10 @@ pub fn requests(input: &[u8]) {
     }
 }
 
-/// The entry for bytes of a fuzzer that a client sends which does not know the key.
+/// Processes bytes of a fuzzer as messages of a client without the key.
 ///
 /// # Panics
-/// If such a client has proved that it knows the key, or much is kept of what it sends: a bug.
+/// If such a client proves that it knows the key, or many of its bytes are stored: a bug.
 pub fn greetings(input: &[u8]) {
     let mut store = Memory::default();
     let mut session = Session::new(1, Key::random().expect("random numbers"), Vec::new());

@@ -1,4 +1,4 @@
-//! Sessions against models.
+//! Tests of sessions against models.
 
 use super::fuzz::{Memory, greetings, proved, requests};
 use super::*;
@@ -8,7 +8,7 @@ use tutti_data::{Datatype, Form, Tiling};
 
 const FILE: u32 = 1;
 
-/// Feeds a request in pieces, and takes all that comes: the data, and the last reply.
+/// Sends a request in pieces, and returns all that arrives: the data, and the last reply.
 fn ask(
     session: &mut Session,
     store: &mut Memory,
@@ -123,7 +123,7 @@ fn a_full_device_is_told_with_what_was_written() {
 }
 
 proptest! {
-    /// What servers together have of an access is all of it, by whatever way the place is told.
+    /// Checks that the servers' parts of an access together are the whole, for each form of place.
     #[test]
     fn random_accesses_against_a_model(
         piece in 1i64..60, gap in 0i64..60, displacement in 0i64..40, stream in 0u64..300, bytes in 1u64..4000,
@@ -162,7 +162,7 @@ proptest! {
             let (read, reply) = ask(&mut session, &mut store, &Request::Read(FILE, place), &[], cut);
             prop_assert_eq!(&read, &own);
             prop_assert_eq!(reply, done(own.len() as u64));
-            // Nothing else was written.
+            // No other byte was written.
             let (_, writes) = store.file.as_ref().unwrap().contents();
             prop_assert_eq!(writes.iter().map(|count| u64::from(*count)).sum::<u64>(), own.len() as u64);
             let mut rest = &read[..];
@@ -181,7 +181,7 @@ proptest! {
         greetings(&input);
     }
 
-    /// Frames that are messages, of accesses to whatever place.
+    /// Generates frames with accesses to arbitrary places.
     #[test]
     fn any_place_does_no_harm(
         offset in any::<u64>(), bytes in any::<u64>(), list in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..5),
