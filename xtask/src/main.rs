@@ -1,5 +1,5 @@
-//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/`, the tidy test, lists of imports
-//! and of unclear texts, several hosts on one machine.
+//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/`, the tidy test, lists of
+//! imports and unclear texts, hosts on one machine.
 
 mod generate;
 mod tidy;

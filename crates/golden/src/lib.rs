@@ -1,24 +1,24 @@
-//! Golden files: what a test makes is held against a text in `fixtures/`. A difference is told by its first
-//! line and by the command that writes the file anew; whoever does so reads what changed before the commit.
+//! Golden files: the output of a test is compared with a text in `fixtures/`. A difference is reported with
+//! its first line and the command that writes the file again. Read the changes before you commit them.
 //!
 //! Absent: anything that is not for tests.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
-/// What is set where files are to be written anew.
+/// Environment variable that is set to write the files instead of comparing.
 const BLESS: &str = "TUTTI_BLESS";
 
-/// Where a file of `fixtures/` lies.
+/// Returns the path of a file in `fixtures/`.
 pub fn path(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(file)
 }
 
-/// Holds `text` against `fixtures/FILE`, or writes that if the environment says so.
+/// Compares `text` with `fixtures/FILE`, or writes the file if the environment variable is set.
 ///
 /// # Panics
 ///
-/// With the first line that differs if they are not equal.
+/// If they differ, with the first different line.
 #[track_caller]
 pub fn check(file: &str, text: &str) {
     let path = path(file);
@@ -35,7 +35,7 @@ pub fn check(file: &str, text: &str) {
     }
 }
 
-/// The first line that is not equal, in words.
+/// Describes the first line that differs; returns `None` if there is none.
 fn difference(golden: &str, text: &str) -> Option<String> {
     let (mut old, mut new) = (golden.split('\n'), text.split('\n'));
     for line in 1.. {

@@ -1,4 +1,4 @@
-//! One instance of the kernel's program: loaded, attached, its private tables filled in.
+//! One instance of the kernel's program: loaded, attached, with its private tables filled.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,49 +11,49 @@ use aya::{Ebpf, EbpfLoader};
 use tutti_offload::layout::{GROUPS, PEERS};
 use tutti_sys::{bpf, process};
 
-/// Tables of the job, in the order in which they are handed out.
+/// Tables of the job, in the order in which they are passed to it.
 const LENT: [&str; 5] = ["rules", "events", "records", "areas", "counters"];
 
-/// The programs of the object, which are known by these names at an interface.
+/// Name of the program for received packets, by which it is known at an interface.
 pub const INGRESS: &str = "tutti_ingress";
-/// See [`INGRESS`].
+/// Name of the program for sent packets; see [`INGRESS`].
 pub const EGRESS: &str = "tutti_egress";
 const WAYS: [(&str, TcAttachType); 2] = [(INGRESS, TcAttachType::Ingress), (EGRESS, TcAttachType::Egress)];
 
-/// A hardware address.
+/// Hardware address (Ethernet) of an interface.
 pub type Mac = [u8; 6];
 
 /// Rank, address and hardware address of a host on the link.
 type Neighbour = (u32, Ipv4Addr, Mac);
 
-/// A program at an interface.
+/// Program at an interface.
 #[derive(Debug)]
 pub struct Loaded {
     ebpf: Ebpf,
     links: Vec<SchedClassifierLink>,
     interface: String,
     address: Ipv4Addr,
-    /// Numbers of groups, by slot.
+    /// Numbers of the registered groups, by slot.
     groups: Vec<u32>,
 }
 
-/// Whose program it is.
+/// Rank that owns a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
-    /// The number of the job.
+    /// Number of the job.
     pub job: u32,
-    /// The key of its tags.
+    /// Key of the tags of its packets.
     pub key: [u8; 16],
-    /// The host's address in it.
+    /// Address of this host in the job.
     pub address: Ipv4Addr,
-    /// The port at which its rank is woken.
+    /// Port at which the rank is woken.
     pub port: u16,
 }
 
-/// Loads the program, without attaching it, and tells it whose it is.
+/// Loads the program without attaching it, and stores its owner in its tables.
 ///
 /// # Errors
-/// What the kernel reports.
+/// The kernel's error.
 pub fn load(owner: &Owner, mac: Mac) -> Result<Ebpf, String> {
     let told = |error: &dyn std::fmt::Display| format!("the kernel does not load the program: {error}");
     let mut ebpf = EbpfLoader::new().load(crate::OBJECT).map_err(|error| told(&error))?;
@@ -70,10 +70,10 @@ pub fn load(owner: &Owner, mac: Mac) -> Result<Ebpf, String> {
     Ok(ebpf)
 }
 
-/// One of the two programs of an object.
+/// Returns one of the two programs of an object.
 ///
 /// # Errors
-/// It has none of that name.
+/// If the object has no program with this name.
 pub fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, String> {
     let program = ebpf.program_mut(name).ok_or_else(|| format!("the object has no program {name}"))?;
     program.try_into().map_err(|error| format!("{name}: {error}"))
@@ -82,7 +82,7 @@ pub fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassi
 /// Writes an entry of a table.
 ///
 /// # Errors
-/// What the kernel reports.
+/// The kernel's error.
 pub fn set<const BYTES: usize>(
     ebpf: &mut Ebpf,
     table: &str,
@@ -95,10 +95,10 @@ pub fn set<const BYTES: usize>(
     array.set(place as u32, entry, 0).map_err(told)
 }
 
-/// Makes a group and its peers known to a program.
+/// Registers a group and its peers with a program.
 ///
 /// # Errors
-/// What the kernel reports.
+/// The kernel's error.
 pub fn fill_group(
     ebpf: &mut Ebpf,
     slot: usize,
@@ -120,8 +120,8 @@ pub fn fill_group(
 }
 
 impl Loaded {
-    /// Loads and attaches it to the interface that has the owner's address.
-    /// With `as_filter`, as before Linux 6.6: then it stays there until this value is dropped.
+    /// Loads the program and attaches it to the interface that has the owner's address. With `as_filter`,
+    /// as needed before Linux 6.6, it stays there until this value is dropped.
     pub fn new(owner: &Owner, as_filter: bool) -> Result<Loaded, String> {
         let interfaces = process::interfaces();
         let found = interfaces.into_iter().find(|(_, address)| *address == owner.address);
@@ -130,7 +130,7 @@ impl Loaded {
         let mac = mac.ok().and_then(|text| mac_of(text.trim()));
         let mac = mac.ok_or_else(|| format!("{interface} is no Ethernet"))?;
         let mut ebpf = load(owner, mac)?;
-        // There already, most often; where it is missed, attaching says so.
+        // The queueing discipline usually exists already. If it is missing, attaching reports that.
         let _ = tc::qdisc_add_clsact(&interface);
         let mut links = Vec::new();
         for (name, way) in WAYS {
@@ -148,11 +148,11 @@ impl Loaded {
         Ok(Loaded { ebpf, links, interface, address: owner.address, groups: Vec::new() })
     }
 
-    /// What is handed to the job: its tables, and the attachments, which keep the program where it is; there
-    /// are none of filters (before Linux 6.6).
+    /// Returns the descriptors that the job receives: its tables, and the attachments that keep the program
+    /// at the interface. Filters (before Linux 6.6) have no attachments.
     ///
     /// # Errors
-    /// The object has no such table.
+    /// If the object lacks a table.
     pub fn lent(&self) -> Result<Vec<BorrowedFd<'_>>, String> {
         let table = |name: &str| match self.ebpf.map(name) {
             Some(Map::Array(map)) => Ok(map.fd().as_fd()),
@@ -166,11 +166,11 @@ impl Loaded {
         Ok(lent)
     }
 
-    /// Makes a group known; its slot, or `None` while a host has not told its hardware address yet. Then the
-    /// call is to be made again.
+    /// Registers a group and returns its slot. Returns `None` while the hardware address of a host is
+    /// unknown; then the call must be repeated.
     ///
     /// # Errors
-    /// There are too many, or, with `is_late`, a host is not on this link.
+    /// If there are too many groups or, with `is_late`, a host is not on this link.
     pub fn join(
         &mut self,
         group: (u32, u32),
@@ -200,28 +200,28 @@ impl Loaded {
 }
 
 impl Drop for Loaded {
-    /// Takes the program from the interface, though the job may hold its attachments: its connection has
-    /// ended. A netd that is killed does not get here, and the job goes on.
+    /// Detaches the program from the interface, though the job may hold its attachments: its connection has
+    /// ended. If netd is killed, this does not run, and the job continues.
     fn drop(&mut self) {
         for link in self.links.iter().filter_map(|link| link.fd().ok()) {
-            // Gone with its interface otherwise.
+            // Detaching fails only if the interface is gone, and the program with it.
             let _ = bpf::detach(link.as_fd());
         }
     }
 }
 
-/// Removes the filters that a netd has left which was killed.
+/// Removes the filters that a killed netd has left.
 pub fn sweep() {
     for (interface, _) in process::interfaces() {
         for (name, way) in WAYS {
-            // None is there, most often.
+            // Usually there is none.
             let _ = tc::qdisc_detach_program(&interface, way, name);
         }
     }
 }
 
-/// The hardware addresses of hosts on this link, or the first of which the kernel does not know it yet.
-/// Those are asked for.
+/// Returns the hardware addresses of hosts on this link, or the first host whose address the kernel does
+/// not know yet. Unknown addresses are requested from the link.
 fn neighbours(
     interface: &str,
     own: Ipv4Addr,
@@ -233,17 +233,18 @@ fn neighbours(
     let found = found.collect::<Result<Vec<_>, _>>();
     if found.is_err() {
         let socket = UdpSocket::bind((own, 0)).map_err(|error| format!("{own}: {error}"))?;
-        // What has no room is sent the next time.
+        // Datagrams that do not fit are sent the next time.
         socket.set_nonblocking(true).map_err(|error| format!("{own}: {error}"))?;
         for (_, host) in hosts.iter().filter(|(_, host)| mac(*host).is_none()) {
-            // To the port where datagrams are discarded (RFC 863).
+            // The port at which datagrams are discarded (RFC 863).
             let _ = socket.send_to(&[0], (*host, 9));
         }
     }
     Ok(found)
 }
 
-/// A host in the table of neighbours (proc_net(5)): address, type, flags, hardware address, mask, device.
+/// Returns the hardware address of a host in the table of neighbours (proc_net(5)): address, type, flags,
+/// hardware address, mask, device.
 fn neighbour(table: &str, interface: &str, host: Ipv4Addr) -> Option<Mac> {
     table.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,20 +1,20 @@
-//! What is granted to whom.
+//! Rules for granting programs and connections to users.
 
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use tutti_offload::layout::PEERS;
 
-/// Programs at a time on a host: each looks at every packet.
+/// Maximum number of programs at a time on a host: each inspects every packet.
 pub const MOST_JOBS: usize = 16;
-/// Programs at a time of one user, so that no user takes all of them.
+/// Maximum number of programs at a time of one user, so that no user takes all of them.
 pub const MOST_JOBS_OF_USER: usize = 12;
-/// Connections at a time, with and without a program.
+/// Maximum number of connections at a time, with and without a program.
 pub const MOST_CONNECTIONS: usize = 256;
-/// Connections at a time of one user, those included that still hang while they are closed.
+/// Maximum number of connections at a time of one user, including those that hang while they are closed.
 pub const MOST_CONNECTIONS_OF_USER: usize = 32;
 
-/// Hosts to which jobs may send: `10.1.0.0/16`.
+/// Set of hosts to which jobs may send: `10.1.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: Ipv4Addr,
@@ -39,19 +39,19 @@ impl Network {
     }
 }
 
-/// A rank that has a program.
+/// Rank that has a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The number of its job.
+    /// Number of the rank's job.
     pub job: u32,
-    /// Who runs it.
+    /// User who runs the rank.
     pub user: u32,
 }
 
-/// Whether a rank may have a program beside those that have one.
+/// Checks if a rank may get a program in addition to the `holders` that have one.
 ///
 /// # Errors
-/// Why not.
+/// The reason for a refusal.
 pub fn may_begin(asks: Holder, holders: &[Holder]) -> Result<(), String> {
     if holders.iter().any(|holder| holder.job == asks.job && holder.user != asks.user) {
         return Err(format!("job {:#x} is that of another user", asks.job));
@@ -71,17 +71,17 @@ pub fn may_begin(asks: Holder, holders: &[Holder]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a user may have another connection. `connected` are the users of all connections.
+/// Returns true if a user may have another connection. `connected` has the users of all connections.
 pub fn may_connect(user: u32, connected: &[u32]) -> bool {
     let own = connected.iter().filter(|other| **other == user).count();
     connected.len() < MOST_CONNECTIONS && own < MOST_CONNECTIONS_OF_USER
 }
 
-/// Whether a group may have these peers. `allowed`: the networks that jobs may send to; none: all hosts of
-/// the link.
+/// Checks if a group may have these peers. `allowed` has the networks to which jobs may send; if it is
+/// empty, all hosts of the link are allowed.
 ///
 /// # Errors
-/// Why not.
+/// The reason for a refusal.
 pub fn may_join(peers: &[(u32, Ipv4Addr)], allowed: &[Network]) -> Result<(), String> {
     if peers.len() > PEERS {
         return Err(format!("a rank has to do with {} others, {PEERS} fit", peers.len()));

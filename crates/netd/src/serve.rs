@@ -1,9 +1,9 @@
-//! Who asks and who has gone: one loop over the connections, in which nothing waits.
+//! The loop over the connections, in which nothing waits.
 //!
-//! Every user of the host may connect, so each gets only a share of netd: so many connections and programs
-//! ([`policy`]), one request in each round of the loop, [`SILENCE`] until a connection has a program. What
-//! a user has sent and is not meant, and every connection, is closed in a thread that may hang alone
-//! ([`tutti_sys::closing`]); the connection counts as its user's until that is done.
+//! Every user of the host may connect, so each gets only a share of netd. A user has a limited number of
+//! connections and programs ([`policy`]) and one request in each round. A connection must get a program
+//! within [`SILENCE`]. Unexpected descriptors and all connections are closed in a thread that may hang
+//! alone ([`tutti_sys::closing`]). A connection counts as its user's until that is done.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -22,19 +22,19 @@ use tutti_sys::{event, socket};
 use crate::loaded::{Loaded, Owner};
 use crate::policy::{self, Holder, Network};
 
-/// A connection has to have a program after this time.
+/// Time limit for a connection to get a program.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Hosts of a group have to tell their hardware addresses within this time; they answer sooner if they are
-/// there.
+/// Time limit for the hosts of a group to report their hardware addresses. Hosts that exist answer sooner.
 const NEIGHBOUR: Duration = Duration::from_millis(500);
-/// Pause between looks at the table of neighbours.
+/// Pause between checks of the table of neighbours.
 const LOOK: Duration = Duration::from_millis(2);
-/// Connections that are taken in one round.
+/// Maximum number of connections that are accepted in one round.
 const AT_ONCE: usize = 32;
-/// Open descriptors: what [`policy::MOST_CONNECTIONS`] may send in one message each.
+/// Limit on open descriptors: enough for one message with descriptors from each of
+/// [`policy::MOST_CONNECTIONS`].
 const DESCRIPTORS: u64 = 1 << 16;
 
-/// What netd is told on its command line.
+/// Options of netd's command line.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
     /// Let jobs send to hosts of these networks only (10.1.0.0/16); by default to all hosts of their link.
@@ -46,17 +46,17 @@ pub struct Options {
     pub filters: bool,
 }
 
-/// The users of all connections, those included that are being closed.
+/// Users of all connections, including those that are being closed.
 type Users = Arc<Mutex<Vec<u32>>>;
 
-/// One connection's entry among the users.
+/// Entry of one connection in the list of users.
 struct Place {
     user: u32,
     users: Users,
 }
 
 impl Place {
-    /// Enters a connection; `None` if its user has too many.
+    /// Adds a connection; returns `None` if its user has too many.
     fn take(user: u32, users: &Users) -> Option<Place> {
         let mut all = users.lock().unwrap_or_else(PoisonError::into_inner);
         policy::may_connect(user, &all).then(|| {
@@ -75,7 +75,7 @@ impl Drop for Place {
     }
 }
 
-/// A rank that is connected.
+/// Rank that is connected.
 struct Client {
     connection: Connection,
     place: Place,
@@ -84,17 +84,17 @@ struct Client {
     joining: Option<Joining>,
 }
 
-/// A group of which hosts have not told their hardware addresses yet.
+/// Group whose hosts have not all reported their hardware addresses yet.
 struct Joining {
     group: (u32, u32),
     peers: Vec<(u32, std::net::Ipv4Addr)>,
     until: Instant,
 }
 
-/// Serves the ranks of this network namespace until it is ended.
+/// Serves the ranks of this network namespace until the process is ended.
 ///
 /// # Errors
-/// Another netd serves them, or programs cannot be loaded.
+/// If another netd serves them, or programs cannot be loaded.
 pub fn serve(options: &Options) -> Result<(), String> {
     let bound = Listener::bind_service(Path::new(desk::DIRECTORY), desk::NAME, Carries::Descriptors);
     let listener = bound.map_err(|error| match error.kind() {
@@ -113,7 +113,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
         let accepted = std::iter::from_fn(|| match listener.accept() {
             Ok(next) => next,
             Err(_) => {
-                // Without a descriptor there is none until one is closed.
+                // If no descriptor is free, no connection is accepted until one is closed.
                 std::thread::sleep(LOOK);
                 None
             }
@@ -125,7 +125,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
                 None => drop_apart(connection),
             }
         }
-        // Those of a user have their turn one after the other.
+        // Connections of one user are served one after the other.
         let mut served: Vec<u32> = Vec::new();
         let count = clients.len();
         let mut gone = Vec::new();
@@ -165,14 +165,14 @@ impl Client {
         Client { connection, place, since: Instant::now(), held: None, joining: None }
     }
 
-    /// When it has to be looked at though it says nothing.
+    /// Returns the time at which the client must be checked, even without a request.
     fn deadline(&self) -> Option<Instant> {
         let silent = self.held.is_none().then_some(self.since + SILENCE);
         if self.joining.is_some() { Some(Instant::now()) } else { silent }
     }
 
-    /// Ends the client's program, and closes its connection in a thread: that may take as long as the user
-    /// likes.
+    /// Ends the client's program, and closes its connection in a thread: the user can make that take any
+    /// time.
     fn close(self) {
         drop(self.held);
         let (connection, place) = (self.connection, self.place);
@@ -187,30 +187,31 @@ impl Client {
     }
 }
 
-/// Closed in this order: the place is free when the connection is gone.
+/// Connection that is being closed. The fields are dropped in this order, so that the entry is removed
+/// after the connection.
 struct Closing {
     _connection: Connection,
     _place: Place,
 }
 
-/// Outcome of a look at a connection.
+/// Outcome of a check of a connection.
 enum Attended {
     /// No request has arrived.
     Nothing,
     /// A request was answered.
     Served,
-    /// The connection has ended, or carried something that is no request.
+    /// The connection has ended, or has sent an invalid request.
     Gone,
 }
 
-/// Whether this process may load programs, found out by doing so.
+/// Checks that this process may load programs, by loading one.
 fn try_to_load() -> Result<(), String> {
     let owner = Owner { job: 0, key: [0; 16], address: std::net::Ipv4Addr::UNSPECIFIED, port: 0 };
     let hint = "netd takes CAP_BPF and CAP_NET_ADMIN: run it as root or by its service file";
     crate::loaded::load(&owner, [0; 6]).map(drop).map_err(|error| format!("{error}; {hint}"))
 }
 
-/// Answers what a rank has asked.
+/// Reads and answers a request of a rank.
 fn attend(
     clients: &mut [Client],
     place: usize,
@@ -245,7 +246,7 @@ fn attend(
             let owner = Owner { job, key, address, port: woken };
             begin(client, &owner, &holders, options.filters)
         }
-        // Descriptors are meant with a beginning only.
+        // Descriptors are allowed only in a request to begin.
         _ if !descriptors.is_empty() => {
             drop_apart(descriptors);
             Attended::Gone
@@ -265,9 +266,9 @@ fn attend(
     }
 }
 
-/// The port at which a rank wants to be woken: that of its own socket, not one that it names, so that
-/// nobody has packets sent to the ports of others. The socket has to be one for datagrams in this network
-/// namespace.
+/// Returns the port at which a rank is woken. It is that of the rank's own socket, not a number in the
+/// request, so that no user can direct packets to ports of others. The socket must be a datagram socket in
+/// this network namespace.
 fn wake_port(
     descriptors: Vec<OwnedFd>,
     own: std::os::fd::BorrowedFd<'_>,
@@ -284,7 +285,7 @@ fn wake_port(
             return Err("the rank lends no socket, or several".into());
         }
     };
-    // Such a socket is closed at once.
+    // The socket is checked to be a datagram socket, which closes without waiting.
     let woken = UdpSocket::from(lent).local_addr().map_err(|error| format!("the rank's socket: {error}"))?;
     if woken.ip() != address {
         return Err(format!("the rank's socket is at {}, not at {address}", woken.ip()));
@@ -309,7 +310,7 @@ fn begin(client: &mut Client, owner: &Owner, holders: &[Holder], as_filter: bool
     attended
 }
 
-/// Goes on with a group; its rank is answered when that is decided.
+/// Continues the registration of a group. The rank gets the answer when it is decided.
 fn join(client: &mut Client) -> Attended {
     let Some(joining) = client.joining.take() else { return Attended::Nothing };
     let is_late = Instant::now() >= joining.until;

@@ -1,5 +1,5 @@
-//! The kernel's program against the reference machine, packet by packet: BPF_PROG_TEST_RUN on sound, stale,
-//! malformed and forged packets. TUTTI_PACKETS=1000000 makes it longer. Takes root.
+//! Comparison of the kernel's program with the reference machine, packet by packet: BPF_PROG_TEST_RUN on
+//! valid, stale, malformed and forged packets. TUTTI_PACKETS=1000000 makes it longer. It needs root.
 
 use std::net::Ipv4Addr;
 
@@ -53,7 +53,7 @@ impl Dice {
     }
 }
 
-/// The kernel's program with one group, and the reference machine of the same rank.
+/// Kernel's program with one group, and the reference machine of the same rank.
 struct Both {
     kernel: Ebpf,
     machine: Machine,
@@ -67,11 +67,11 @@ fn entry<V: Pod>(kernel: &Ebpf, table: &str, place: usize) -> V {
 }
 
 impl Both {
-    /// Or nothing, where programs may not be loaded.
+    /// Loads the program; returns `None` where programs may not be loaded.
     fn new(rank: u32, ranks: u32, all: &[Vec<Program>]) -> Option<Both> {
         let owner = Owner { job: 77, key: KEY, address: Ipv4Addr::new(10, 9, 0, 1), port: 4000 };
         let loaded = load(&owner, [2, 0, 0, 0, 0, 1]);
-        // As root it has to work.
+        // Loading must succeed as root.
         let is_root =
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
         let mut kernel = match loaded {
@@ -103,7 +103,7 @@ impl Both {
         Some(Both { kernel, machine, line, counted: [0; COUNTERS] })
     }
 
-    /// The bytes go to the kernel's program.
+    /// Passes the bytes to the kernel's program.
     fn give(&mut self, bytes: &[u8], is_own: bool) {
         let frame = frame(bytes);
         let name = if is_own { EGRESS } else { INGRESS };
@@ -111,7 +111,7 @@ impl Both {
         program(&mut self.kernel, name).expect("it is loaded").test_run(options).expect("it runs");
     }
 
-    /// The bytes go to both; they agree.
+    /// Passes the bytes to both, and checks that they agree.
     fn take(&mut self, rank: u32, bytes: &[u8], is_own: bool) {
         self.give(bytes, is_own);
         let name = if is_own { EGRESS } else { INGRESS };
@@ -167,7 +167,7 @@ impl Both {
     }
 }
 
-/// Whether blocks are equal; which bits a NaN has is up to the hardware.
+/// Returns true if blocks are equal. The bits of a NaN depend on the hardware.
 fn are_equal(told: &[u8], expected: &[u8], operator: u8) -> bool {
     let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes);
     let words = told.as_chunks::<8>().0.iter().zip(expected.as_chunks::<8>().0);
@@ -188,7 +188,7 @@ fn counter_of(verdict: Verdict) -> Counter {
     }
 }
 
-/// Ethernet, IPv4 and UDP before the bytes.
+/// Returns the bytes with headers of Ethernet, IPv4 and UDP before them.
 fn frame(bytes: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     let total = (28 + bytes.len()) as u16;
@@ -224,7 +224,7 @@ fn random_packet(dice: &mut Dice, programs: &[Vec<Program>], sequence: u32) -> P
         _ => (known.map_or(1, |known| known.peer), known.is_some_and(|known| known.into.is_some())),
     };
     let from = if dice.below(30) == 0 { dice.below(RANKS) } else { from };
-    // Each operation is the same at all members, but for a few.
+    // Each operation is the same at all members, with few exceptions.
     let odd = dice.below(40) == 0;
     let operator = if number == 1 { 1 + (sequence % 4) as u8 } else { 0 };
     let bytes = if number == 0 { 0 } else { 8 + 8 * (sequence * 7 % 16) as u16 + u16::from(number > 1) * 3 };
@@ -277,7 +277,7 @@ fn packets_mean_the_same_to_the_kernel_and_to_the_reference_machine() {
     );
 }
 
-/// A number that makes addition hard.
+/// Returns a number that is difficult to add correctly.
 fn hard(dice: &mut Dice, near: Option<f64>) -> f64 {
     let word = dice.word();
     match (dice.below(8), near) {
@@ -315,7 +315,7 @@ fn sums_of_the_kernel_are_those_of_the_hardware() {
         let place = (SLOT * CHANNELS as usize + (sequence % CHANNELS) as usize) * AREAS + result;
         let told: [u8; AREA_BYTES] = entry(&both.kernel, "areas", place);
         for (place, told) in told.as_chunks::<8>().0[..16].iter().enumerate() {
-            // The hardware's addition, not the compiler's.
+            // `black_box` ensures that the hardware adds, not the compiler.
             let (x, y) = (std::hint::black_box(left[place]), std::hint::black_box(right[place]));
             let told = f64::from_le_bytes(*told);
             let same = told.to_bits() == (x + y).to_bits() || told.is_nan() && (x + y).is_nan();

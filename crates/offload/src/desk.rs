@@ -1,61 +1,63 @@
-//! What a job and `tutti netd` say to each other: one connection a rank, by a local socket of the network
-//! namespace. The kernel tells netd the user; a job is over when its connection closes.
+//! Protocol between a job and `tutti netd`: one connection for each rank, by a local socket of the network
+//! namespace. The kernel reports the rank's user to netd. A job ends when its connection is closed.
 //!
-//! netd decides the results of collectives, so a rank asks only one that an administrator has started. Its
-//! socket lies in [`DIRECTORY`], which root makes, and root or the owner of that directory has to listen
-//! there.
+//! netd determines the results of collectives, so a rank trusts only a netd that an administrator has
+//! started. Its socket lies in [`DIRECTORY`], which root creates. Its process must belong to root or to the
+//! owner of that directory.
 
 use std::net::Ipv4Addr;
 
 /// Directory of netd's socket.
 pub const DIRECTORY: &str = "/run/tutti-netd";
-/// Name of netd's socket there; the number is that of the protocol.
+/// Name of netd's socket in the directory; it ends with the number of the protocol.
 pub const NAME: &[u8] = b"netd-3";
-/// Longest request or answer.
+/// Maximum length of a request or answer in bytes.
 pub const MESSAGE_BYTES: usize = 4096;
-/// Tables that are handed out, in this order: rules, events, records, areas, counters. Behind them come the
-/// attachments of the program to the interface, as long as whose copies are open it stays there; nobody can
-/// run, replace or read a program by one. Before Linux 6.6 there are none.
+/// Number of tables that a rank receives, in this order: rules, events, records, areas, counters. They are
+/// followed by the attachments of the program to the interface. The program stays there as long as copies
+/// of them are open; they do not permit to run, replace or read it. Before Linux 6.6 there are no
+/// attachments.
 pub const TABLES: usize = 5;
-/// Tables and attachments.
+/// Number of tables and attachments that a rank receives.
 pub const DESCRIPTORS: usize = TABLES + 2;
 
-/// What a rank asks for.
+/// Request of a rank to netd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// How netd is.
+    /// Request for the state of netd.
     Status,
-    /// A program and its tables; the socket at which the rank wants to be woken comes with it.
+    /// Request for a program and its tables. The message has the descriptor of the socket at which the rank
+    /// is woken.
     Begin {
-        /// The number of the job.
+        /// Number of the job.
         job: u32,
-        /// The key of its tags.
+        /// Key of the tags of its packets.
         key: [u8; 16],
-        /// The address of this host at which the others reach it.
+        /// Address of this host at which the other hosts reach it.
         address: Ipv4Addr,
     },
-    /// A group of ranks on different hosts.
+    /// Registers a group of ranks on different hosts.
     Join {
-        /// Its number, the same at all members.
+        /// Number of the group, the same at all members.
         group: u32,
-        /// The rank in it that asks.
+        /// Rank of the requesting process in the group.
         rank: u32,
-        /// The ranks it has to do with, and their hosts.
+        /// Ranks that this rank communicates with, and the addresses of their hosts.
         peers: Vec<(u32, Ipv4Addr)>,
     },
 }
 
-/// What netd says.
+/// Answer of netd to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done: a number, or the words of a status.
+    /// The request was performed. Holds a number, or the text of a status.
     Granted(u32, String),
-    /// Not done: why.
+    /// The request was refused, for this reason.
     Refused(String),
 }
 
 impl Request {
-    /// Its bytes.
+    /// Encodes the request.
     pub fn write(&self) -> Vec<u8> {
         match self {
             Request::Status => vec![0],
@@ -73,7 +75,7 @@ impl Request {
         }
     }
 
-    /// Reads bytes; `None` if they are no request.
+    /// Decodes a request; returns `None` for invalid bytes.
     pub fn read(bytes: &[u8]) -> Option<Request> {
         let (kind, rest) = bytes.split_first()?;
         match kind {
@@ -100,7 +102,7 @@ impl Request {
 }
 
 impl Answer {
-    /// Its bytes.
+    /// Encodes the answer.
     pub fn write(&self) -> Vec<u8> {
         let (kind, number, text) = match self {
             Answer::Granted(number, text) => (0, *number, text),
@@ -111,7 +113,7 @@ impl Answer {
         bytes
     }
 
-    /// Reads bytes; `None` if they are no answer.
+    /// Decodes an answer; returns `None` for invalid bytes.
     pub fn read(bytes: &[u8]) -> Option<Answer> {
         let (kind, rest) = bytes.split_first()?;
         let (number, text) = rest.split_first_chunk()?;

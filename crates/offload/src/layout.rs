@@ -1,72 +1,72 @@
-//! The tables of the kernel's program, as `bpf/packets.c` has them: sizes, and programs as their entries.
+//! Tables of the kernel's program, with the layout of `bpf/packets.c`: sizes, and encoding of programs.
 
 use tutti_coll::lower::{AREAS, Action, CHANNELS, EVENTS, Program, RULES};
 
-/// Where interfaces talk to each other (UDP).
+/// UDP port to which interfaces send packets of collectives.
 pub const PORT: u16 = 7547;
-/// Groups of a job.
+/// Maximum number of groups of a job.
 pub const GROUPS: usize = 8;
-/// Programs of a group.
+/// Maximum number of programs of a group.
 pub const PROGRAMS: usize = 36;
-/// Ranks that a rank of a group has to do with.
+/// Maximum number of peers of a rank in a group.
 pub const PEERS: usize = 32;
-/// Longest block, in bytes.
+/// Maximum length of a block in bytes.
 pub const AREA_BYTES: usize = 512;
-/// Longest block that is combined, in bytes.
+/// Maximum length of a block that is combined, in bytes.
 pub const OPERAND_BYTES: usize = 128;
-/// Bytes of a record.
+/// Length of a record in bytes.
 pub const RECORD_BYTES: usize = 36;
-/// What is counted.
+/// Number of counters in the kernel's table.
 pub const COUNTERS: usize = 11;
 
-/// What a counter counts; the number is its place.
+/// Event that a counter counts. Its number is its place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// Packets that changed something, or were answered.
     Taken = 0,
-    /// As [`tutti_coll::lower::Dropped`].
+    /// Packets with invalid content (`Dropped::Malformed` of [`tutti_coll::lower::Dropped`]).
     Malformed = 1,
-    /// As there.
+    /// Packets of an operation that has completed already (`Dropped::Stale`).
     Stale = 2,
-    /// As there.
+    /// Packets that contradict the description of the operation (`Dropped::Disagreement`).
     Disagreement = 3,
-    /// As there.
+    /// Packets that have arrived before (`Dropped::Again`).
     Again = 4,
-    /// As there.
+    /// Requests for a message that waits for the own rank's call (`Dropped::Waits`).
     Waits = 5,
-    /// With a wrong tag.
+    /// Packets with a wrong tag.
     Forged = 6,
-    /// Another processor was at the record for too long.
+    /// Packets dropped because another processor used the record for too long.
     Busy = 7,
-    /// For no group of this host, or what only its own rank may send.
+    /// Packets for no group of this host, or of a kind that only the own rank may send.
     Foreign = 8,
-    /// Packets sent.
+    /// Packets sent by the kernel's program.
     Emitted = 9,
-    /// Operations that ended for the own rank.
+    /// Operations that are complete for the own rank.
     Completed = 10,
 }
 
-/// How operands are combined.
+/// Combination of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// Not at all.
+    /// No combination.
     None = 0,
-    /// The sum of integers of 64 bits; wraps.
+    /// Sum of integers of 64 bits, which wraps around.
     SumI64 = 1,
-    /// The sum of numbers of 64 bits (IEEE 754).
+    /// Sum of numbers of 64 bits (IEEE 754).
     SumF64 = 2,
-    /// The smaller integer of 64 bits.
+    /// Smaller one of two integers of 64 bits.
     MinI64 = 3,
-    /// The larger integer of 64 bits.
+    /// Larger one of two integers of 64 bits.
     MaxI64 = 4,
 }
 
 impl Operator {
-    /// All of them.
+    /// All operators in the order of their numbers.
     pub const ALL: [Operator; 5] =
         [Operator::None, Operator::SumI64, Operator::SumF64, Operator::MinI64, Operator::MaxI64];
 
-    /// Combines blocks, word by word; for [`tutti_coll::lower::Machine`].
+    /// Combines two blocks, word by word; for [`tutti_coll::lower::Machine`].
     pub fn combine(number: u8, left: &[u8], right: &[u8]) -> Vec<u8> {
         let operator = Operator::ALL.into_iter().find(|operator| *operator as u8 == number);
         let words = left.as_chunks::<8>().0.iter().zip(right.as_chunks::<8>().0);
@@ -84,18 +84,18 @@ impl Operator {
     }
 }
 
-/// An entry of the tables of rules and events.
+/// Entry of the tables of rules and events.
 pub type Entry = [u8; 8];
 
-/// Why a program does not fit into the tables.
+/// Error: a program has peers that the table of peers lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyPeers;
 
-/// The entries of a program for its rules and events; `peers` are the ranks it has to do with, in the order
-/// of the table of peers.
+/// Encodes the rules and events of a program as table entries. `peers` are the ranks that it communicates
+/// with, in the order of the table of peers.
 ///
 /// # Errors
-/// A rank is not among the peers.
+/// If a rank is not among the peers.
 pub fn entries(program: &Program, peers: &[u32]) -> Result<([Entry; RULES], [Entry; EVENTS]), TooManyPeers> {
     let place = |rank: u32| {
         let place = peers.iter().take(PEERS).position(|peer| *peer == rank);
@@ -121,13 +121,13 @@ pub fn entries(program: &Program, peers: &[u32]) -> Result<([Entry; RULES], [Ent
     Ok((rules, events))
 }
 
-/// The table of rules, in entries of 8 bytes.
+/// Length of the table of rules, in entries of 8 bytes.
 pub const RULE_ENTRIES: usize = GROUPS * PROGRAMS * RULES;
-/// The table of events, in entries of 8 bytes.
+/// Length of the table of events, in entries of 8 bytes.
 pub const EVENT_ENTRIES: usize = GROUPS * PROGRAMS * EVENTS;
-/// The table of records.
+/// Number of entries of the table of records.
 pub const RECORD_ENTRIES: usize = GROUPS * CHANNELS as usize;
-/// The table of areas.
+/// Number of entries of the table of areas.
 pub const AREA_ENTRIES: usize = RECORD_ENTRIES * AREAS;
-/// Bytes from one record to the next in mapped memory: entries are multiples of 8 bytes there.
+/// Distance between records in mapped memory in bytes: entries are multiples of 8 bytes there.
 pub const RECORD_STRIDE: usize = RECORD_BYTES.next_multiple_of(8);

@@ -1,13 +1,17 @@
-//! Collectives in the kernel's packet path (S9; yu-2006, chapter 6): what a rank, `tutti netd` and the
-//! kernel's program share.
+//! Collectives in the kernel's packet path (S9; yu-2006, chapter 6): the part that a rank, `tutti netd` and
+//! the kernel's program share.
 //!
-//! # What is where
+//! # Contents
 //!
-//! `bpf/packets.c` is the program of the kernel, compiled to `bpf/packets.o`, which `tutti netd` (crate netd)
-//! loads; `layout` has its tables and numbers, `packet` the bytes on the wire with their tag, `desk` what a
-//! job and netd say to each other, `seat` a rank's place in the kernel: mapped tables and a socket. What a
-//! packet means is said by `coll::lower::Machine`, with which the kernel is compared. Absent: loading
-//! programs, MPI, policy.
+//! - `bpf/packets.c`: the kernel's program, compiled to `bpf/packets.o`, which `tutti netd` (crate netd)
+//!   loads
+//! - `layout`: its tables and numbers
+//! - `packet`: the format of packets with their tag
+//! - `desk`: the protocol between a job and netd
+//! - `seat`: a rank's access to the kernel's program, by mapped tables and a socket
+//!
+//! The meaning of a packet is defined by `coll::lower::Machine`, with which the kernel is compared in
+//! tests. Absent: loading programs, MPI, policy.
 #![deny(unsafe_code)]
 
 pub mod desk;

@@ -1,55 +1,55 @@
-//! The packets of interfaces: what [`lower::Packet`] is on the wire.
+//! Format of packets between interfaces: the encoding of [`lower::Packet`].
 //!
-//! Little endian, behind the header of UDP:
+//! Little endian, after the header of UDP:
 //!
-//! | at | bytes | what |
+//! | offset | bytes | content |
 //! |---|---|---|
 //! | 0 | 4 | 0x666f7574 |
 //! | 4 | 4 | number of the job |
 //! | 8 | 4 | number of the group |
 //! | 12 | 4 | number of the operation |
-//! | 16 | 1 | what it is for: a call (1), a message (2), a question (3), that its sender waits too (4) |
+//! | 16 | 1 | purpose: call (1), message (2), question (3), sender waits too (4) |
 //! | 17 | 1 | event, or rule |
 //! | 18 | 1 | program |
 //! | 19 | 1 | operator |
-//! | 20 | 2 | bytes of a block |
-//! | 22 | 2 | bytes of data that follow |
+//! | 20 | 2 | length of a block in bytes |
+//! | 22 | 2 | length of the data that follow |
 //! | 24 | 4 | sender's rank |
 //! | 28 | 4 | receiver's rank |
-//! | 32 | 16 | tag of all before and of the data |
-//! | 48 | | data, filled up to a multiple of 8 bytes |
+//! | 32 | 16 | tag of all bytes before it and of the data |
+//! | 48 | | data, padded to a multiple of 8 bytes |
 
 use tutti_coll::lower::{Operation, Packet, Purpose};
 use tutti_transport::adaptive::tag::{Key, TAG_BYTES};
 
 use crate::layout::{AREA_BYTES, Counter, OPERAND_BYTES, Operator, PROGRAMS};
 
-/// Bytes before the data.
+/// Number of bytes before the data.
 pub const HEADER_BYTES: usize = 48;
 const BEFORE_TAG: usize = HEADER_BYTES - TAG_BYTES;
 const MAGIC: u32 = 0x666f_7574;
 
-/// Whose packets.
+/// Job and group to which packets belong.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Number of the job.
     pub job: u32,
     /// Number of the group.
     pub group: u32,
-    /// The key of the tags.
+    /// Key of the packets' tags.
     pub key: Key,
 }
 
-/// Why bytes are no packet for the interface of a rank.
+/// Reason why bytes are no packet for the interface of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not of this job: they go their way.
+    /// The packet does not belong to this job and is passed on unchanged.
     NotOurs,
-    /// Dropped, and counted so.
+    /// The packet is dropped, and this counter incremented.
     Dropped(Counter),
 }
 
-/// The bytes of a packet.
+/// Encodes a packet.
 pub fn write(packet: &Packet, line: &Line) -> Vec<u8> {
     let (purpose, index) = match packet.purpose {
         Purpose::Enter => (1, 0),
@@ -69,10 +69,10 @@ pub fn write(packet: &Packet, line: &Line) -> Vec<u8> {
     [&header[..], &tag, &data].concat()
 }
 
-/// Reads bytes that came to the interface of `rank` from its own host (`is_own`) or from the network.
+/// Decodes bytes that arrived at the interface of `rank` from its own host (`is_own`) or from the network.
 ///
 /// # Errors
-/// Why they are dropped.
+/// The reason for which the bytes are dropped or passed on.
 pub fn read(bytes: &[u8], rank: u32, line: &Line, is_own: bool) -> Result<Packet, Refusal> {
     let Some((header, behind)) = bytes.split_at_checked(HEADER_BYTES) else { return Err(Refusal::NotOurs) };
     let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));

@@ -1,15 +1,15 @@
-//! A rank's place in the kernel: the tables of its job, mapped, and the socket by which it calls operations
-//! and is woken.
+//! A rank's access to the kernel's program: the mapped tables of its job, and the socket by which it starts
+//! operations and is woken.
 //!
-//! A checkpoint keeps the tables as bytes ([`kept::hold_packet_program`]). A rank that is made from one finds
-//! them as memory at their addresses, and its socket on another port. Before it goes on with an operation it
-//! asks netd for a program, which takes over the tables, and makes its groups known again under the same
-//! numbers ([`Seat::go_on`]). What was on its way is lost, as packets may be, and asked for again.
+//! A checkpoint saves the tables as bytes ([`kept::hold_packet_program`]). A restored rank finds them as
+//! memory at their addresses, and its socket on another port. Before it continues an operation, it requests
+//! a program from netd, which takes over the tables. It also registers its groups again under the same
+//! numbers ([`Seat::go_on`]). Packets in transit are lost, as any packet may be, and are requested again.
 //!
 //! # Safety
-//! The tables are memory of the kernel's program, which changes it at any time: words are read and written by
-//! atomics, blocks only where the protocol says that they are at rest (before the own call, and after an
-//! operation is over until its record is used again).
+//! The tables are memory of the kernel's program, which changes it at any time. Words are accessed as
+//! atomics. Blocks are accessed only while the kernel does not use them: before the own call, and after an
+//! operation until its record is reused.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -35,13 +35,13 @@ use crate::layout::{
 };
 use crate::packet::{self, Line};
 
-/// Limit on the time that netd takes to answer. Loading takes some 100 ms, finding neighbours less, and on a
-/// busy machine more.
+/// Limit on the time that netd takes to answer. Loading takes about 100 ms, finding neighbours less, and
+/// both take longer on a busy machine.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerLimit {
-    /// After this time there is no answer.
+    /// Time after which the request fails.
     pub limit: Duration,
-    /// Called once, when the answer has taken a second.
+    /// Function that is called once, when the answer has taken a second.
     pub tell: fn(),
 }
 
@@ -51,10 +51,10 @@ impl Default for AnswerLimit {
     }
 }
 
-/// Time after which the user is told about the wait.
+/// Time after which the user is informed about the wait.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
-/// What a rank has of the kernel's program.
+/// Access of a rank to the kernel's program.
 #[derive(Debug)]
 pub struct Seat {
     tie: Mutex<Tie>,
@@ -69,21 +69,21 @@ pub struct Seat {
     counters: Mapping,
 }
 
-/// Connection of a seat with the program of this host; all of it is new after a restart.
+/// Connection of a seat with the program of this host. All of it is replaced after a restart.
 #[derive(Debug)]
 struct Tie {
     netd: Connection,
-    /// The program stays at the interface as long as these are open.
+    /// Attachments of the program, which stays at the interface as long as they are open.
     attachments: Vec<OwnedFd>,
-    /// Groups, by slot.
+    /// Registered groups, by slot.
     joined: Vec<Joined>,
-    /// Restarts of this process ([`kept::restarts`]) when the program was granted.
+    /// Restarts of this process ([`kept::restarts`]) at the time when the program was granted.
     restarts: u32,
-    /// Reason why there is no program any more.
+    /// Reason why there is no program any more, if it was lost.
     lost: Option<String>,
 }
 
-/// A group as netd was told of it.
+/// Group as registered with netd.
 #[derive(Clone, Debug)]
 struct Joined {
     group: u32,
@@ -91,30 +91,30 @@ struct Joined {
     peers: Vec<Peer>,
 }
 
-/// A rank of a group, and where it is.
+/// Rank of a group, with its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Rank in the group.
+    /// Rank of the peer in the group.
     pub rank: u32,
-    /// The number of its host in the job.
+    /// Number of the peer's host in the job.
     pub host: u32,
-    /// The address of that host.
+    /// Address of that host.
     pub address: Ipv4Addr,
 }
 
-/// A program that netd has granted.
+/// Program that netd has granted.
 struct Granted {
     netd: Connection,
     tables: Vec<OwnedFd>,
     attachments: Vec<OwnedFd>,
 }
 
-/// Limit on the attempts to get a program after a restart, and the pause between them: the program of the job
-/// that was kept may not be gone yet.
+/// Limit on the attempts to get a program after a restart; below, the pause between them. The program of
+/// the checkpointed job may not be removed yet.
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A group of ranks in the kernel.
+/// Group of ranks that the kernel knows.
 #[derive(Debug)]
 pub struct Group {
     slot: usize,
@@ -122,25 +122,25 @@ pub struct Group {
     ranks: Vec<u32>,
 }
 
-/// Words of a record.
+/// Words of a record in the kernel's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The operation it is of.
+    /// Number of the operation to which the words belong.
     pub sequence: u32,
-    /// The events that have come.
+    /// Events that have arrived.
     pub arrived: u32,
-    /// The last operation here that was over for this rank.
+    /// Last operation in this record that was complete for this rank.
     pub done: u32,
-    /// The last one here on which members disagree.
+    /// Last operation in this record on which members disagree.
     pub disputed: u32,
-    /// Events whose senders have said that they wait themselves, since [`Seat::forget_heard`].
+    /// Events whose senders have reported that they wait themselves, since [`Seat::forget_heard`].
     pub heard: u32,
 }
 
-/// How netd is.
+/// Returns the state of netd.
 ///
 /// # Errors
-/// Why it cannot be asked.
+/// The reason for which it cannot be asked.
 pub fn status() -> Result<String, String> {
     let netd = connect()?;
     match ask(&netd, &Request::Status, &[], AnswerLimit::default())? {
@@ -180,8 +180,8 @@ fn ask(
     Ok((answer, descriptors))
 }
 
-/// Asks netd for a program for the job with this number and key. `socket` is the one at which the rank wants
-/// to be woken.
+/// Requests a program from netd for the job with this number and key. The kernel wakes the rank at
+/// `socket`.
 fn begin((job, key): (u32, [u8; 16]), socket: &UdpSocket, patience: AnswerLimit) -> Result<Granted, String> {
     let netd = connect()?;
     let address = match socket.local_addr() {
@@ -198,7 +198,7 @@ fn begin((job, key): (u32, [u8; 16]), socket: &UdpSocket, patience: AnswerLimit)
     Ok(Granted { netd, tables, attachments })
 }
 
-/// Makes a group known to netd; returns its slot.
+/// Registers a group with netd and returns its slot.
 fn join(tie: &Tie, joined: &Joined, patience: AnswerLimit) -> Result<usize, String> {
     let peers = joined.peers.iter().map(|peer| (peer.rank, peer.address)).collect();
     let request = Request::Join { group: joined.group, rank: joined.rank, peers };
@@ -209,13 +209,13 @@ fn join(tie: &Tie, joined: &Joined, patience: AnswerLimit) -> Result<usize, Stri
 }
 
 impl Seat {
-    /// Asks netd for a program. `key` is for this use of the job alone, `address` where other hosts reach
-    /// this one.
+    /// Requests a program from netd. `key` must be used only for this job's present run. `address` is the
+    /// one at which other hosts reach this host.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for which there is none.
     pub fn take(job: u32, key: [u8; 16], address: Ipv4Addr, patience: AnswerLimit) -> Result<Seat, String> {
-        // A checkpoint in the middle would find descriptors and memory that nobody has said what they are.
+        // A checkpoint at this point would find descriptors and memory that are not recorded yet.
         let _critical = Critical::enter();
         let told = |error: io::Error| format!("the kernel's tables: {error}");
         let socket = socket::datagrams(IpAddr::V4(address), None).map_err(told)?;
@@ -249,7 +249,7 @@ impl Seat {
         [&self.rules, &self.events, &self.records, &self.areas, &self.counters]
     }
 
-    /// Tells the daemon what a checkpoint has to keep of it.
+    /// Records for the daemon which memory and descriptors a checkpoint must treat as the packet program.
     fn note(&self, tie: &Tie) {
         let tables = self.tables().map(|table| (table.base().as_ptr().addr() as u64, table.bytes() as u64));
         let netd = tie.netd.as_fd().as_raw_fd();
@@ -257,10 +257,11 @@ impl Seat {
         kept::hold_packet_program(&PacketProgram { tables: tables.to_vec(), holders });
     }
 
-    /// Gets a program on this host if this process was made from a checkpoint since it got one; true if so.
+    /// Gets a program on this host, if this process was restored from a checkpoint since it got the last
+    /// one. Returns true in that case.
     ///
     /// # Errors
-    /// Why there is none. It is not asked for again then.
+    /// The reason for which there is none. It is not requested again then.
     pub fn go_on(&self) -> Result<bool, String> {
         let mut tie = self.tie();
         if tie.restarts == kept::restarts() {
@@ -273,8 +274,8 @@ impl Seat {
         tie.lost.clone().map_or(Ok(true), Err)
     }
 
-    /// Returns true if this process was made from a checkpoint. Other ranks may then take any time until they
-    /// have a program.
+    /// Returns true if this process was restored from a checkpoint. Other ranks may then need any time
+    /// until they have a program.
     pub fn has_moved(&self) -> bool {
         self.tie().restarts > 0
     }
@@ -291,7 +292,7 @@ impl Seat {
         let Granted { netd, tables, attachments } = granted.expect("the last attempt decides")?;
         for (number, table) in self.tables().into_iter().enumerate() {
             check_table(tables[number].as_fd(), TABLE_SHAPES[number])?;
-            // No group is known yet, so the program leaves the tables alone.
+            // No group is registered yet, so the program does not access the tables.
             table.replace(tables[number].as_fd()).map_err(|error| format!("the kernel's tables: {error}"))?;
         }
         (tie.netd, tie.attachments) = (netd, attachments);
@@ -310,10 +311,10 @@ impl Seat {
         Ok(())
     }
 
-    /// Makes a group known to the kernel.
+    /// Registers a group with the kernel's program.
     ///
     /// # Errors
-    /// Why netd does not.
+    /// The reason for which netd refuses.
     pub fn join(&self, group: u32, rank: u32, peers: Vec<Peer>) -> Result<Group, String> {
         let mut tie = self.tie();
         let ranks = peers.iter().map(|peer| peer.rank).collect();
@@ -327,13 +328,14 @@ impl Seat {
         Ok(Group { slot, line, ranks })
     }
 
-    /// Gives the kernel a program of a group; before anybody calls an operation of it.
+    /// Stores a program of a group in the kernel's tables. Must be called before any member starts an
+    /// operation of it.
     ///
     /// # Errors
-    /// It has to do with others than the group's peers.
+    /// If the program communicates with ranks that are not the group's peers.
     ///
     /// # Panics
-    /// With a number that no program has: a bug of the caller.
+    /// If the number is too large: a bug of the caller.
     pub fn install(&self, group: &Group, number: usize, program: &Program) -> Result<(), TooManyPeers> {
         assert!(number < PROGRAMS);
         let (rules, events) = entries(program, &group.ranks)?;
@@ -344,10 +346,10 @@ impl Seat {
         Ok(())
     }
 
-    /// Sends a packet: a call to the own interface, a question to that of a peer. One that is lost is sent
-    /// again.
+    /// Sends a packet: a call to the own interface, or a question to a peer's interface. A lost packet is
+    /// sent again by the caller.
     pub fn send(&self, group: &Group, packet: &Packet) {
-        // A call is caught on its way out, so that it does not matter to whom.
+        // The kernel intercepts a call on its way out, so its destination does not matter.
         let tie = self.tie();
         let peers = tie.joined.get(group.slot).map_or(&[][..], |joined| &joined.peers);
         let peer = peers.iter().find(|peer| peer.rank == packet.to).or(peers.first());
@@ -367,44 +369,46 @@ impl Seat {
         Seen { sequence: word(4), arrived: word(12), done: word(20), disputed: word(24), heard: word(32) }
     }
 
-    /// Before a question: what was heard is of earlier ones.
+    /// Clears the events of waiting senders before a question, because they belong to earlier questions.
     pub fn forget_heard(&self, group: &Group, sequence: u32) {
         self.word(group, sequence, 32).store(0, Ordering::Relaxed);
     }
 
-    /// Whether an operation is over for this rank.
+    /// Returns true if an operation is complete for this rank.
     #[inline]
     pub fn is_done(&self, group: &Group, sequence: u32) -> bool {
         self.word(group, sequence, 20).load(Ordering::Acquire) == sequence
     }
 
-    /// Asks for a packet when an operation is over; who sleeps looks once more after this.
+    /// Requests a packet at the end of an operation. A rank that goes to sleep must check once more after
+    /// this.
     pub fn wants_waking(&self, group: &Group, sequence: u32) {
         self.word(group, sequence, 28).store(sequence, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// A block of an operation that is over.
+    /// Copies a block of an operation that is complete.
     pub fn block(&self, group: &Group, sequence: u32, area: u8, into: &mut [u8]) {
         let place = self.record_place(group, sequence) * AREAS + usize::from(area);
         assert!(into.len() <= AREA_BYTES && usize::from(area) < AREAS);
-        // SAFETY: the block lies within the mapping; its operation is over and its record not used again, so
-        // that nobody writes there.
+        // SAFETY: the block lies within the mapping. Its operation is complete and its record not reused,
+        // so nothing writes to it.
         unsafe {
             let from = self.areas.base().as_ptr().add(place * AREA_BYTES);
             std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
         }
     }
 
-    /// The socket that is readable when the kernel has sent something.
+    /// Returns the socket that becomes readable when the kernel has sent a packet.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Takes what has come to the socket: nothing but that it came matters.
+    /// Discards the packets at the socket: only their arrival matters.
     pub fn hear(&self) {
         let mut bytes = [0; 64];
-        // As many as there can be operations under way; what is left wakes once more.
+        // The limit is the number of operations that can be in progress; remaining packets wake the rank
+        // once more.
         for _ in 0..2 * CHANNELS {
             if self.socket.recv_from(&mut bytes).is_err() {
                 break;
@@ -412,7 +416,7 @@ impl Seat {
         }
     }
 
-    /// What the kernel has counted, as [`crate::layout::Counter`] says.
+    /// Returns the kernel's counters, in the order of [`crate::layout::Counter`].
     pub fn counters(&self) -> [u64; COUNTERS] {
         std::array::from_fn(|number| {
             // SAFETY: the word lies within the mapping and is aligned.
@@ -433,7 +437,7 @@ impl Seat {
     }
 }
 
-/// Tables in the order in which they are handed out.
+/// Shapes of the tables, in the order in which netd passes them.
 const TABLE_SHAPES: [TableShape; TABLES] = [
     TableShape { entry_bytes: size_of::<Entry>(), entries: RULE_ENTRIES },
     TableShape { entry_bytes: size_of::<Entry>(), entries: EVENT_ENTRIES },
@@ -442,8 +446,8 @@ const TABLE_SHAPES: [TableShape; TABLES] = [
     TableShape { entry_bytes: size_of::<u64>(), entries: COUNTERS },
 ];
 
-/// Checks that a descriptor is of a table of the kernel's program. Anything else is refused: memory that its
-/// owner can truncate would end this process (SIGBUS).
+/// Checks that a descriptor is a table of the kernel's program. Anything else is rejected: memory that its
+/// owner can truncate would end this process by SIGBUS.
 fn check_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<(), String> {
     match TableShape::read(fd) {
         Some(found) if found == expected => Ok(()),
@@ -451,7 +455,7 @@ fn check_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<(), String> {
     }
 }
 
-/// Maps a table of the kernel's program.
+/// Maps a table of the kernel's program into memory.
 fn map_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<Mapping, String> {
     check_table(fd, expected)?;
     let bytes = expected.entry_bytes.next_multiple_of(8) * expected.entries;
@@ -459,7 +463,7 @@ fn map_table(fd: BorrowedFd<'_>, expected: TableShape) -> Result<Mapping, String
         .map_err(|error| format!("the kernel's tables: {error}"))
 }
 
-/// Writes entries of a table.
+/// Writes consecutive entries of a table.
 fn fill(table: &Mapping, first: usize, entries: &[Entry]) {
     assert!((first + entries.len()) * size_of::<Entry>() <= table.bytes());
     for (place, entry) in entries.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a stranger on the way can do to a stream: for the fuzz target, and for the ordinary tests.
+//! Attacks of an intermediary on a stream: for the fuzz target and for the ordinary tests.
 
 use crate::{Cover, End, Forged, Outgoing, Root, Salts, Sealed};
 
@@ -8,11 +8,11 @@ fn keys(end: End, cover: Cover) -> crate::StreamKeys {
     Root::new(&[7; 32], "fuzz").connection(cover, end, &SALTS, b"greeting")
 }
 
-/// Sends a text with the cover that the first byte says; the other bytes of `input` say what happens to the
-/// records on their way: of each three bytes, what is done, where, and with what.
+/// Seals a text and changes its records in transit. The first byte of `input` selects the protection. Each
+/// three of the other bytes describe a change: its kind, its place, and its length or value.
 ///
 /// # Panics
-/// If the receiver gets anything but a beginning of the text, or takes more memory than it may.
+/// If the receiver gets anything but a beginning of the text, or uses too much memory.
 pub fn changed_streams(input: &[u8]) {
     let Some((cover, changes)) = input.split_first() else { return };
     let cover = if cover % 2 == 0 { Cover::Encrypted } else { Cover::Authenticated };
@@ -52,7 +52,7 @@ fn cover_part(input: &[u8]) -> &u8 {
     input.last().unwrap_or(&0)
 }
 
-/// Opens records that arrive in parts; returns the content, and how it ended.
+/// Opens records that arrive in parts. Returns the content, and the result at the end.
 pub(crate) fn receive(
     keys: &crate::StreamKeys,
     records: &[u8],

@@ -5,30 +5,30 @@ use std::ops::Range;
 use crate::keys::{Key, Salts, StreamKeys};
 use crate::{Announced, Forged, HEADER_BYTES, MOST_BYTES, OVERHEAD_BYTES, Salt};
 
-/// Room of a stream that has little to receive, and of one that has much.
+/// Length of the receive buffer for little data; below, for much data.
 const LEAST_ROOM: usize = 4 << 10;
 const MOST_ROOM: usize = 2 * (MOST_BYTES + OVERHEAD_BYTES);
-/// Short arrivals in a row after which a stream gives up its long room.
+/// Number of consecutive short arrivals after which a stream shortens its buffer.
 const SHORT_ARRIVALS: u32 = 256;
 
-/// A renewal that this side has begun and the other end has not answered.
+/// Renewal that this side has started and the other end has not answered yet.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     own: Salt,
-    /// Own salt of a renewal before, which was not answered when this one began.
+    /// Own salt of an earlier renewal that was not answered when this one started.
     earlier: Option<Salt>,
-    /// Bytes in the room that the other end had sent before.
+    /// Number of bytes in the buffer that the other end had sent before.
     old_bytes: usize,
 }
 
-/// Opens the records of the other end in their order.
+/// Receiving side of a stream, which opens the records of the other end in their order.
 #[derive(Debug)]
 pub struct Incoming {
     keys: StreamKeys,
     key: Key,
-    /// Number of the next record.
+    /// Number of the next record, which is its nonce.
     number: u64,
-    /// Records that have arrived are in `start..end`.
+    /// Buffer of received records, which are in `start..end`.
     room: Vec<u8>,
     start: usize,
     end: usize,
@@ -42,7 +42,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// The receiving side of a fresh connection.
+    /// Creates the receiving side of a fresh connection.
     pub fn new(keys: &StreamKeys) -> Incoming {
         Incoming {
             key: keys.direction(keys.end.other(), None),
@@ -60,7 +60,7 @@ impl Incoming {
         }
     }
 
-    /// Room for what arrives next: never empty. All content has been taken.
+    /// Returns the buffer for the next bytes, which is never empty. All content must have been taken.
     pub fn room(&mut self) -> &mut [u8] {
         debug_assert!(self.content.is_empty(), "content is taken before more is received");
         if self.start == self.end {
@@ -87,7 +87,7 @@ impl Incoming {
         &mut self.room[self.end..]
     }
 
-    /// Marks the first `count` bytes of the room as arrived.
+    /// Marks the first `count` bytes of the buffer as arrived.
     pub fn arrived(&mut self, count: usize) {
         self.end += count;
         self.is_filled = self.end == self.room.len();
@@ -109,22 +109,23 @@ impl Incoming {
         self.end = end;
     }
 
-    /// Returns true if [`Incoming::take`] would give something, or fail, without more bytes.
+    /// Returns true if [`Incoming::take`] would return content, or fail, without more bytes.
     pub fn has_content(&self) -> bool {
         !self.content.is_empty() || self.has_failed || !matches!(self.next(), Ok(None))
     }
 
-    /// Moves content into `into`; returns how many bytes, less than its length only if no more is there.
+    /// Moves content into `into`. Returns the number of bytes, which is less than its length only if there
+    /// is no more content.
     ///
     /// # Errors
-    /// If a record is not what the other end sent in this place. All later calls fail too.
+    /// If a record is not what the other end sent at this position. All later calls fail too.
     pub fn take(&mut self, into: &mut [u8]) -> Result<usize, Forged> {
         let mut taken = 0;
         while taken < into.len() {
             if self.content.is_empty() {
                 match self.open_next() {
                     Ok(true) => continue,
-                    // What came before it is delivered; the next call fails.
+                    // Content before the error is delivered; the next call fails.
                     Err(forged) if taken == 0 => return Err(forged),
                     Ok(false) | Err(_) => break,
                 }
@@ -137,17 +138,18 @@ impl Incoming {
         Ok(taken)
     }
 
-    /// Content of the next record in its place, all of it; empty if no whole one is there.
+    /// Returns the whole content of the next record without copying it; empty if no complete record has
+    /// arrived.
     ///
     /// # Errors
-    /// As [`Incoming::take`].
+    /// Errors of [`Incoming::take`].
     pub fn take_record(&mut self) -> Result<&[u8], Forged> {
         while self.content.is_empty() && self.open_next()? {}
         let content = std::mem::replace(&mut self.content, 0..0);
         Ok(&self.room[content])
     }
 
-    /// Bytes of memory that this side uses.
+    /// Returns the number of bytes of memory that this side uses.
     pub fn memory_bytes(&self) -> usize {
         self.room.capacity()
     }
@@ -156,7 +158,7 @@ impl Incoming {
         self.room[self.start..self.end].first_chunk().copied()
     }
 
-    /// The next record, if all of it is there.
+    /// Returns the header of the next record, if the record has arrived completely.
     fn next(&self) -> Result<Option<Announced>, Forged> {
         let Some(header) = self.header() else { return Ok(None) };
         let announced = Announced::read(header)?;
@@ -197,13 +199,14 @@ impl Incoming {
         Ok(true)
     }
 
-    /// The other end has begun a renewal.
+    /// Processes the salt with which the other end starts a renewal.
     fn heard_salt(&mut self, salt: Salt) -> Result<(), Forged> {
         let Expected { own, earlier, old_bytes } = self.expected.ok_or(Forged)?;
         let of = |own| Salts::of(self.keys.end, own, salt);
         let from = self.keys.end.other();
         match earlier {
-            // It answered the renewal before. What it sealed then has arrived too, at most.
+            // The other end answered the earlier renewal. Only bytes that it sealed then can have arrived
+            // since.
             Some(earlier) if old_bytes > 0 => self.key = self.keys.direction(from, Some(&of(earlier))),
             None if old_bytes > 0 => {}
             _ => {
@@ -215,13 +218,14 @@ impl Incoming {
         Ok(())
     }
 
-    /// Expects a renewal by the other end behind what has arrived, and behind the record of which a part has.
+    /// Expects a renewal by the other end after the bytes that have arrived and the rest of an incomplete
+    /// record.
     pub(crate) fn renew(&mut self, own: &Salt) {
         let earlier = self.expected.map(|expected| expected.own);
         self.expected = Some(Expected { own: *own, earlier, old_bytes: self.end - self.start });
     }
 
-    /// Salts of both ends, if the other one has answered a renewal since this was last called.
+    /// Returns the salts of both ends, if the other end has answered a renewal since the last call.
     pub(crate) fn take_answer(&mut self) -> Option<Salts> {
         self.answered.take()
     }

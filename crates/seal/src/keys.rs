@@ -1,19 +1,20 @@
-//! Keys: derived by HKDF-SHA256 from a secret, one for each connection, direction and cover.
+//! Keys of connections: derived by HKDF-SHA256 from a secret, one for each connection, direction and
+//! protection.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Prk, Salt as Extraction};
 
 use crate::{Cover, Forged, Salt, TAG_BYTES};
 
-/// Bytes of a nonce of AES-GCM.
+/// Length of a nonce of AES-GCM in bytes.
 pub(crate) const NONCE_BYTES: usize = 12;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The end that connects.
+    /// End of the connection that connects.
     Connecting = 1,
-    /// The end that accepts.
+    /// End of the connection that accepts.
     Accepting = 2,
 }
 
@@ -26,7 +27,7 @@ impl End {
     }
 }
 
-/// Salts of both ends.
+/// Salts that both ends have contributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salts {
     /// Salt of the end that connects.
@@ -55,20 +56,20 @@ impl std::fmt::Debug for Root {
 }
 
 impl Root {
-    /// The root of the connections of one `purpose` among those that know `secret`.
+    /// Derives the root key for connections of one `purpose` between holders of `secret`.
     pub fn new(secret: &[u8], purpose: &str) -> Root {
         let extraction = format!("tutti seal 1 {purpose}");
         Root(Extraction::new(HKDF_SHA256, extraction.as_bytes()).extract(secret))
     }
 
-    /// Derives the key for what `info` describes. All its parts but the last have a fixed length.
+    /// Derives the key for the context `info`. All its parts but the last have a fixed length.
     pub(crate) fn key(&self, info: &[&[u8]]) -> Key {
         let output = self.0.expand(info, &AES_256_GCM).expect("a key is shorter than HKDF's limit");
         Key(LessSafeKey::new(UnboundKey::from(output)))
     }
 
-    /// Returns the keys of one connection for its end `end`. `context` is what both ends said in the
-    /// greeting. If it differs between them, nothing that one seals is opened by the other.
+    /// Returns the keys of one connection for its end `end`. `context` is the data that both ends exchanged
+    /// in the greeting. If it differs between them, neither can open records of the other.
     pub fn connection(&self, cover: Cover, end: End, salts: &Salts, context: &[u8]) -> StreamKeys {
         let info = [&b"connection"[..], &[cover as u8], &salts.connecting, &salts.accepting, context];
         let root = self.0.expand(&info, HKDF_SHA256).expect("a key is shorter than HKDF's limit");
@@ -76,18 +77,19 @@ impl Root {
     }
 }
 
-/// Keys of one connection. Each [`Salts`] gives others.
+/// Keys of one connection. They change with each pair of [`Salts`].
 #[derive(Clone, Debug)]
 pub struct StreamKeys {
     root: Root,
-    /// Protection of the records.
+    /// Protection of the records of the connection.
     pub cover: Cover,
-    /// End at which this process is.
+    /// End of the connection that this process holds.
     pub end: End,
 }
 
 impl StreamKeys {
-    /// The key of what `from` sends after a renewal with these salts; `None`: before the first.
+    /// Returns the key for data that `from` sends after a renewal with these salts; `None` before the first
+    /// renewal.
     pub(crate) fn direction(&self, from: End, renewed: Option<&Salts>) -> Key {
         match renewed {
             None => self.root.key(&[b"direction", &[from as u8]]),
@@ -98,7 +100,7 @@ impl StreamKeys {
     }
 }
 
-/// Key of one direction. The caller never seals twice under one number.
+/// Key of one direction. The caller must never seal twice under one number.
 #[derive(Clone)]
 pub(crate) struct Key(LessSafeKey);
 
@@ -108,7 +110,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// The nonce of a numbered record.
+/// Returns the nonce of a numbered record.
 fn counted(number: u64) -> [u8; NONCE_BYTES] {
     let mut bytes = [0; NONCE_BYTES];
     bytes[NONCE_BYTES - 8..].copy_from_slice(&number.to_be_bytes());
@@ -116,12 +118,12 @@ fn counted(number: u64) -> [u8; NONCE_BYTES] {
 }
 
 impl Key {
-    /// Seals `bytes[front..]` with the front in the clear; returns the tag over all.
+    /// Seals `bytes[front..]` and leaves the front in the clear. Returns the tag over all bytes.
     pub(crate) fn seal(&self, cover: Cover, number: u64, bytes: &mut [u8], front: usize) -> [u8; TAG_BYTES] {
         self.seal_with(cover, &counted(number), bytes, front)
     }
 
-    /// Seals as [`Key::seal`] does, under a nonce that no other bytes are sealed under.
+    /// Seals as [`Key::seal`] does, under a given nonce, which must be unique for these bytes.
     pub(crate) fn seal_with(
         &self,
         cover: Cover,
@@ -142,10 +144,10 @@ impl Key {
         tag.as_ref().try_into().expect("a tag of AES-GCM has 16 bytes")
     }
 
-    /// Opens `bytes`: a front, content, a tag. The content is in its place then.
+    /// Opens `bytes`, which consist of a front, content and a tag. The content is decrypted in place.
     ///
     /// # Errors
-    /// If they are not what was sealed under this number.
+    /// If the bytes were not sealed under this number.
     pub(crate) fn open(
         &self,
         cover: Cover,
@@ -156,7 +158,7 @@ impl Key {
         self.open_with(cover, &counted(number), bytes, front)
     }
 
-    /// Opens as [`Key::open`] does, what [`Key::seal_with`] has sealed.
+    /// Opens bytes that [`Key::seal_with`] has sealed under this nonce.
     pub(crate) fn open_with(
         &self,
         cover: Cover,

@@ -1,11 +1,11 @@
-//! Sealed records: what hosts of a job send to each other after the greeting, protected from who reads or
-//! changes packets on their way.
+//! Sealed records: data that hosts of a job exchange after the greeting, protected against intermediaries
+//! who read or change packets.
 //!
 //! Two ends that know a secret derive one key for each direction from it and from random numbers that both
 //! contributed ([`Root`]). The sender cuts its bytes into records, numbers them, and seals each with
 //! AES-256-GCM ([`Outgoing`]). The receiver opens them in their order ([`Incoming`]). A record that was
-//! changed, dropped, repeated, reordered, or sent by somebody else is an error ([`Forged`]), and after it
-//! nothing is opened any more. Messages that may be lost are sealed each by itself ([`Messages`]).
+//! changed, dropped, repeated, reordered or forged is an error ([`Forged`]), and nothing is opened after
+//! it. Messages that may be lost are sealed independently of each other ([`Messages`]).
 //!
 //! | part of a record | bytes |
 //! |---|---|
@@ -13,13 +13,13 @@
 //! | content, encrypted or in the clear | 0 to [`MOST_BYTES`] |
 //! | tag over the length and the content | 16 |
 //!
-//! **A nonce is never used twice with a key.** It is the record's number. Numbers only grow, and each end
-//! contributes 32 random bytes to each connection's keys, so no two connections share a key. A process that
-//! is made from a checkpoint would repeat the numbers of the process that went on. So its streams are renewed
-//! before it seals anything ([`renewal`]).
+//! **A nonce is never used twice with a key.** The nonce is the record's number. Numbers only grow, and
+//! each end contributes 32 random bytes to each connection's keys, so no two connections share a key. A
+//! process that is restored from a checkpoint would repeat the numbers of the original process. Therefore
+//! its streams are renewed before it seals anything ([`renewal`]).
 //!
-//! Absent: I/O (callers pass functions that move bytes), clocks, unsafe code, randomness (the caller draws
-//! it), policy (which cover is used where).
+//! Absent: I/O (callers pass functions that move bytes), clocks, unsafe code, randomness (callers pass
+//! random numbers), policy (the choice of protection).
 #![deny(unsafe_code)]
 
 #[cfg(any(test, fuzzing))]
@@ -39,18 +39,18 @@ pub use messages::{MESSAGE_OVERHEAD, Messages};
 pub use outgoing::Outgoing;
 pub use renewal::Sealed;
 
-/// Most bytes of content in a record. The receiver delivers none of it before it has the tag, so longer
-/// records delay messages: at 1 Gbit/s, 16 KiB arrive within 0.13 ms.
+/// Maximum length of a record's content in bytes. The receiver delivers no content before it has the tag,
+/// so longer records delay messages. At 1 Gbit/s, 16 KiB arrive within 0.13 ms.
 pub const MOST_BYTES: usize = 16 << 10;
-/// Bytes in front of the content.
+/// Number of bytes before the content.
 pub const HEADER_BYTES: usize = 4;
-/// Bytes of a tag.
+/// Length of a tag in bytes.
 pub const TAG_BYTES: usize = 16;
 /// Random bytes that an end contributes to the keys of a connection.
 pub type Salt = [u8; SALT_BYTES];
-/// Bytes of a [`Salt`].
+/// Length of a [`Salt`] in bytes.
 pub const SALT_BYTES: usize = 32;
-/// Bytes that a record has beyond its content.
+/// Number of bytes that a record has in addition to its content.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 
 /// Protection that records give to their content.
@@ -63,13 +63,13 @@ pub enum Cover {
 }
 
 impl Cover {
-    /// The cover of that number on the wire; `None` for no such number.
+    /// Returns the protection with this number on the wire; `None` for an invalid number.
     pub fn from_number(number: u8) -> Option<Cover> {
         [Cover::Authenticated, Cover::Encrypted].into_iter().find(|cover| *cover as u8 == number)
     }
 }
 
-/// A record that the other end did not send in this place.
+/// Error: a record is not what the other end sent at this position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forged;
 
@@ -90,16 +90,16 @@ impl From<Forged> for io::Error {
     }
 }
 
-/// What the header of a record announces.
+/// Kind and length of a record, as announced by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Announced {
-    /// Sealed content of so many bytes.
+    /// Sealed content of this length in bytes.
     Sealed(usize),
-    /// A salt: see [`renewal`].
+    /// Salt that starts a renewal: see [`renewal`].
     Renewal,
 }
 
-/// Length that no content has: that of a renewal.
+/// Length in the header of a renewal, which no content can have.
 const RENEWAL: u16 = u16::MAX;
 
 impl Announced {
@@ -111,7 +111,8 @@ impl Announced {
         (u32::from(length) | u32::from(!length) << 16).to_le_bytes()
     }
 
-    /// Reads a header. A length that was damaged is found at once, so nobody waits for the rest of it.
+    /// Decodes a header. Damage to the length is detected immediately, so that the receiver does not wait
+    /// for bytes that never come.
     fn read(header: [u8; HEADER_BYTES]) -> Result<Announced, Forged> {
         let [length, inverted] = [[header[0], header[1]], [header[2], header[3]]].map(u16::from_le_bytes);
         match length {
@@ -122,7 +123,7 @@ impl Announced {
         }
     }
 
-    /// Bytes of the whole record.
+    /// Returns the length of the whole record in bytes.
     fn whole(self) -> usize {
         match self {
             Announced::Sealed(bytes) => bytes + OVERHEAD_BYTES,

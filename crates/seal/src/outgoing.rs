@@ -3,29 +3,29 @@
 use crate::keys::{Key, Salts, StreamKeys};
 use crate::{Announced, HEADER_BYTES, MOST_BYTES, OVERHEAD_BYTES, Salt};
 
-/// Bytes of records that are sealed before all of them must have been sent: enough for one system call.
+/// Maximum length of sealed records that are not sent yet, in bytes: enough for one system call.
 const AT_ONCE_BYTES: usize = 2 * (MOST_BYTES + OVERHEAD_BYTES);
 
-/// Seals bytes into records, which the caller sends in their order.
+/// Sending side of a stream, which seals bytes into records. The caller sends them in their order.
 #[derive(Debug)]
 pub struct Outgoing {
     keys: StreamKeys,
     key: Key,
-    /// Number of the next record.
+    /// Number of the next record, which is its nonce.
     number: u64,
-    /// Records, sent up to `sent`.
+    /// Sealed records; the bytes before `sent` have been sent.
     records: Vec<u8>,
     sent: usize,
-    /// Start of a record that is not sealed yet. None outside of this type's methods.
+    /// Start of a record that is not sealed yet. Always `None` between calls.
     begun: Option<usize>,
-    /// Content of records that have to be sealed with other keys, before all other content.
+    /// Content of records that must be sealed with new keys, before all other content.
     unsealed: Vec<u8>,
-    /// A renewal was begun, and the other end has not answered. Nothing is sealed meanwhile.
+    /// True while a renewal waits for the other end's answer. Nothing is sealed meanwhile.
     is_renewing: bool,
 }
 
 impl Outgoing {
-    /// The sending side of a fresh connection.
+    /// Creates the sending side of a fresh connection.
     pub fn new(keys: &StreamKeys) -> Outgoing {
         Outgoing {
             key: keys.direction(keys.end, None),
@@ -39,8 +39,8 @@ impl Outgoing {
         }
     }
 
-    /// Seals the beginning of what `pieces` are together; returns how many bytes that was. It is 0 while
-    /// something is pending.
+    /// Seals as much of the beginning of `pieces` as possible. Returns the number of bytes, which is 0
+    /// while records are pending.
     pub fn put<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>) -> usize {
         if self.is_pending() || self.is_renewing {
             return 0;
@@ -58,11 +58,11 @@ impl Outgoing {
         taken
     }
 
-    /// Bytes of content for which there is room.
+    /// Returns the number of content bytes for which there is room.
     fn room(&self) -> usize {
         let begun = self.begun.map_or(0, |start| self.records.len() - start - HEADER_BYTES);
         let sealed = self.begun.unwrap_or(self.records.len());
-        // All records but the last are full, so their number follows from their bytes.
+        // All records but the last are full, so their number follows from their total length.
         let left = AT_ONCE_BYTES.saturating_sub(sealed) / (MOST_BYTES + OVERHEAD_BYTES);
         left * MOST_BYTES - begun
     }
@@ -93,12 +93,12 @@ impl Outgoing {
         self.number += 1;
     }
 
-    /// Sealed bytes that were not sent yet.
+    /// Returns the sealed bytes that have not been sent yet.
     pub fn pending(&self) -> &[u8] {
         &self.records[self.sent..]
     }
 
-    /// Returns true if there is something to send, now or once the other end has answered a renewal.
+    /// Returns true if there is something to send, now or after the other end has answered a renewal.
     pub fn is_pending(&self) -> bool {
         self.sent < self.records.len() || !self.unsealed.is_empty()
     }
@@ -112,13 +112,13 @@ impl Outgoing {
         }
     }
 
-    /// Bytes of memory that this side uses.
+    /// Returns the number of bytes of memory that this side uses.
     pub fn memory_bytes(&self) -> usize {
         self.records.capacity() + self.unsealed.capacity()
     }
 
-    /// Sends a salt, behind the record that was sent in part. Records of which nothing was sent yet are
-    /// sealed anew after the answer.
+    /// Starts a renewal: appends a salt after the record that was sent in part. Records of which nothing
+    /// was sent are opened, and sealed again after the answer.
     pub(crate) fn renew(&mut self, own: &Salt) {
         let mut kept = 0;
         while kept < self.sent {
@@ -146,7 +146,7 @@ impl Outgoing {
         self.is_renewing = true;
     }
 
-    /// Goes on with the keys of these salts.
+    /// Continues with the keys of these salts.
     pub(crate) fn renewed(&mut self, salts: &Salts) {
         self.key = self.keys.direction(self.keys.end, Some(salts));
         self.is_renewing = false;
@@ -165,7 +165,7 @@ fn announced_at(records: &[u8], start: usize) -> Option<Announced> {
     Announced::read(*header).ok()
 }
 
-/// Number of sealed records in `records`, which are whole.
+/// Returns the number of sealed records in `records`, which are complete.
 fn sealed_in(records: &[u8]) -> u64 {
     let (mut start, mut count) = (0, 0);
     while let Some(announced) = announced_at(records, start) {

@@ -1,13 +1,13 @@
 //! Both sides of a sealed stream, with new keys after a restart from a checkpoint.
 //!
-//! Keys and numbers are memory of the process, so a checkpoint keeps them. A restarted process would seal
-//! other content under numbers that the process of before has used as well. Therefore each end of a restarted
-//! stream draws a new salt, sends it in the clear, and seals nothing before it has the other's. Keys are
-//! derived from both. Numbers go on.
+//! Keys and numbers are memory of the process, so a checkpoint saves them. A restarted process would seal
+//! other content under numbers that the original process has used as well. Therefore each end of a
+//! restarted stream draws a new salt and sends it in the clear. It seals nothing before it has the other
+//! end's salt. New keys are derived from both. The numbers continue.
 //!
-//! What was sent before the checkpoint and had not been received is opened with the keys of before. It is at
-//! most what the checkpoint gives back ([`Incoming::append`]) and the rest of a record that was sent in part.
-//! So records of another continuation of the same checkpoint are refused.
+//! Data that were sent before the checkpoint and not received yet are opened with the old keys. These are
+//! at most the bytes that the checkpoint returns ([`Incoming::append`]) and the rest of a record that was
+//! sent in part. So records of another continuation of the same checkpoint are rejected.
 
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -16,25 +16,26 @@ use crate::keys::StreamKeys;
 use crate::outgoing::Outgoing;
 use crate::{Forged, Salt};
 
-/// A sealed stream in both directions.
+/// Sealed stream in both directions.
 #[derive(Debug)]
 pub struct Sealed {
-    /// What this end sends.
+    /// Sending side of the stream.
     pub outgoing: Outgoing,
-    /// What it receives; content is taken by [`Sealed::take`].
+    /// Receiving side of the stream. Its content is taken by [`Sealed::take`].
     pub incoming: Incoming,
 }
 
 impl Sealed {
-    /// A fresh connection.
+    /// Creates both sides of a fresh connection.
     pub fn new(keys: &StreamKeys) -> Sealed {
         Sealed { outgoing: Outgoing::new(keys), incoming: Incoming::new(keys) }
     }
 
-    /// See [`Incoming::take`].
+    /// Moves content into `into`, like [`Incoming::take`], and completes a renewal that the other end has
+    /// answered.
     ///
     /// # Errors
-    /// See there.
+    /// Errors of `Incoming::take`.
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> Result<usize, Forged> {
         let taken = self.incoming.take(into);
@@ -44,10 +45,10 @@ impl Sealed {
         taken
     }
 
-    /// Moves content that has arrived into `pieces`, in their order; returns how many bytes.
+    /// Moves content that has arrived into `pieces`, in their order. Returns the number of bytes.
     ///
     /// # Errors
-    /// InvalidData: see [`Incoming::take`].
+    /// InvalidData for the errors of [`Incoming::take`].
     pub fn take_into(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut taken = 0;
         for piece in pieces {
@@ -64,11 +65,12 @@ impl Sealed {
         Ok(taken)
     }
 
-    /// Receives once by `receive`, which returns the number of bytes that it moved, or None if there are none
-    /// now. The result is that, but None too if they end no record and `receive` has no more.
+    /// Receives once by `receive`, which returns the number of bytes, or `None` if there are none now.
+    /// Returns the same number. Returns `None` also if the bytes complete no record and `receive` has no
+    /// more.
     ///
     /// # Errors
-    /// Those of `receive`.
+    /// Errors of `receive`.
     pub fn fill(
         &mut self,
         receive: impl FnOnce(&mut [u8]) -> io::Result<Option<usize>>,
@@ -77,16 +79,16 @@ impl Sealed {
         let bytes = room.len();
         let Some(count) = receive(room)? else { return Ok(None) };
         self.incoming.arrived(count);
-        // There may be more only if the room was too short for it.
+        // There can be more bytes only if the buffer was too short for them.
         let is_vain = count > 0 && count < bytes && !self.incoming.has_content();
         Ok((!is_vain).then_some(count))
     }
 
-    /// Sends what is pending by `send`, which returns how many bytes it took. The result is true if nothing
-    /// is pending then.
+    /// Sends pending records by `send`, which returns the number of bytes that it accepted. Returns true if
+    /// nothing is pending afterwards.
     ///
     /// # Errors
-    /// Those of `send`.
+    /// Errors of `send`.
     pub fn flush(&mut self, mut send: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
         while !self.outgoing.pending().is_empty() {
             match send(self.outgoing.pending())? {
@@ -97,11 +99,11 @@ impl Sealed {
         Ok(!self.outgoing.is_pending())
     }
 
-    /// Seals the beginning of what `pieces` are together, and sends it by `send`. Returns how many bytes it
-    /// took from them. What `send` does not take is pending.
+    /// Seals as much of the beginning of `pieces` as possible, and sends it by `send`. Returns the number
+    /// of bytes taken from `pieces`. Records that `send` does not accept are pending.
     ///
     /// # Errors
-    /// Those of `send`.
+    /// Errors of `send`.
     pub fn write(
         &mut self,
         pieces: &[IoSlice<'_>],
@@ -124,14 +126,14 @@ impl Sealed {
         Ok(taken)
     }
 
-    /// Begins a renewal with a fresh random salt, before anything more is sealed.
-    /// [`Sealed::renew_incoming`] follows.
+    /// Starts a renewal with a fresh random salt, before anything more is sealed. The caller then calls
+    /// [`Sealed::renew_incoming`].
     pub fn renew_outgoing(&mut self, own: &Salt) {
         self.outgoing.renew(own);
     }
 
-    /// Goes on with a renewal, before anything more is received. What the checkpoint gives back has been
-    /// appended.
+    /// Continues a renewal, before anything more is received. The caller has appended the bytes that the
+    /// checkpoint returns.
     pub fn renew_incoming(&mut self, own: &Salt) {
         self.incoming.renew(own);
     }

@@ -1,4 +1,4 @@
-//! What the two sides of a stream do with what arrives, and with restarts.
+//! Tests of both sides of a stream: arrivals of all kinds, and restarts.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn keys(cover: Cover, end: End) -> StreamKeys {
     keys_with(1, "test", cover, end, [2, 3], b"greeting")
 }
 
-/// One record for each of the texts.
+/// Seals each text as one record.
 fn records(keys: &StreamKeys, texts: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut outgoing = Outgoing::new(keys);
     let record = |text: &&[u8]| {
@@ -78,7 +78,7 @@ fn records_that_are_dropped_repeated_reordered_or_inserted_are_noticed() {
         check(cover, &at(&[0, 2]), b"one", true);
         check(cover, &at(&[0, 0]), b"one", true);
         check(cover, &at(&[1, 0]), b"", true);
-        // Cut between records: the layer above knows what is missing.
+        // Cut between records: the layer above detects the missing data.
         check(cover, &at(&[0, 1]), b"onetwo", false);
         let reflected = records(&keys(cover, End::Accepting), &texts);
         check(cover, &reflected, b"", true);
@@ -117,7 +117,7 @@ fn long_content_is_cut_into_records() {
     let mut outgoing = Outgoing::new(&keys(Cover::Encrypted, End::Connecting));
     let (mut taken, mut sent) = (0, Vec::new());
     while taken < text.len() {
-        // As many pieces as make one record and a part of the next.
+        // Enough pieces for one record and a part of the next.
         let count = outgoing.put(text[taken..].chunks(5000));
         assert!(count > 0 && outgoing.put([&b"more"[..]].into_iter()) == 0, "the first goes first");
         assert!(outgoing.pending().len() <= count + 2 * OVERHEAD_BYTES && count <= 2 * MOST_BYTES);
@@ -151,10 +151,10 @@ fn each_bit_of_a_message_counts() {
     assert_eq!(messages.open(&mut sealed, 5), Ok(&b"frontcontent"[..]));
 }
 
-/// Two ends and the bytes between them.
+/// Two ends and the bytes in transit between them.
 struct Pair {
     ends: [Sealed; 2],
-    /// From each end to the other one.
+    /// Bytes in transit from each end to the other.
     way: [Vec<u8>; 2],
     got: [Vec<u8>; 2],
 }
@@ -170,7 +170,7 @@ impl Pair {
         self.ends[end].outgoing.put([text].into_iter())
     }
 
-    /// Moves up to `most` bytes from an end to the way.
+    /// Moves up to `most` bytes from an end into transit.
     fn send(&mut self, end: usize, most: usize) {
         let outgoing = &mut self.ends[end].outgoing;
         let count = outgoing.pending().len().min(most);
@@ -178,7 +178,7 @@ impl Pair {
         outgoing.sent(count);
     }
 
-    /// What the checkpoint takes from the way, and gives back.
+    /// Bytes that the checkpoint removes from transit and returns later.
     fn give_back(&mut self, from: usize) {
         let bytes = std::mem::take(&mut self.way[from]);
         self.ends[1 - from].incoming.append(&bytes);
@@ -195,7 +195,7 @@ impl Pair {
         false
     }
 
-    /// Both are made from a checkpoint.
+    /// Restores both ends from a checkpoint.
     fn restart(&mut self, salt: u8) {
         for end in [0, 1] {
             self.give_back(end);
@@ -206,7 +206,7 @@ impl Pair {
         }
     }
 
-    /// Moves everything until nothing changes; false if something was forged.
+    /// Moves all bytes until nothing changes. Returns false if a record was forged.
     fn settle(&mut self) -> bool {
         (0..4).all(|_| {
             [0, 1].iter().all(|&end| {
@@ -218,7 +218,7 @@ impl Pair {
     }
 }
 
-/// Restarts with `sent` bytes of two records on the way, of which the receiver has taken none.
+/// Restarts with `sent` bytes of two records in transit, of which the receiver has taken none.
 fn check_restart(cover: Cover, sent: usize, again: usize) {
     let mut pair = Pair::new(cover);
     pair.put(0, &[b'a'; MOST_BYTES + 10]);
@@ -226,7 +226,7 @@ fn check_restart(cover: Cover, sent: usize, again: usize) {
     pair.restart(10);
     assert_eq!(pair.put(0, b"too early"), 0);
     for more in 0..again {
-        // One end or both have said that they were restarted, and perhaps heard it.
+        // One or both ends have announced their restart, and may have received the announcement.
         pair.send(more % 2, if more < 2 { 20 } else { usize::MAX });
         pair.give_back(more % 2);
         assert!(pair.take(1 - more % 2));
@@ -257,7 +257,8 @@ fn restarted_streams_go_on() {
 fn a_restart_while_one_end_has_answered_goes_on() {
     let mut pair = Pair::new(Cover::Encrypted);
     pair.restart(10);
-    // The end 1 hears of it and answers with content; the end 0 has heard nothing when all is restarted.
+    // End 1 receives the announcement and answers with content; end 0 has received nothing when both are
+    // restarted.
     pair.send(0, usize::MAX);
     pair.send(1, usize::MAX);
     pair.give_back(0);
@@ -273,14 +274,14 @@ fn a_restart_while_one_end_has_answered_goes_on() {
 fn records_of_another_continuation_are_refused() {
     let mut one = Pair::new(Cover::Encrypted);
     let mut other = Pair::new(Cover::Encrypted);
-    // Two continuations of one checkpoint: one that was not restarted, one that was.
+    // Two continuations of one checkpoint: one that was not restarted, and one that was.
     one.put(0, b"one");
     one.send(0, usize::MAX);
     other.restart(10);
     other.way[0] = one.way[0].clone();
     other.give_back(0);
     assert!(!other.take(1));
-    // Two restarts of one checkpoint: all that one end sends is that of the other restart.
+    // Two restarts of one checkpoint: all records of one end come from the other restart.
     let (mut one, mut other) = (Pair::new(Cover::Encrypted), Pair::new(Cover::Encrypted));
     one.restart(10);
     other.restart(20);
@@ -304,7 +305,7 @@ fn the_same_content_is_never_sealed_alike() {
             assert!(seen.insert(record), "each has a nonce of its own");
             assert!(pair.settle());
         }
-        // Not sent before the restart: sealed once more, otherwise.
+        // Not sent before the restart, so sealed again with the new keys.
         assert_eq!(pair.put(0, b"the same"), 8);
         assert!(seen.insert(pair.ends[0].outgoing.pending()[HEADER_BYTES..].to_vec()));
         pair.restart(10 + 2 * restart);

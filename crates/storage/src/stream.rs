@@ -13,7 +13,7 @@ use crate::amode::Amode;
 use crate::driver::{Driver, Moved};
 use crate::fault::failed;
 
-/// File without offsets.
+/// File of the system without offsets.
 #[derive(Debug)]
 pub struct Stream {
     file: File,

@@ -15,7 +15,7 @@ const MOST_THREADS: usize = 512;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Reservation of a thread in [`THREADS`]; it is released even when the value's `drop` panics.
+/// Reservation of a thread in `THREADS`; it is released even when the value's `drop` panics.
 struct Place;
 
 impl Drop for Place {

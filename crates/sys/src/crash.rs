@@ -95,7 +95,7 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     }
 }
 
-/// Waits for the child and kills it after [`PATIENCE_MS`].
+/// Waits for the child and kills it after `PATIENCE_MS`.
 ///
 /// # Safety
 /// `child` is a child of this process, or negative.

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub static MPIR_debug_gate: AtomicI32 = AtomicI32::new(0);
 const _: () = assert!(size_of::<AtomicI32>() == size_of::<c_int>());
 
-/// Waits until the gate is opened or a debugger is attached. Returns at once if [`ENV_GATE`] is not set.
+/// Waits until the gate is opened or a debugger is attached. Returns at once if `ENV_GATE` is not set.
 pub fn wait_at_gate() {
     if std::env::var_os(ENV_GATE).is_none() {
         return;

@@ -636,7 +636,7 @@ impl RankBlock {
         std::array::from_fn(|level| self.places[level].load(Ordering::Relaxed).checked_sub(1))
     }
 
-    /// Records the foreign jobs that are connected with the rank. Jobs beyond [`TIES`] are left out.
+    /// Records the foreign jobs that are connected with the rank. Jobs beyond `TIES` are left out.
     pub fn set_ties(&self, jobs: impl Iterator<Item = u64>) {
         for (room, job) in self.ties.iter().zip(jobs.chain(std::iter::repeat(0))) {
             room.store(job, Ordering::Release);

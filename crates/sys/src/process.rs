@@ -297,7 +297,7 @@ pub enum Exit {
     },
 }
 
-/// Result of [`reap`] and [`reap_one`].
+/// Result of [`reap`] and `reap_one`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// End of this child, which is removed now.

@@ -1,4 +1,4 @@
-//! The command line: `tutti testbed ACTION`, and the same as `cargo xtask testbed ACTION`.
+//! The command line: `tutti testbed ACTION`, also available as `cargo xtask testbed ACTION`.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ use crate::remote;
 use crate::state::{self, Testbed};
 use crate::up::{self, Lines};
 
-/// What to do with a testbed.
+/// Actions on a testbed.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Action {
     /// Make N hosts n0, n1, ... with a switch between them.
@@ -30,13 +30,13 @@ pub enum Action {
         /// Take it down when this process ends.
         #[arg(long, value_name = "PID")]
         with: Option<u32>,
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
     },
     /// Run a command on a host, in this directory and environment.
     Exec {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
         /// Name or address.
@@ -47,7 +47,7 @@ pub enum Action {
     },
     /// Run a command on a host as ssh would.
     Agent {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
         /// Options of ssh, host, command.
@@ -56,7 +56,7 @@ pub enum Action {
     },
     /// Crash a host: unplugged first, then all its processes are killed. `join` brings it back, empty.
     Kill {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
         /// Name or address.
@@ -64,7 +64,7 @@ pub enum Action {
     },
     /// Pull the network plug of a host.
     Cut {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
         /// Name or address.
@@ -75,7 +75,7 @@ pub enum Action {
     },
     /// Put the network plug of a host in again.
     Join {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
         /// Name or address.
@@ -83,7 +83,7 @@ pub enum Action {
     },
     /// Lose so many percent of the datagrams that reach or leave a host; 0 without options ends all faults.
     Loss {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
         /// Name or address.
@@ -99,22 +99,22 @@ pub enum Action {
     },
     /// List the processes that run on the hosts: host, number, name.
     Ps {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
     },
     /// Remove the testbed and all that runs in it.
     Down {
-        /// Which testbed.
+        /// Name of the testbed.
         #[command(flatten)]
         name: Name,
     },
-    /// What the first process of a host does.
+    /// Run as the first process of a host.
     #[command(hide = true)]
     Hold(Hold),
 }
 
-/// Which testbed.
+/// Option with the name of the testbed.
 #[derive(Args, Clone, Debug)]
 pub struct Name {
     /// Name of the testbed.
@@ -122,7 +122,7 @@ pub struct Name {
     name: String,
 }
 
-/// Does it.
+/// Performs an action and returns the exit status.
 pub fn run(action: Action) -> ExitCode {
     let done = match action {
         Action::Agent { name, words } => return remote::agent(&name.name, &words),
@@ -158,7 +158,7 @@ fn make(name: &str, mut lines: Lines) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints it; a reader that has gone is no error.
+/// Prints a text. A closed reader is no error.
 fn show(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,23 +1,23 @@
-//! What can go wrong on purpose: a host that crashes, a cable that is cut, datagrams that get lost.
+//! Faults that can be simulated: a crashed host, a cut cable, lost datagrams.
 
 use crate::state::Testbed;
 use crate::up::{batch, feed};
 
-/// What may happen to datagrams, in percent of them.
+/// Faults of datagrams, as percentages of all datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// They get lost, on their way to the host and on that from it.
+    /// Percentage of datagrams that are lost, in each direction.
     pub lost: f64,
-    /// They reach the host twice.
+    /// Percentage of datagrams that reach the host twice.
     pub twice: f64,
-    /// They reach the host behind those that left after them: up to some ten milliseconds late.
+    /// Percentage of datagrams that reach the host after later ones, up to some ten milliseconds late.
     pub late: f64,
 }
 
 impl Faults {
-    /// For nft. Duplicates are marked, so that there are no more of them.
+    /// Returns the rules for nft. Duplicates are marked, so that they are not duplicated again.
     fn rules(self, port: usize) -> String {
-        // Adding it first makes deleting it no error.
+        // The table is added first, so that deleting it is no error.
         let mut rules = format!("add table netdev loss{port}\ndelete table netdev loss{port}\n");
         if self == Faults::default() {
             return rules;
@@ -42,9 +42,9 @@ impl Faults {
 /// Mark of a datagram that is a duplicate.
 const COPY: u32 = 7;
 
-/// For tc: a class of a port in which datagrams wait for each other, or none.
+/// Returns commands for tc: a class of a port in which datagrams wait for each other, or its removal.
 fn slow_class(port: usize, is_wanted: bool) -> String {
-    // Replacing it first makes deleting it no error.
+    // The class is replaced first, so that deleting it is no error.
     let none = format!("qdisc replace dev p{port} root pfifo\nqdisc delete dev p{port} root\n");
     match is_wanted {
         false => none,
@@ -57,36 +57,39 @@ fn slow_class(port: usize, is_wanted: bool) -> String {
 }
 
 impl Testbed {
-    /// Pulls the plug of a host's network.
+    /// Disconnects a host from the network.
     ///
     /// # Errors
-    /// No such host, or the kernel refuses.
+    /// If there is no such host, or the kernel refuses.
     pub fn cut(&self, host: &str) -> Result<(), String> {
         batch(self.switch.number, "ip", &format!("link set p{} down\n", self.port(host)?))
     }
 
-    /// Puts it in again.
+    /// Connects a host to the network again.
     ///
     /// # Errors
-    /// As [`Testbed::cut`].
+    /// Errors of [`Testbed::cut`].
     pub fn join(&self, host: &str) -> Result<(), String> {
         batch(self.switch.number, "ip", &format!("link set p{} up\n", self.port(host)?))
     }
 
-    /// A host crashes: it falls silent first, so that no connection says goodbye, and then its processes are gone.
-    /// [`Testbed::join`] brings it back with nothing running.
+    /// Simulates the crash of a host. It is disconnected first, so that no connection is closed in an
+    /// orderly way. Then its processes are killed. [`Testbed::join`] connects it again, with nothing
+    /// running.
     ///
     /// # Errors
-    /// No such host, or a process does not end.
+    /// If there is no such host, or a process does not end.
     pub fn kill(&self, host: &str) -> Result<(), String> {
         self.cut(host)?;
         self.host(host)?.kill_processes()
     }
 
-    /// What happens from now on to datagrams (UDP) that reach or leave a host; no faults end that.
+    /// Sets the faults of datagrams (UDP) that reach or leave a host from now on. The default ends all
+    /// faults.
     ///
     /// # Errors
-    /// No such host, not percentages, the kernel has no nftables, or some are to be late on a shaped port.
+    /// If there is no such host, a value is no percentage, the kernel has no nftables, or datagrams would
+    /// be late on a shaped port.
     pub fn spoil(&self, host: &str, faults: Faults) -> Result<(), String> {
         let port = self.port(host)?;
         let Faults { lost, twice, late } = faults;
@@ -99,7 +102,7 @@ impl Testbed {
             return Err("on links with a rate datagrams cannot be late".into());
         }
         let is_any = faults != Faults::default();
-        // Each datagram has its own fate, and not all of a call to the system the same.
+        // Each datagram is treated separately, even those of one system call.
         let segments = if is_any { 1 } else { u16::MAX };
         let eth0 = format!("link set eth0 gso_max_segs {segments}\n");
         batch(self.host(host)?.holder.number, "ip", &eth0)?;

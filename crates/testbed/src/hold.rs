@@ -1,4 +1,5 @@
-//! The holder: the first process of a host. It makes the host's mounts, keeps its namespaces, and is its sshd.
+//! The holder: the first process of a host. It creates the host's mounts, keeps its namespaces alive, and
+//! serves as its sshd.
 
 use std::io::BufRead;
 use std::net::TcpListener;
@@ -11,13 +12,13 @@ use clap::Args;
 use crate::remote;
 use crate::state::{self, Pid};
 
-/// How often a holder looks whether the process it lives with is still there.
+/// Time between two checks if the process still exists with which the testbed ends.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// What a holder is told on its command line.
+/// Options of a holder's command line.
 #[derive(Args, Clone, Debug)]
 pub struct Hold {
-    /// Name of the host; `switch` is the one that the links end at.
+    /// Name of the host; `switch` is the one that connects all links.
     #[arg(long)]
     host: String,
     /// Folder of the testbed.
@@ -31,9 +32,10 @@ pub struct Hold {
     with: Option<u32>,
 }
 
-/// Namespaces of mounts are private here. A shared folder is bound into the new tree before that one hides it. The
-/// interfaces under /sys are those of the namespace that mounted it; cgroups live below and are carried over. Paths are
-/// relative: where `up` has been killed the folder goes away meanwhile, and must not come back.
+/// Script that prepares a host. Its mount namespace is private. A shared folder is bound into the new tree
+/// before that one hides it. The interfaces under /sys are those of the namespace that mounted it; cgroups
+/// lie below and are mounted again. Paths are relative: if `up` has been killed, the folder is removed
+/// meanwhile and must not be created again.
 const HOST: &str = r#"
 hostname "$host" 2>/dev/null || echo "$host" > /proc/sys/kernel/hostname
 ip link set lo up
@@ -64,16 +66,16 @@ ip link add br0 type bridge stp_state 0
 ip link set br0 up
 ";
 
-/// Without IPv6 nothing is on the wire that nobody asked for.
+/// Commands that disable IPv6, so that only requested traffic is on the network.
 const QUIET: &str = "for kind in all default; do
     echo 1 > /proc/sys/net/ipv6/conf/$kind/disable_ipv6
 done 2>/dev/null || true
 ";
 
-/// Makes the host and keeps it; returns when there is nothing to keep any more.
+/// Prepares the host and keeps it. Returns when it is not needed any more.
 ///
 /// # Errors
-/// A mount or a command is refused.
+/// If a mount or a command is refused.
 pub fn hold(options: &Hold) -> Result<(), String> {
     let is_switch = options.host == "switch";
     prepare(options, if is_switch { SWITCH } else { HOST })?;
@@ -88,7 +90,7 @@ pub fn hold(options: &Hold) -> Result<(), String> {
         word == "stay"
     });
     if !stays {
-        // Who was building has been killed.
+        // The process that was building the testbed has been killed.
         return if is_switch { state::abandon(&options.directory) } else { Ok(()) };
     }
     if let Some(listener) = listener {
@@ -110,7 +112,8 @@ fn prepare(options: &Hold, script: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{}: cannot be made ({status})", options.host)) }
 }
 
-/// The process that this testbed lived with has gone, or the testbed: who built it was killed before all were told to stay.
+/// Ends the host after the testbed, or the process with which it ends, is gone. Such a process may be
+/// killed before all holders are told to stay.
 fn end(directory: &Path, removes: bool) -> Result<(), String> {
     let left = state::kill_beside(std::process::id());
     if removes {

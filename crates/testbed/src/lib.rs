@@ -1,23 +1,26 @@
-//! Several hosts on one machine: for tests across hosts, for measuring the libraries side by side, for trying Tutti out.
+//! Several hosts on one machine: for tests across hosts, for comparisons of libraries, and for trying
+//! Tutti.
 //!
-//! A host is a set of namespaces (network, host name, System V memory, mounts) that a holder process keeps, with a
-//! network link of its own to a switch, private /tmp and /dev/shm, and a server that takes the place of sshd. A fault is
-//! what it is in the world: a crashed host falls silent, a pulled plug loses what is on the way, and a command started
-//! on another host belongs to that host and not to who asked for it. Commands of iproute2, util-linux and nftables do the
-//! work; nothing here is unsafe.
+//! A host is a set of namespaces (network, host name, System V memory, mounts) that a holder process keeps
+//! alive. It has a network link of its own to a switch, private /tmp and /dev/shm, and a server in place of
+//! sshd. Faults behave as in reality. A crashed host falls silent, a cut cable loses packets in transit,
+//! and a command on another host does not end with its caller. The work is done by commands of iproute2,
+//! util-linux and nftables, without unsafe code.
 //!
-//! # What is where
+//! # Contents
 //!
-//! Several hosts on one machine, in namespaces: `tutti testbed up N`, which is also `cargo xtask testbed up
-//! N`. A holder process a host keeps its network, name, System V memory and mounts, and serves in the place
-//! of sshd; `agent HOST COMMAND...` is its client in the place of ssh: words joined with blanks for the
-//! other side's shell, nothing inherited, streams through the network of the hosts, the command a child of
+//! `tutti testbed up N`, also available as `cargo xtask testbed up N`, creates a testbed. A holder process
+//! for each host keeps its network, name, System V memory and mounts, and serves in place of sshd. `agent
+//! HOST COMMAND...` is its client in place of ssh. It joins words with blanks for the shell of the other
+//! side and inherits nothing. Streams go through the network of the hosts, and the command is a child of
 //! the server. So a cut cable cuts the agent's connections, and killing a launcher kills nothing on another
-//! host. What connections hand to a shaped interface passes it uncut, as real ones cut packets themselves.
+//! host. Segments that connections pass to a shaped interface are not cut by it, as real interfaces cut
+//! packets themselves.
+//!
 //! Faults: `kill` (a crash: silent first, then dead), `cut`, `join`, `loss`. Entry points: `up`, `Testbed`,
-//! `run` (the command line). The state is in `/run/tutti-testbed/NAME`; a killed `up` ends the holders,
-//! whose input it held; `--with PID` ends the testbed with a process. Absent: unsafe code (iproute2,
-//! util-linux and nftables do the work), MPI, users other than root.
+//! `run` (the command line). The state is in `/run/tutti-testbed/NAME`. If `up` is killed, the holders end,
+//! because it held their input. `--with PID` ends the testbed with a process. Absent: unsafe code, MPI,
+//! users other than root.
 #![deny(unsafe_code)]
 
 mod command;

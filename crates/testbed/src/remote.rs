@@ -1,9 +1,10 @@
-//! In the place of ssh: a server a host, and the client that is called as `agent HOST COMMAND...`.
+//! Replacement of ssh: a server for each host, and a client that is called as `agent HOST COMMAND...`.
 //!
-//! As with ssh, the words of the command are joined with blanks and parsed by a shell on the other side; the environment
-//! there is a new one, the directory is home; input, output and errors travel through the network of the hosts (so that a
-//! cut cable cuts them); and the command is a child of the server, which does not end because its client does. Unlike ssh,
-//! nobody is asked who they are: only the namespaces of the testbed reach the port.
+//! Like ssh, the client joins the words of the command with blanks, and a shell on the other side parses
+//! them. The environment there is new, and the directory is the home directory. Input, output and errors go
+//! through the network of the hosts, so that a cut cable cuts them. The command is a child of the server
+//! and does not end with its client. Unlike ssh, there is no authentication: only the namespaces of the
+//! testbed reach the port.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,26 +15,26 @@ use std::time::Duration;
 
 use crate::state::Testbed;
 
-/// That of ssh.
+/// Port of the server, which is that of ssh.
 pub const PORT: u16 = 22;
-/// Where commands are found on the other side.
+/// Search path of commands on the other side.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What ssh returns when it is the one that failed.
+/// Exit status of ssh for its own failures.
 const FAILED: u8 = 255;
-/// A command line is at most so long.
+/// Maximum length of a command line in bytes.
 const COMMAND_BYTES: u32 = 4 << 20;
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Kinds of frames from the server: output, errors, and the status, which is the last.
+/// Kinds of frames from the server: output, errors, and the status, which is the last frame.
 const OUTPUT: u8 = 1;
 const ERRORS: u8 = 2;
 const STATUS: u8 = 3;
 
-/// Serves clients for ever.
+/// Serves clients forever.
 pub fn serve(listener: &TcpListener) {
     for stream in listener.incoming().flatten() {
         std::thread::spawn(move || {
-            // A client that breaks off, or a foreign one, is nobody's trouble.
+            // Errors of broken or foreign connections are ignored.
             let _ = session(stream);
         });
     }
@@ -73,7 +74,7 @@ fn start(command: &str) -> std::io::Result<Child> {
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
-/// Carries everything between the command and the client until the command has ended and closed its outputs.
+/// Transfers data between the command and the client until the command has ended and closed its outputs.
 fn relay(mut child: Child, mut stream: TcpStream, out: &Arc<Mutex<TcpStream>>) -> std::io::Result<()> {
     let mut input = child.stdin.take().expect("standard input is piped");
     std::thread::spawn(move || {
@@ -93,8 +94,8 @@ fn relay(mut child: Child, mut stream: TcpStream, out: &Arc<Mutex<TcpStream>>) -
     sent
 }
 
-/// Copies until either side ends. `std::io::copy` would have the kernel move it (splice), which holds the lock of the pipe
-/// while the socket is silent: the process at the pipe's other end could not even exit.
+/// Copies until either side ends. `std::io::copy` would use splice in the kernel, which holds the lock of
+/// the pipe while the socket is silent. The process at the pipe's other end could not even exit then.
 fn copy(from: &mut impl Read, to: &mut impl Write) {
     let mut buffer = [0; 1 << 14];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -104,7 +105,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) {
     }
 }
 
-/// Sends on what comes; when the client has gone the pipe is closed, which tells the command.
+/// Forwards data as frames. When the client has gone, the pipe is closed, which the command notices.
 fn forward(mut from: impl Read, kind: u8, to: &Arc<Mutex<TcpStream>>) {
     let mut buffer = [0; 1 << 14];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -121,7 +122,7 @@ fn send(to: &Arc<Mutex<TcpStream>>, kind: u8, data: &[u8]) -> std::io::Result<()
     to.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write_all(&frame)
 }
 
-/// The line as ssh takes it: options, host, command. Options say nothing here, but some take a word.
+/// Command line in ssh's syntax: options, host, command. Options have no effect, but some have an argument.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     host: String,
@@ -145,7 +146,7 @@ fn parse(words: &[String]) -> Result<Line, String> {
     Ok(Line { host: host.to_string(), command, no_input })
 }
 
-/// Runs a command on a host as ssh would; returns its exit status.
+/// Runs a command on a host like ssh and returns its exit status.
 pub fn agent(name: &str, words: &[String]) -> ExitCode {
     match parse(words).and_then(|line| call(name, &line, words)) {
         Ok(status) => ExitCode::from(status),
@@ -163,7 +164,7 @@ fn call(name: &str, line: &Line, words: &[String]) -> Result<u8, String> {
     let inside =
         testbed.hosts.iter().any(|host| namespace("self") == namespace(&host.holder.number.to_string()));
     if !inside {
-        // From the machine around the testbed there is no way to its network but to be there.
+        // Outside the testbed its network cannot be reached, so the agent enters a namespace of it.
         let mut command = Command::new("nsenter");
         command.args(["-t", &host.holder.number.to_string(), "--net", "--"]).arg(testbed.agent()).args(words);
         return Err(format!("cannot start nsenter (util-linux): {}", command.exec()));
@@ -182,7 +183,7 @@ fn converse(mut stream: TcpStream, line: &Line) -> std::io::Result<u8> {
     stream.write_all(&request)?;
     let mut input = stream.try_clone()?;
     let no_input = line.no_input;
-    // Ends with the process: nobody waits for an input that the command does not read.
+    // The thread ends with the process, which does not wait for input that the command never reads.
     std::thread::spawn(move || {
         if !no_input {
             copy(&mut std::io::stdin().lock(), &mut input);

@@ -1,7 +1,8 @@
-//! What is known of a testbed: its folder, the holders of its hosts, the processes in them.
+//! State of a testbed: its folder, the holders of its hosts, and their processes.
 //!
-//! The folder is `/run/tutti-testbed/NAME`. A holder is named by its number and its time of start, so that a number
-//! used again is not taken for it; a testbed whose holders are gone is stale, and the next command removes it.
+//! The folder is `/run/tutti-testbed/NAME`. A holder is identified by its process number and start time, so
+//! that a reused number is not mistaken for it. A testbed whose holders are gone is stale, and the next
+//! command removes it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,46 +10,47 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::process;
 
-/// Where testbeds keep what they must remember; visible in all hosts.
+/// Folder of the state of all testbeds; visible in all hosts.
 const BASE: &str = "/run/tutti-testbed";
 const SIGKILL: i32 = 9;
-/// How long killed processes may take to be gone.
+/// Maximum time for killed processes to end.
 const GONE: Duration = Duration::from_secs(10);
 
-/// A process that is not mistaken for a later one of the same number.
+/// Process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pid {
     pub number: u32,
-    /// Clock ticks after the start of the machine.
+    /// Start time in clock ticks after the start of the machine.
     pub started: u64,
 }
 
-/// A host of the testbed.
+/// Host of a testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name, n0 and so on.
+    /// Name of the host: n0, n1 and so on.
     pub name: String,
-    /// Its address.
+    /// Network address of the host.
     pub address: String,
     pub(crate) holder: Pid,
 }
 
-/// A testbed that is up.
+/// Testbed that is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Testbed {
     pub(crate) directory: PathBuf,
     pub(crate) switch: Pid,
-    /// Rate of the links as tc takes it; unlimited if empty.
+    /// Rate of the links in tc's syntax; unlimited if empty.
     pub rate: String,
-    /// Its hosts in order.
+    /// Hosts in the order of their numbers.
     pub hosts: Vec<Host>,
 }
 
 impl Pid {
-    /// The process `number` as it is now.
+    /// Returns the process `number` with its start time, if it exists.
     pub fn of(number: u32) -> Option<Pid> {
         let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-        // The name in parentheses may hold anything; state is the next field, the time of start the 20th from there.
+        // The name in parentheses may contain anything. The state is the next field, and the start time the
+        // 20th from there.
         let rest: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let dead = matches!(rest.first(), Some(&"Z" | &"X"));
         let started = rest.get(19)?.parse().ok()?;
@@ -67,12 +69,13 @@ impl Pid {
 }
 
 impl Host {
-    /// Numbers of the processes that run on this host.
+    /// Returns the numbers of the processes that run on this host.
     pub fn processes(&self) -> Vec<u32> {
         processes_beside(self.holder.number)
     }
 
-    /// The words before a command that runs it on this host, in the directory and environment of this process.
+    /// Returns the words that precede a command to run it on this host, in the directory and environment of
+    /// this process.
     pub fn enter(&self) -> Vec<String> {
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let pid = self.holder.number.to_string();
@@ -80,23 +83,23 @@ impl Host {
         words.iter().map(ToString::to_string).chain([here.to_string_lossy().into_owned()]).collect()
     }
 
-    /// Ends all processes of this host at once.
+    /// Kills all processes of this host.
     ///
     /// # Errors
-    /// Some do not end.
+    /// If some do not end.
     pub(crate) fn kill_processes(&self) -> Result<(), String> {
         kill_beside(self.holder.number).map_err(|left| format!("{}: {left} processes do not end", self.name))
     }
 }
 
-/// Namespaces of mounts have no common directory, so the shell enters it again by name.
+/// Shell script that enters the directory again by name, because mount namespaces have no common directory.
 const ENTER: &str = r#"cd "$0" 2>/dev/null || cd /; exec "$@""#;
 
 impl Testbed {
-    /// The testbed `name`, if it is up.
+    /// Returns the testbed `name`, if it is running.
     ///
     /// # Errors
-    /// The name is none, or the testbed is being built.
+    /// If the name is invalid, or the testbed is being built.
     pub fn find(name: &str) -> Result<Option<Testbed>, String> {
         let directory = directory(name)?;
         let Ok(text) = fs::read_to_string(directory.join("state")) else {
@@ -111,25 +114,25 @@ impl Testbed {
         Ok(alive.then_some(found))
     }
 
-    /// The same, where it has to be up.
+    /// Returns the testbed `name`, which must be running.
     ///
     /// # Errors
-    /// It is not.
+    /// If it is not running.
     pub fn get(name: &str) -> Result<Testbed, String> {
         Testbed::find(name)?
             .ok_or_else(|| format!("no testbed {name} is up: testbed up N --name {name} makes it"))
     }
 
-    /// The host with this name or address.
+    /// Returns the host with this name or address.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is none.
     pub fn host(&self, name: &str) -> Result<&Host, String> {
         let found = self.hosts.iter().find(|host| host.name == name || host.address == name);
         found.ok_or_else(|| format!("no host {name} here (n0 to n{})", self.hosts.len() - 1))
     }
 
-    /// The program that takes the place of ssh.
+    /// Returns the path of the program that replaces ssh.
     pub fn agent(&self) -> PathBuf {
         self.directory.join("agent")
     }
@@ -145,14 +148,14 @@ impl Testbed {
     }
 }
 
-/// Removes the testbed `name` with all that runs in it; what is not there is no error.
+/// Removes the testbed `name` with all its processes. Missing parts are no error.
 ///
 /// # Errors
-/// A process does not end, or a file cannot be removed.
+/// If a process does not end, or a file cannot be removed.
 pub fn down(name: &str) -> Result<(), String> {
     let directory = directory(name)?;
     if let Some(pid) = builder(&directory) {
-        // Its holders end by themselves, as their input ends.
+        // The holders end by themselves when their input ends.
         pid.kill();
         wait_for(|| !pid.alive());
     }
@@ -169,7 +172,7 @@ pub fn down(name: &str) -> Result<(), String> {
     remove(&directory)
 }
 
-/// The folder of the testbed `name`.
+/// Returns the folder of the testbed `name`.
 pub fn directory(name: &str) -> Result<PathBuf, String> {
     let good = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
@@ -178,14 +181,14 @@ pub fn directory(name: &str) -> Result<PathBuf, String> {
     Ok(Path::new(BASE).join(name))
 }
 
-/// Whether the testbed in this folder has `number` as one of its holders.
+/// Returns true if `number` is a holder of the testbed in this folder.
 pub fn names(directory: &Path, number: u32) -> bool {
     let text = fs::read_to_string(directory.join("state")).unwrap_or_default();
     let word = number.to_string();
     text.lines().any(|line| line.split(' ').nth(1) == Some(&word))
 }
 
-/// Takes the folder for this process to build in; a stale one is emptied first.
+/// Claims the folder for this process to build a testbed; empties a stale one first.
 pub fn claim(directory: &Path) -> Result<(), String> {
     let own = Pid::of(std::process::id()).ok_or("this process is not in /proc")?;
     fs::create_dir_all(BASE).map_err(|error| format!("{BASE}: {error}"))?;
@@ -194,7 +197,7 @@ pub fn claim(directory: &Path) -> Result<(), String> {
     write(&directory.join("builder"), &format!("{} {}\n", own.number, own.started))
 }
 
-/// Who builds in this folder at the moment.
+/// Returns the process that is building in this folder now.
 fn builder(directory: &Path) -> Option<Pid> {
     let text = fs::read_to_string(directory.join("builder")).ok()?;
     let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
@@ -202,14 +205,15 @@ fn builder(directory: &Path) -> Option<Pid> {
     (pid.alive() && pid.number != std::process::id()).then_some(pid)
 }
 
-/// Removes the folder of a testbed that nobody builds any more; another `up` may have claimed it meanwhile.
+/// Removes the folder of a testbed that is not being built any more. Another `up` may have claimed it
+/// meanwhile.
 pub fn abandon(directory: &Path) -> Result<(), String> {
     if builder(directory).is_some() { Ok(()) } else { remove(directory) }
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder, if it exists.
 pub fn remove(directory: &Path) -> Result<(), String> {
-    // Holders that end may remove it at the same time, or have just put something into it.
+    // Ending holders may remove it at the same time, or may have just created a file in it.
     let mut last = Ok(());
     let gone = wait_for(|| {
         last = fs::remove_dir_all(directory);
@@ -221,14 +225,14 @@ pub fn remove(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file atomically: it exists completely or not at all.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
     let temporary = path.with_extension("new");
     let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Processes in the network namespace of `holder`, without itself.
+/// Returns the processes in the network namespace of `holder`, except the holder.
 fn processes_beside(holder: u32) -> Vec<u32> {
     let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let Some(wanted) = namespace(holder) else { return Vec::new() };
@@ -237,7 +241,8 @@ fn processes_beside(holder: u32) -> Vec<u32> {
     numbers.filter(|&pid| pid != holder && namespace(pid).as_ref() == Some(&wanted)).collect()
 }
 
-/// Kills processes beside `holder` until there are none; returns how many there still are otherwise.
+/// Kills processes beside `holder` until there are none. Returns the number of the remaining ones as an
+/// error.
 pub fn kill_beside(holder: u32) -> Result<(), usize> {
     let mut left = Vec::new();
     let done = wait_for(|| {

@@ -1,7 +1,7 @@
-//! Building a testbed: holders first, then the links between them, then their network and servers.
+//! Building of a testbed: first the holders, then the links between them, then their network and servers.
 //!
-//! Until the last holder has been told to stay, all of them end with the process that builds: their standard input is a
-//! pipe that it holds. So a killed `up` leaves no process and no interface.
+//! Until the last holder is told to stay, all of them end with the building process: their standard input
+//! is a pipe that it holds. So a killed `up` leaves no process and no interface.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -11,32 +11,34 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::state::{self, Host, Pid, Testbed};
 
-/// Hosts fit into one network of the last two numbers, with room for a name for each.
+/// Maximum number of hosts: all must fit into the last number of an address in one network.
 const MOST_HOSTS: u32 = 250;
-/// Depth of the bucket and longest wait in it: 64 KiB and 50 ms give 0.93 of 1 Gbit/s to a stream.
+/// Parameters of the token bucket: depth and longest wait. 64 KiB and 50 ms give 0.93 of 1 Gbit/s to a
+/// stream.
 const SHAPE: &str = "burst 64kb latency 50ms";
-/// The longest piece that a connection hands to an interface to be cut into packets. Longer than the bucket is deep, it would be cut
-/// by the shaper, packet by packet and on the processors that all hosts share, which real interfaces do not need: all directions
-/// of four hosts together then move 0.15 GB/s instead of 0.47.
+/// Maximum length of a segment that a connection passes to an interface. A segment longer than the bucket
+/// would be cut by the shaper, packet by packet, on the processors that all hosts share. Real interfaces do
+/// not need that. All directions of four hosts together would then move 0.15 GB/s instead of 0.47.
 const SEGMENTATION: &str = "gso_max_size 60000";
 
-/// What a testbed is to be.
+/// Requested properties of a testbed.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
-    /// Number of hosts.
+    /// Number of hosts, n0 and following.
     pub hosts: u32,
-    /// Rate of each link as tc takes it (1gbit), both ways; unlimited if empty.
+    /// Rate of each link in tc's syntax (1gbit), in both directions; unlimited if empty.
     pub rate: String,
     /// Folders below /tmp or /dev/shm that all hosts share with this machine.
     pub shared: Vec<PathBuf>,
-    /// The testbed ends with this process, if there is one.
+    /// Process with which the testbed ends, if any.
     pub with: Option<u32>,
 }
 
-/// Builds the testbed `name`, or finds it as it is wanted.
+/// Builds the testbed `name`, or returns the running one if it has the requested properties.
 ///
 /// # Errors
-/// It may not (not root, no namespaces), a command is missing, or another testbed has this name.
+/// If it is not permitted (not root, no namespaces), a command is missing, or another testbed has this
+/// name.
 pub fn up(name: &str, lines: &Lines) -> Result<Testbed, String> {
     if !(1..=MOST_HOSTS).contains(&lines.hosts) {
         return Err(format!("{} hosts: 1 to {MOST_HOSTS} are possible", lines.hosts));
@@ -103,7 +105,8 @@ fn build(directory: &Path, lines: &Lines) -> Result<Testbed, String> {
     Ok(testbed)
 }
 
-/// The names of all hosts, and the agent: a program in the place of ssh that knows its testbed.
+/// Writes the file with the names of all hosts, and the agent: a program in place of ssh that knows its
+/// testbed.
 fn write_files(directory: &Path, names: &[String], addresses: &[String]) -> Result<(), String> {
     let mut hosts = "127.0.0.1 localhost\n".to_string();
     for (name, address) in names.iter().zip(addresses) {
@@ -122,14 +125,14 @@ fn write_files(directory: &Path, names: &[String], addresses: &[String]) -> Resu
     std::fs::set_permissions(&agent, permissions).map_err(|error| error.to_string())
 }
 
-/// A port of the switch and the host's end of its cable.
+/// Returns the commands that create a port of the switch and the host's end of its cable.
 fn link(port: u32, pid: u32) -> String {
     format!(
         "link add p{port} type veth peer name eth0 netns {pid}\nlink set p{port} master br0\nlink set p{port} up\n"
     )
 }
 
-/// What a host hands to a shaped interface passes it in one piece.
+/// Returns the command that makes segments of a host pass its shaped interface uncut.
 fn whole(rate: &str) -> String {
     if rate.is_empty() { String::new() } else { format!("link set eth0 {SEGMENTATION}\n") }
 }
@@ -157,7 +160,7 @@ pub fn feed(pid: u32, command: &[&str], lines: &str) -> Result<(), String> {
     nsenter.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = nsenter.spawn().map_err(|error| format!("cannot start nsenter (util-linux): {error}"))?;
     let mut input = child.stdin.take().expect("standard input is piped");
-    // Who does not read all of it says why.
+    // A command that does not read all input reports the reason itself.
     let _ = input.write_all(lines.as_bytes());
     drop(input);
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
@@ -167,7 +170,7 @@ pub fn feed(pid: u32, command: &[&str], lines: &str) -> Result<(), String> {
     Err(format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// A holder that still listens to the process that builds.
+/// Holder that still listens to the building process.
 struct Holder {
     child: Child,
     input: ChildStdin,
@@ -180,8 +183,9 @@ impl Holder {
             std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let log = File::options().create(true).append(true).open(directory.join("log"));
         let log = log.map_err(|error| format!("{}: {error}", directory.display()))?;
-        // A group of its own, so that neither a terminal's signals nor its end reach the host; not a session: the kernel shares
-        // processors out by sessions, so that a host whose ranks sleep would wait for the slices of one whose ranks poll.
+        // The holder gets a process group of its own, so that neither a terminal's signals nor its end
+        // reach the host. It gets no session: the kernel shares processors by sessions. A host whose ranks
+        // sleep would then wait for the time slices of one whose ranks poll.
         let mut command = Command::new("unshare");
         command.process_group(0);
         command.args(["--net", "--uts", "--ipc", "--mount", "--propagation", "private", "--"]);
@@ -201,7 +205,7 @@ impl Holder {
         Ok(Holder { child, input, output })
     }
 
-    /// Waits until the holder is done with what it was told.
+    /// Waits until the holder has finished its last order.
     fn ready(&mut self) -> Result<(), String> {
         let mut line = String::new();
         match self.output.read_line(&mut line) {

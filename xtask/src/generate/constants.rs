@@ -1,10 +1,10 @@
-//! The Rust side of constants and callback types.
+//! Generated Rust constants and callback types.
 
 use super::entries::rust_type;
 use super::header::{HANDLES, TOOL_ENUMS, TOOL_HANDLES};
 use super::spec::{Constant, Spec};
 
-/// `generated/constants.rs`.
+/// Returns the text of `generated/constants.rs`.
 pub fn constants(spec: &Spec) -> String {
     let mut out = "#![allow(missing_docs, reason = \"the names are those of the standard\")]\n\n\
                    use std::ffi::c_int;\n\nuse crate::types::*;\n\n"
@@ -15,7 +15,8 @@ pub fn constants(spec: &Spec) -> String {
     out
 }
 
-/// `generated/names.rs`: the names of predefined handles, whose numbers differ between kinds too.
+/// Returns the text of `generated/names.rs`: the names of predefined handles, whose numbers are unique
+/// across kinds.
 pub fn names(spec: &Spec) -> String {
     let is_handle = |constant: &&Constant| {
         constant.ctype.strip_prefix("MPI_").is_some_and(|rest| HANDLES.contains(&rest))
@@ -45,12 +46,12 @@ fn declaration(constant: &Constant, spec: &Spec) -> String {
         _ if TOOL_ENUMS.contains(&ctype.as_str()) => format!("pub const {name}: c_int = {value};\n"),
         _ if is_handle(TOOL_HANDLES, "MPI_T_") => format!("pub const {name}: usize = {value};\n"),
         _ if is_handle(HANDLES, "MPI_") => format!("pub const {name}: {ctype} = Raw::predefined({value});\n"),
-        // Buffers, ignored arguments and predefined callbacks: addresses that are compared, never used.
+        // Buffers, ignored arguments and predefined callbacks are addresses that are only compared.
         _ => format!("pub const {name}: usize = {value};\n"),
     }
 }
 
-/// `generated/callbacks.rs`.
+/// Returns the text of `generated/callbacks.rs`.
 pub fn callbacks(spec: &Spec) -> String {
     let mut out =
         "#![allow(missing_docs, non_camel_case_types, reason = \"the names are those of the standard\")]\n\n\

@@ -1,5 +1,5 @@
-//! The entry points: `MPI_X` and `PMPI_X` for every function, each turning its arguments into the typed
-//! views of the abi crate's `scope` and calling the implementation of its family.
+//! The entry points: `MPI_X` and `PMPI_X` for every function. Each converts its arguments to the typed
+//! views of the abi crate's `scope` and calls the implementation of its family.
 
 use super::family::{Families, Place, Variant};
 use super::header::{HANDLES, TOOL_ENUMS, TOOL_HANDLES};
@@ -14,7 +14,7 @@ const HEAD: &str = "#![allow(missing_docs, non_snake_case, clippy::missing_safet
                     use crate::form::Form;\nuse crate::generated::callbacks::*;\nuse crate::generated::constants::*;\n\
                     use crate::imp::{self, *};\nuse crate::lane;\nuse crate::status::StatusOut;\nuse crate::types::*;\n\n";
 
-/// Files of entry points: the prefix of the functions and the name of the file.
+/// Files of entry points: prefix of the functions, and name of the file.
 const FILES: &[(&str, &str)] = &[
     ("MPI_Comm_", "communicator"),
     ("MPI_File_", "file"),
@@ -28,7 +28,7 @@ const FILES: &[(&str, &str)] = &[
 
 const NUMBERS: &[&str] = &["int", "MPI_Aint", "MPI_Count", "MPI_Offset"];
 
-/// Name and text of each file of entry points.
+/// Returns name and text of each file of entry points.
 pub fn files(spec: &Spec) -> Result<Vec<(String, String)>, Vec<String>> {
     let mut files: Vec<(String, String)> = Vec::new();
     for (function, place) in Families::new(spec).places() {
@@ -44,7 +44,7 @@ pub fn files(spec: &Spec) -> Result<Vec<(String, String)>, Vec<String>> {
     Ok(files)
 }
 
-/// The file that has a function.
+/// Returns the name of the file that contains a function.
 pub fn file_of(name: &str) -> String {
     if let Some((_, file)) = FILES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
         return (*file).to_string();
@@ -59,7 +59,7 @@ pub fn file_of(name: &str) -> String {
     .to_string()
 }
 
-/// Every name with whether it is implemented.
+/// Returns a table of all function names, each with a flag that tells if it is implemented.
 fn names(spec: &Spec) -> String {
     let rows: String = Families::new(spec)
         .places()
@@ -131,7 +131,8 @@ fn body(spec: &Spec, function: &Function, place: &Place) -> String {
     format!("{safety}\n{begin}{record}, {at}, {values}, |call, scope| unsafe {{ imp::{path}({arguments}) }})")
 }
 
-/// In which lane a function that needs nothing but messages enters: that of its requests or of its communicator.
+/// Returns the lane that a function enters if it needs only messages: that of its requests or of its
+/// communicator.
 fn lane(spec: &Spec, function: &Function) -> Option<String> {
     if !spec.has(&function.name, "lane") {
         return None;
@@ -149,7 +150,7 @@ fn lane(spec: &Spec, function: &Function) -> Option<String> {
     })
 }
 
-/// The object whose error handler gets the errors.
+/// Returns the object whose error handler is called for errors.
 fn at(spec: &Spec, function: &Function) -> String {
     if function.name.starts_with("MPI_T_") {
         return "At::Tool".to_string();
@@ -163,13 +164,13 @@ fn at(spec: &Spec, function: &Function) -> String {
         let (_, kind) = kinds.iter().find(|(base, _)| *base == param.base)?;
         Some(format!("At::{kind}({})", rust_name(param)))
     });
-    // A group has no handler of its own.
+    // A group has no error handler of its own.
     let group = || handles().find(|param| param.base == "MPI_Group");
     let of_group = || group().map(|param| format!("At::Group({})", rust_name(param)));
     object.or_else(of_group).unwrap_or_else(|| "At::World".to_string())
 }
 
-/// Splits off the parameters that say how completion is reported.
+/// Splits off the parameters that determine how completion is reported.
 fn split_form<'a>(function: &'a Function, place: &Place) -> (&'a [Param], Option<String>) {
     let params = &function.params[..];
     if !place.implementation.is_some_and(|implementation| implementation.form) {
@@ -196,7 +197,7 @@ fn split_form<'a>(function: &'a Function, place: &Place) -> (&'a [Param], Option
     (rest, Some(form.to_string()))
 }
 
-/// The expression that makes the implementation's argument from the C one.
+/// Returns the expression that converts a C argument to the implementation's argument.
 fn argument(param: &Param, place: &Place) -> String {
     let name = rust_name(param);
     let base = param.base.as_str();
@@ -227,7 +228,7 @@ fn argument(param: &Param, place: &Place) -> String {
     }
 }
 
-/// The variant of the abi crate's `Parameter` that says how reports of errors show an argument.
+/// Returns the variant of the abi crate's `Parameter` that determines how error reports show an argument.
 fn kind(param: &Param) -> &'static str {
     let (name, base) = (param.name.as_str(), param.base.as_str());
     let ranks = ["dest", "source", "root", "rank", "target_rank", "rank_source", "rank_dest"];
@@ -247,7 +248,7 @@ fn kind(param: &Param) -> &'static str {
     }
 }
 
-/// The argument as a number, which [`kind`] says how to show.
+/// Returns the expression of the argument as a number, for error reports ([`kind`]).
 fn value(param: &Param) -> String {
     let name = rust_name(param);
     match param.depth() {
@@ -269,16 +270,16 @@ fn is_tool(base: &str) -> bool {
     TOOL_ENUMS.contains(&base) || base.strip_prefix("MPI_T_").is_some_and(|rest| TOOL_HANDLES.contains(&rest))
 }
 
-/// The name of a parameter in Rust.
+/// Returns the name of a parameter in Rust.
 pub fn rust_name(param: &Param) -> String {
     match param.name.as_str() {
-        // Words of Rust, and the names of the closures' own arguments.
+        // Keywords of Rust, and the names of the closures' own arguments.
         "type" | "in" | "ref" | "call" | "scope" => format!("{}_", param.name),
         name => name.to_string(),
     }
 }
 
-/// The type of a parameter in the C interface, in Rust.
+/// Returns the type of a parameter of the C interface, in Rust.
 pub fn rust_type(param: &Param) -> String {
     let base = match param.base.as_str() {
         "int" => "c_int",

@@ -1,40 +1,40 @@
-//! Families: the functions of MPI that one hand-written function implements.
+//! Families: the MPI functions that one hand-written function implements.
 //!
-//! `MPI_Bcast`, `MPI_Bcast_c`, `MPI_Ibcast`, `MPI_Ibcast_c`, `MPI_Bcast_init` and `MPI_Bcast_init_c` are one
-//! family; its base is `MPI_Bcast`. Members differ in the width of their integers and in how they report
-//! completion ([`Variant`]).
+//! `MPI_Bcast`, `MPI_Bcast_c`, `MPI_Ibcast`, `MPI_Ibcast_c`, `MPI_Bcast_init` and `MPI_Bcast_init_c` are
+//! one family; its base is `MPI_Bcast`. Members differ in the width of their integers and in the way in
+//! which they report completion ([`Variant`]).
 
 use super::spec::{Function, Implementation, Param, Spec};
 
-/// How a member of a family reports completion.
+/// Means by which a member of a family reports completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// When it returns.
+    /// Completion when the function returns.
     Blocking,
-    /// By a request: `MPI_I...`.
+    /// Completion of a request: `MPI_I...`.
     Nonblocking,
-    /// By a request that is started later: `MPI_..._init`.
+    /// Completion of a request that is started later: `MPI_..._init`.
     Persistent,
 }
 
-/// Where a function belongs.
+/// Family and variant of a function.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
-    /// Its line in `implemented.tsv`, if there is one.
+    /// Line of the function in `implemented.tsv`, if there is one.
     pub implementation: Option<&'a Implementation>,
-    /// Which variant it is; `Blocking` where its implementation takes no form.
+    /// Variant of the function; `Blocking` if its implementation has no form parameter.
     pub variant: Variant,
-    /// The parameter types that occur under each name in the members that share the implementation.
+    /// All members that share the implementation.
     pub siblings: Vec<&'a Function>,
 }
 
-/// The name without the suffix of large counts, if what is left is a function too.
+/// Returns the function whose name lacks the suffix of large counts, if there is one.
 fn narrow<'a>(spec: &'a Spec, name: &str) -> Option<&'a Function> {
     let base = name.strip_suffix("_c").or_else(|| name.strip_suffix("_x"))?;
     spec.function(base)
 }
 
-/// The blocking function that `name` (without large counts) is a variant of.
+/// Returns the blocking function of which `name` (without large counts) is a variant.
 fn blocking<'a>(spec: &'a Spec, name: &str) -> Option<(&'a Function, Variant)> {
     if let Some(base) = name.strip_suffix("_init").and_then(|base| spec.function(base)) {
         return Some((base, Variant::Persistent));
@@ -54,7 +54,7 @@ fn capitalised(word: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// The base name that `function` is implemented under, and its variant.
+/// Returns the implementation of `function`, and its variant.
 fn resolve<'a>(spec: &'a Spec, function: &'a Function) -> (Option<&'a Implementation>, Variant) {
     let line = |name: &str| spec.implemented.iter().find(|entry| entry.name == name);
     let narrow = narrow(spec, &function.name).unwrap_or(function);
@@ -69,7 +69,7 @@ fn resolve<'a>(spec: &'a Spec, function: &'a Function) -> (Option<&'a Implementa
     (None, Variant::Blocking)
 }
 
-/// The places of all functions.
+/// Families and variants of all functions.
 #[derive(Debug)]
 pub struct Families<'a> {
     spec: &'a Spec,
@@ -83,7 +83,7 @@ impl<'a> Families<'a> {
         Families { spec, resolved }
     }
 
-    /// All functions with their places.
+    /// Returns all functions with their families and variants.
     pub fn places(&self) -> impl Iterator<Item = (&'a Function, Place<'a>)> {
         self.spec.functions.iter().zip(&self.resolved).map(|(function, (implementation, variant))| {
             let siblings = self.siblings(*implementation);
@@ -100,7 +100,7 @@ impl<'a> Families<'a> {
 }
 
 impl Place<'_> {
-    /// Whether the integers of `param` are of different width in different members of the family.
+    /// Returns true if the integers of `param` have different widths in members of the family.
     pub fn is_mixed(&self, param: &Param) -> bool {
         let namesake = |function: &&Function| {
             function.params.iter().find(|other| other.name == param.name).map(|other| other.base.clone())

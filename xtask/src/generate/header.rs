@@ -24,7 +24,7 @@ pub const TOOL_HANDLES: &[&str] =
 /// Enumerations of the tool information interface: their values are constants of that type.
 pub const TOOL_ENUMS: &[&str] = &["MPI_T_cb_safety", "MPI_T_source_order"];
 
-/// Types with a `_fn` name that was given up in MPI-3 and that programs still use.
+/// Types with a `_fn` name that MPI-3 has removed and that programs still use.
 const OLD_CALLBACKS: &[&str] =
     &["Comm_errhandler", "File_errhandler", "Win_errhandler", "Session_errhandler"];
 
@@ -57,7 +57,8 @@ typedef struct {
 } MPI_Status;
 ";
 
-/// What is not in the library, since the ABI has no Fortran; the functions' names are macros that programs may undefine.
+/// Functions for Fortran that are not in the library, since the ABI has no Fortran. Their names are macros
+/// that programs may undefine.
 const FORTRAN: &str = "
 /* Fortran (MPI-5 section 19.3): its handles are the integers of MPI_X_toint, its statuses arrays of MPI_F_STATUS_SIZE
  * integers in the order of the fields. */
@@ -105,7 +106,7 @@ const TAIL: &str = "
 #endif /* MPI_H_ABI */
 ";
 
-/// The whole header.
+/// Returns the text of the whole header.
 pub fn header(spec: &Spec) -> String {
     let mut out = HEAD.to_string();
     out.push_str("\n/* Handles: pointers to types that stay incomplete */\n");
@@ -137,7 +138,7 @@ pub fn header(spec: &Spec) -> String {
     out.push_str(FORTRAN);
     for prefix in ["", "P"] {
         for handle in HANDLES {
-            // Datatypes are called types in the names of functions.
+            // Functions use the word type for datatypes.
             let kind = if *handle == "Datatype" { "Type" } else { handle };
             for (there, here) in [("c2f", "toint"), ("f2c", "fromint")] {
                 let name = format!("{prefix}MPI_{kind}_{there}");

@@ -1,5 +1,5 @@
-//! What `mpirun` makes of the options of other launchers: from `spec/launchers.tsv` and `spec/parameters.tsv`
-//! the tables of the parser (`crates/launch/src/generated/foreign.rs`) and the guide's page.
+//! Options of other launchers in `mpirun`. From `spec/launchers.tsv` and `spec/parameters.tsv` come the
+//! tables of the parser (`crates/launch/src/generated/foreign.rs`) and the guide's page.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,25 +7,25 @@ use std::path::Path;
 
 use super::Output;
 
-/// A row of either table.
+/// Row of either table.
 struct Row {
     names: Vec<String>,
     values: Vec<String>,
     of: String,
     verdict: String,
-    /// Words in its place, a remark, or a reason, by the verdict.
+    /// Replacement, remark or reason, depending on the verdict.
     to: String,
     tries: String,
 }
 
 impl Row {
-    /// The words that a translation stands for, without its remark.
+    /// Returns the words of a translation, without its remark.
     fn words(&self) -> Vec<&str> {
         self.to.split(": ").next().unwrap_or_default().split_whitespace().collect()
     }
 }
 
-/// The table of the parser (Rust, not yet formatted) and the page of the guide.
+/// Returns the table of the parser (Rust, not yet formatted) and the page of the guide.
 pub fn files(root: &Path) -> Result<(String, Output), Vec<String>> {
     let options = read(root, "spec/launchers.tsv", 6)?;
     let parameters = read(root, "spec/parameters.tsv", 4)?;

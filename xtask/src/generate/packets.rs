@@ -1,21 +1,21 @@
 //! The kernel's packet program: `crates/offload/bpf/packets.o`, compiled by clang from `packets.c`.
 //!
-//! Who builds Tutti needs no clang: the object is committed, and beside it, in `packets.made`, of which
-//! source it was made and what it was. Without clang that is what is checked; with the clang that made it,
-//! that it would be the same.
+//! Building Tutti does not need clang: the object is committed. Beside it, `packets.made` has the digests
+//! of the source and of the object. Without clang only the digests are checked; with the right clang the
+//! object is compiled again and compared.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the committed object was compiled by: other versions make other code.
+/// Version of the compiler of the committed object: other versions produce other code.
 const CLANG: &str = "clang version 14.";
 const FOLDER: &str = "crates/offload/bpf";
 
-/// Compiles it if the source has changed.
+/// Compiles the program if the source has changed.
 ///
 /// # Errors
-/// What clang says, or that it is missing.
+/// Errors of clang, or that it is missing.
 pub fn write(root: &Path) -> Result<(), Vec<String>> {
     let folder = root.join(FOLDER);
     if fs::read_to_string(folder.join("packets.made")).ok() == made(&folder) {
@@ -28,10 +28,10 @@ pub fn write(root: &Path) -> Result<(), Vec<String>> {
     Ok(())
 }
 
-/// Whether the object is that of the source.
+/// Checks that the object was compiled from the source.
 ///
 /// # Errors
-/// It is not.
+/// If it was not.
 pub fn check(root: &Path) -> Result<(), Vec<String>> {
     let folder = root.join(FOLDER);
     let stale = || vec![format!("{FOLDER}/packets.o: stale; run `cargo xtask generate`, with {CLANG}*")];
@@ -57,7 +57,7 @@ fn compile(folder: &Path, object: &str) -> Result<PathBuf, String> {
     if !has_clang() {
         return Err(format!("packets.c takes {CLANG}* and the headers of libbpf (scripts/need.sh kernel)"));
     }
-    // Headers of the machine's own kind, and no path of this machine in the object.
+    // The headers are those for the machine's own kind, and the object has no path of this machine.
     let kinds =
         Command::new("cc").arg("-print-multiarch").output().map_err(|error| format!("cc: {error}"))?;
     let headers = format!("-I/usr/include/{}", String::from_utf8_lossy(&kinds.stdout).trim());
@@ -79,13 +79,13 @@ fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// The digests of source and object.
+/// Returns the digests of source and object.
 fn made(folder: &Path) -> Option<String> {
     let digest = |name: &str| fs::read(folder.join(name)).ok().map(|bytes| fnv(&bytes));
     Some(format!("source {:016x}\nobject {:016x}\n", digest("packets.c")?, digest("packets.o")?))
 }
 
-/// FNV-1a: files are compared with what they were, not with what somebody forged.
+/// Computes FNV-1a: it detects changes, but not forgery.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()

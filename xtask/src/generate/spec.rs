@@ -1,85 +1,85 @@
-//! The tables of `spec/`, parsed.
+//! Parser of the tables in `spec/`.
 
 use std::fs;
 use std::path::Path;
 
-/// One function of the standard.
+/// Function of the standard.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// With its prefix: `MPI_Send_c`.
+    /// Name with its prefix: `MPI_Send_c`.
     pub name: String,
     /// C type of the result.
     pub returns: String,
-    /// In order; empty for `void`.
+    /// Parameters in order; empty for `void`.
     pub params: Vec<Param>,
-    /// Ends in `...`.
+    /// True if the parameter list ends in `...`.
     pub variadic: bool,
-    /// The version of the standard that deprecated it, or empty.
+    /// Version of the standard that deprecated the function, or empty.
     pub deprecated: String,
-    /// The parameter list as it stands in the table.
+    /// Parameter list as written in the table.
     pub text: String,
 }
 
-/// One parameter of a function or callback.
+/// Parameter of a function or callback.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
-    /// The type without qualifiers: `int`, `MPI_Comm`.
+    /// Type without qualifiers: `int`, `MPI_Comm`.
     pub base: String,
-    /// Whether the innermost type is `const`.
+    /// True if the innermost type is `const`.
     pub constant: bool,
-    /// Number of `*`.
+    /// Number of `*` in the type.
     pub stars: usize,
-    /// `[]`, `[][3]` or empty.
+    /// Array suffix: `[]`, `[][3]` or empty.
     pub array: String,
 }
 
-/// One constant.
+/// Constant of the standard.
 #[derive(Clone, Debug)]
 pub struct Constant {
-    /// Its name.
+    /// Name of the constant.
     pub name: String,
-    /// C type, or `alias`.
+    /// C type, or `alias` for another name of a constant.
     pub ctype: String,
-    /// C literal, or the name it is an alias of.
+    /// C literal, or the name of the constant that an alias denotes.
     pub value: String,
 }
 
-/// One line of `implemented.tsv`.
+/// Row of `implemented.tsv`.
 #[derive(Clone, Debug)]
 pub struct Implementation {
     /// Base name of a family, or the exact name of a function.
     pub name: String,
     /// Path below `imp` in the abi crate.
     pub path: String,
-    /// Whether the non-blocking and persistent variants come here too, with a `Form`.
+    /// True if the non-blocking and persistent variants use this implementation too, with a `Form`.
     pub form: bool,
-    /// Constant arguments inserted after the call token.
+    /// Constant arguments that are inserted after the call token.
     pub extra: String,
 }
 
-/// One line of `annotations.tsv`.
+/// Row of `annotations.tsv`.
 #[derive(Clone, Debug)]
 pub struct Annotation {
-    /// A function's name; `*` at either end stands for anything.
+    /// Name of a function; `*` at either end matches anything.
     pub pattern: String,
-    /// What is said of it: see the head of the table.
+    /// Property of the matching functions: see the head of the table.
     pub property: String,
 }
 
-/// Everything that is generated from.
+/// Contents of all tables from which code is generated.
 #[derive(Debug)]
 pub struct Spec {
-    /// The functions of the standard, in order of their names.
+    /// Functions of the standard, in the order of their names.
     pub functions: Vec<Function>,
-    /// Callback types; same shape as functions.
+    /// Callback types, in the format of functions.
     pub callbacks: Vec<Function>,
     /// Constants in the order of the standard.
     pub constants: Vec<Constant>,
-    /// What is implemented, and where.
+    /// Implemented families and functions, with the paths of their implementations.
     pub implemented: Vec<Implementation>,
-    /// Properties of functions.
+    /// Properties of functions, by name patterns.
     pub annotations: Vec<Annotation>,
 }
 
@@ -96,14 +96,14 @@ impl Param {
         Param { name: name.to_string(), base, constant: ctype.starts_with("const "), stars, array }
     }
 
-    /// Number of indirections, whether written as a pointer or as an array.
+    /// Returns the number of indirections, written as pointers or as an array.
     pub fn depth(&self) -> usize {
         self.stars + usize::from(!self.array.is_empty())
     }
 }
 
 impl Function {
-    /// From a row of a table: name, result, parameters, and more.
+    /// Parses a row of a table: name, result, parameters, and optional fields.
     pub fn parse(row: &[String]) -> Function {
         let text = row[2].clone();
         let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| *word != "void").collect();
@@ -124,7 +124,7 @@ impl Annotation {
     }
 }
 
-/// Whether a pattern, in which `*` at either end stands for anything, is that of a name.
+/// Returns true if a pattern, in which `*` at either end matches anything, matches a name.
 pub fn covers(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some("") | None, Some("")) => true,
@@ -136,7 +136,7 @@ pub fn covers(pattern: &str, name: &str) -> bool {
 }
 
 impl Spec {
-    /// The constant whose value this one has: its own, or that of another name.
+    /// Returns the constant that an alias denotes, or the constant itself.
     pub fn target<'a>(&'a self, constant: &'a Constant) -> &'a Constant {
         let meant = || self.constants.iter().find(|other| other.name == constant.value);
         if constant.ctype == "alias" { meant().expect("an alias names another constant") } else { constant }
@@ -171,13 +171,13 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The function of this name.
+    /// Returns the function with this name.
     pub fn function(&self, name: &str) -> Option<&Function> {
         let at = self.functions.binary_search_by(|function| function.name.as_str().cmp(name)).ok()?;
         Some(&self.functions[at])
     }
 
-    /// Whether `annotations.tsv` gives `property` to the function.
+    /// Returns true if `annotations.tsv` gives `property` to the function.
     pub fn has(&self, name: &str, property: &str) -> bool {
         self.annotations.iter().any(|entry| entry.property == property && entry.covers(name))
     }
@@ -202,7 +202,7 @@ impl Spec {
     }
 }
 
-/// The rows of a table, without its head and its comments.
+/// Reads the rows of a table, without its head and its comments.
 pub fn rows(path: &Path) -> Result<Vec<Vec<String>>, Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
     let lines = text.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -1,5 +1,5 @@
-//! The exit statuses of `mpirun`: from `spec/statuses.tsv` the table of the help text and the manual page
-//! (`crates/launch/src/generated/statuses.rs`) and the guide's page.
+//! The exit statuses of `mpirun`. From `spec/statuses.tsv` come the table of the help text and the manual
+//! page (`crates/launch/src/generated/statuses.rs`), and the guide's page.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,9 +7,9 @@ use std::path::Path;
 use super::Output;
 use super::spec::{self, Spec};
 
-/// Classes of errors whose fatal end has another status than the number of the class.
+/// Highest number of an error class whose exit status differs from the number.
 const SHIFTED_CLASSES: u32 = 3;
-/// Distance of their statuses from their numbers.
+/// Distance of these statuses from the numbers of their classes.
 const SHIFT: u32 = 64;
 
 const TITLE: &str = "\
@@ -80,7 +80,7 @@ the status of `MPI_ERR_OTHER`.
 |---|---|
 ";
 
-/// The table for `mpirun` (Rust, not yet formatted) and the page of the guide.
+/// Returns the table for `mpirun` (Rust, not yet formatted) and the page of the guide.
 pub fn files(root: &Path, spec: &Spec) -> Result<(String, Output), Vec<String>> {
     let rows = spec::rows(&root.join("spec/statuses.tsv"))?;
     let mut table =
@@ -96,7 +96,7 @@ pub fn files(root: &Path, spec: &Spec) -> Result<(String, Output), Vec<String>> 
     table.push_str("];\n");
     page.push_str(EXAMPLES);
     for constant in spec.constants.iter().filter(|constant| constant.name.starts_with("MPI_ERR_")) {
-        // Beyond these is the last code of all, which no error has.
+        // Higher numbers belong to the last error code, which no error has.
         let number = constant.value.parse().ok().filter(|number| (1..SHIFT).contains(number));
         let Some(number) = number else { continue };
         let status = if number <= SHIFTED_CLASSES { number + SHIFT } else { number };

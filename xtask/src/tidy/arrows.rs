@@ -1,35 +1,35 @@
-//! Dependencies between the rooms point one way.
+//! The test that dependencies between the crates point in one direction.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Each room and the rooms it may depend on (ARCHITECTURE.md).
+/// Crates, each with the crates that it may depend on (ARCHITECTURE.md).
 pub const ALLOWED: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("sys", &["base"]),
     ("data", &["base"]),
-    // No arrow to sys: the caller draws randomness and does the I/O.
+    // There is no dependency on sys: the caller provides randomness and I/O.
     ("seal", &[]),
     ("topo", &["base", "sys"]),
     ("transport", &["base", "sys", "seal"]),
     ("coll", &["base", "data", "topo"]),
-    // The kernel's packet program: what ranks and `tutti netd` share of it.
+    // The part of the kernel's packet program that ranks and `tutti netd` share.
     ("offload", &["sys", "transport", "coll"]),
     ("core", &["base", "sys", "data", "topo", "transport", "coll", "offload", "seal"]),
     ("storage", &["base", "sys", "data", "seal"]),
     ("io", &["base", "sys", "data", "transport", "coll", "core", "storage"]),
     ("abi", &["base", "data", "core", "io"]),
-    // For tests: whoever has golden files.
+    // For tests of crates with golden files.
     ("golden", &[]),
-    // They meet the library when they are loaded, by its interface.
+    // The fronts find the library when they are loaded, by its interface.
     ("fronts", &[]),
     ("fronts-mpich", &[]),
     ("fronts-openmpi", &[]),
     ("checkpoint", &["sys"]),
     ("launch", &["base", "sys", "topo", "checkpoint", "seal"]),
-    // A compiler: it meets the library as any program does, by what it writes.
+    // A compiler: its output uses the library like any other program.
     ("overlap", &[]),
     ("testbed", &["base", "sys"]),
     ("netd", &["sys", "offload"]),
@@ -39,7 +39,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Complains about every arrow that is not allowed.
+/// Complains about every dependency that is not allowed.
 pub fn check(root: &Path) -> Result<Vec<String>, Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -64,7 +64,7 @@ fn complaints_about(package: &Value) -> Vec<String> {
         .filter_map(|dependency| dependency["name"].as_str()?.strip_prefix("tutti-"))
         .collect();
     let allowed = match room.map(|room| ALLOWED.iter().find(|(name, _)| *name == room)) {
-        // Development tasks: they use the testbed, and no room that the library is made of.
+        // Development tasks may use the testbed, and no crate of the library.
         None => ["testbed"].as_slice(),
         Some(Some((_, allowed))) => allowed,
         Some(None) => {

@@ -1,23 +1,23 @@
-//! Circles of files: who can be read only together. The strongly connected components of a crate's imports
-//! (Tarjan 1972, here in its two-pass form by Kosaraju, which is shorter).
+//! Circles of files: files that can be understood only together. They are the strongly connected components
+//! of a crate's imports (Tarjan 1972, here in the two-pass form of Kosaraju, which is shorter).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::imports::Import;
 
-/// The largest circle, its files in order; a single file, or none, where nothing goes round.
+/// Returns the largest circle, its files in order; at most one file if there is no circle.
 pub fn largest(imports: &[Import]) -> Vec<String> {
     largest_of(imports.iter().map(|import| (import.from.as_str(), import.to.as_str())))
 }
 
-/// The same of any graph.
+/// Returns the largest circle of any graph.
 pub fn largest_of<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let mut circles = components(edges);
     circles.sort_by_key(Vec::len);
     circles.pop().unwrap_or_default()
 }
 
-/// The components of a graph, each sorted.
+/// Returns the components of a graph, each sorted.
 fn components<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Vec<String>> {
     let (mut forward, mut backward) = (BTreeMap::new(), BTreeMap::new());
     for (from, to) in edges {
@@ -44,7 +44,7 @@ fn components<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Vec<St
     found
 }
 
-/// Depth first from `node`; what is finished is added to `finished`.
+/// Walks the graph depth first from `node`; finished nodes are appended to `finished`.
 fn walk<'a>(
     graph: &BTreeMap<&'a str, Vec<&'a str>>,
     node: &'a str,

@@ -1,12 +1,12 @@
-//! Lines of comment or prose end before a column, so that they can be read beside code. Code is rustfmt's
-//! concern; tables, code in documents, and addresses cannot be broken.
+//! The test that lines of comments or prose end before a column, so that they can be read beside code.
+//! rustfmt checks code. Tables, code in documents, and addresses cannot be broken.
 
 use std::path::Path;
 
-/// The last column of a line.
+/// Last column of a line.
 pub const COLUMNS: usize = 110;
 
-/// How many lines of comment or prose of a file are too long. Generated files have none.
+/// Returns the number of lines of comment or prose in a file that are too long; 0 for generated files.
 pub fn wide(root: &Path, path: &str) -> usize {
     let Some(kind) = Kind::of(path) else { return 0 };
     let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
@@ -15,9 +15,9 @@ pub fn wide(root: &Path, path: &str) -> usize {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Comments begin with `//`, or with `*` in a block.
+    /// Comments that begin with `//`, or with `*` in a block.
     Slashes,
-    /// They begin with `#`.
+    /// Comments that begin with `#`.
     Hash,
     Markdown,
 }

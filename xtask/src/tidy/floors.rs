@@ -1,6 +1,6 @@
-//! The floors of each crate: a file or folder may use what is on its floor or below, never what is above
-//! (`xtask/floors.txt`). Circles of files, and names of public types with several meanings, may only get
-//! fewer.
+//! The floors of each crate: a file or folder may use those on its floor or below, never those above
+//! (`xtask/floors.txt`). The size of circles of files, and the number of public type names with several
+//! meanings, may only fall.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,10 +9,10 @@ use super::imports::{Crate, TypeName};
 use super::table::{Section, Table};
 use super::{circles, columns};
 
-/// Crates that a program of MPI has in it: there one public name means one thing.
+/// Crates that are part of an MPI program: in each, a public name must have one meaning.
 const RUN_TIME: &[&str] = &["base", "sys", "data", "topo", "transport", "coll", "core", "io", "abi"];
 
-/// What is recorded of a crate, or of all that is in none (`rest`).
+/// State of a crate, or of all files outside of crates (`rest`).
 #[derive(Debug, Default)]
 struct Found {
     circle: Vec<String>,
@@ -20,8 +20,7 @@ struct Found {
     twice: BTreeMap<String, Vec<String>>,
 }
 
-/// All complaints about floors. What is better than recorded is written down with `lower`; without, it is
-/// told.
+/// Returns all complaints about floors. With `lower`, improvements are recorded in the table.
 pub fn check(root: &Path, files: &[String], lower: bool) -> Result<Vec<String>, Vec<String>> {
     let mut table = Table::read(root)?;
     let mut complaints = Vec::new();
@@ -57,19 +56,19 @@ pub fn check(root: &Path, files: &[String], lower: bool) -> Result<Vec<String>, 
     Ok(complaints)
 }
 
-/// The imports of a crate, a line each, for whoever sorts its files into floors.
+/// Returns the imports of a crate, one on each line, to help sort its files into floors.
 pub fn imports(root: &Path, files: &[String], name: &str) -> Result<String, Vec<String>> {
     let known = read(root, files, name)?;
     Ok(known.imports.iter().map(|import| format!("{} {}\n", import.from, import.to)).collect())
 }
 
-/// The names of all crates with a `src` below `crates`.
+/// Returns the names of all crates with a `src` below `crates`.
 fn crates(files: &[String]) -> BTreeSet<String> {
     let root = |path: &&String| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
     files.iter().filter(root).filter_map(|path| room(path)).map(str::to_string).collect()
 }
 
-/// The crate that a file is of.
+/// Returns the crate of a file.
 fn room(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.split('/').next()
 }
@@ -82,7 +81,7 @@ fn read(root: &Path, files: &[String], name: &str) -> Result<Crate, Vec<String>>
     Crate::read(&root.join(&src), &own).map_err(|error| vec![format!("{src}{error}")])
 }
 
-/// The sections of a crate, and the folder of each as a prefix of its files.
+/// Returns the sections of a crate, each with its folder as a prefix of its files.
 fn sections<'a>(table: &'a Table, name: &str) -> Vec<(&'a Section, String)> {
     let folder = |section: &'a Section| match section.name.strip_prefix(name)? {
         "" => Some((section, String::new())),
@@ -92,7 +91,7 @@ fn sections<'a>(table: &'a Table, name: &str) -> Vec<(&'a Section, String)> {
     floored.filter_map(folder).collect()
 }
 
-/// What a file is in the floors of a folder: the file or folder directly in it.
+/// Returns the entry of a file in the floors of a folder: the file or folder directly in it.
 fn part<'a>(file: &'a str, folder: &str) -> Option<&'a str> {
     let own = file.strip_prefix(folder)?;
     own.split('/').next().map(|part| part.strip_suffix(".rs").unwrap_or(part))
@@ -102,7 +101,7 @@ fn floor(section: &Section, part: &str) -> Option<usize> {
     section.floors.iter().position(|names| names.iter().any(|name| name == part))
 }
 
-/// Files without a floor, and names in the table without a file.
+/// Complains about files without a floor, and names in the table without a file.
 fn stale(table: &Table, name: &str, known: &Crate) -> Vec<String> {
     let mut complaints = Vec::new();
     for (section, folder) in sections(table, name) {
@@ -121,7 +120,7 @@ fn stale(table: &Table, name: &str, known: &Crate) -> Vec<String> {
     complaints
 }
 
-/// Imports that point upward.
+/// Complains about imports that point upward.
 fn upward(table: &Table, name: &str, known: &Crate) -> Vec<String> {
     let mut complaints = Vec::new();
     for (section, folder) in sections(table, name) {
@@ -142,7 +141,7 @@ fn upward(table: &Table, name: &str, known: &Crate) -> Vec<String> {
     complaints
 }
 
-/// Circles that leave a file or folder of a section that is closed.
+/// Complains about circles that leave a file or folder of a closed section.
 fn leaving(table: &Table, name: &str, known: &Crate) -> Vec<String> {
     let closed = sections(table, name).into_iter().filter(|(section, _)| section.closed);
     let complaints = closed.filter_map(|(section, folder)| {
@@ -159,7 +158,7 @@ fn leaving(table: &Table, name: &str, known: &Crate) -> Vec<String> {
     complaints.collect()
 }
 
-/// Names that several public types have, and where.
+/// Returns names of several public types, with their files.
 fn twice(types: &[TypeName]) -> BTreeMap<String, Vec<String>> {
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for TypeName { name, file } in types {
@@ -169,7 +168,7 @@ fn twice(types: &[TypeName]) -> BTreeMap<String, Vec<String>> {
     by_name
 }
 
-/// What is worse than recorded.
+/// Complains about values that are worse than recorded.
 fn grown(section: &Section, found: &Found) -> Vec<String> {
     let name = &section.name;
     let mut complaints = Vec::new();
@@ -196,7 +195,7 @@ fn grown(section: &Section, found: &Found) -> Vec<String> {
     complaints
 }
 
-/// Writes down what is there, where that is less than before.
+/// Records the present values where they are better than before.
 fn record(section: &mut Section, found: &Found) {
     section.circle = Some(found.circle.len()).filter(|files| *files > 1);
     section.wide = Some(found.wide).filter(|lines| *lines > 0);

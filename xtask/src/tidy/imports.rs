@@ -1,7 +1,7 @@
-//! Which file of a crate uses which other one: read from the source by `syn`, so that comments, strings and
-//! tests do not count. A path is followed through re-exports to the file that defines what it names; a
-//! re-export by itself is no import, and neither is a module that is only named. Absent: what methods are
-//! called on, as no path says it.
+//! Imports between the files of a crate, read from the source by `syn`, so that comments, strings and tests
+//! do not count. A path is followed through re-exports to the file that defines its target. A re-export by
+//! itself is no import, and neither is a module that is only named. Methods do not count, as no path names
+//! their type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,37 +10,37 @@ use syn::visit::Visit;
 
 use super::scan::{Module, Scan, Use};
 
-/// Re-exports are followed so often before a path counts as one that leads nowhere.
+/// Maximum number of re-exports that are followed before a path counts as unresolved.
 const MOST_REEXPORTS: usize = 16;
 
-/// One file uses another.
+/// Use of one file by another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Import {
-    /// The file that uses, relative to the crate's `src`.
+    /// File that uses the other, relative to the crate's `src`.
     pub from: String,
-    /// The line where it does so first.
+    /// Line of the first use.
     pub line: usize,
-    /// The file that defines what is used.
+    /// File that defines the used item.
     pub to: String,
 }
 
-/// A public type that a crate defines.
+/// Public type that a crate defines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeName {
-    /// Its name.
+    /// Name of the type.
     pub name: String,
-    /// Where, relative to the crate's `src`.
+    /// File of the definition, relative to the crate's `src`.
     pub file: String,
 }
 
-/// What is known of a crate from its source.
+/// Facts about a crate that are read from its source.
 #[derive(Debug, Default)]
 pub struct Crate {
     /// All files that are no tests, relative to `src`.
     pub files: BTreeSet<String>,
-    /// Who uses whom, each pair once.
+    /// Imports between files, each pair once.
     pub imports: Vec<Import>,
-    /// Public types, those of tests left out.
+    /// Public types, except those of tests.
     pub types: Vec<TypeName>,
 }
 
@@ -54,7 +54,7 @@ impl Crate {
         Crate::parse(&files.iter().map(read).collect::<Result<Vec<_>, String>>()?)
     }
 
-    /// The same, of files that are given with their text.
+    /// Parses files that are given with their text.
     pub fn parse(files: &[(String, String)]) -> Result<Crate, String> {
         let mut modules: BTreeMap<Vec<String>, Module> = BTreeMap::new();
         let mut tests: BTreeSet<Vec<String>> = BTreeSet::new();
@@ -92,7 +92,7 @@ impl Crate {
     }
 }
 
-/// The path of the module that a file is, as in `use crate::...`.
+/// Returns the path of the module in a file, as in `use crate::...`.
 fn module_of(file: &str) -> Vec<String> {
     let stem = file.strip_suffix(".rs").unwrap_or(file);
     let mut words: Vec<String> = stem.split('/').map(str::to_string).collect();
@@ -103,7 +103,7 @@ fn module_of(file: &str) -> Vec<String> {
     words
 }
 
-/// Where a path begins that is written in the module `at`: the module, and the words that are left.
+/// Returns the start of a path written in the module `at`: a module, and the remaining words.
 fn start<'a>(
     modules: &BTreeMap<Vec<String>, Module>,
     at: &[String],
@@ -125,14 +125,15 @@ fn start<'a>(
     Some((module, &path[ups..]))
 }
 
-/// Whether a path ends at a module, and not at something in one.
+/// Returns true if a path ends at a module, and not at an item.
 fn names_a_module(modules: &BTreeMap<Vec<String>, Module>, at: &[String], path: &[String]) -> bool {
     let Some((mut module, words)) = start(modules, at, path) else { return false };
     module.extend(words.iter().cloned());
     modules.contains_key(&module) && path.last().is_some_and(|word| word != "*")
 }
 
-/// The module that defines what `path` names in the module `at`; `None` for what is not of this crate.
+/// Returns the module that defines the target of `path` in the module `at`; `None` for targets outside of
+/// this crate.
 fn resolve(
     modules: &BTreeMap<Vec<String>, Module>,
     at: &[String],
@@ -148,8 +149,7 @@ fn resolve(
             continue;
         }
         let known = modules.get(&module)?;
-        // A function may have the name of a module that is bound beside it; only the module has something in
-        // it.
+        // A function may have the name of a module that is bound beside it; only the module contains items.
         let is_prefix = place + 1 < words.len() && known.uses.contains_key(word);
         if word == "*" || known.items.contains(word) && !is_prefix {
             return Some(module);
@@ -160,7 +160,7 @@ fn resolve(
             resolve(modules, &module, &whole, bound)
         };
         if let Some(used) = known.uses.get(word).and_then(|all| all.first()) {
-            // A name that binds itself (`use tools::tools`) would go round.
+            // The bound stops a name that refers to itself (`use tools::tools`).
             return follow(used);
         }
         for glob in known.uses.get("*").into_iter().flatten() {
@@ -171,7 +171,7 @@ fn resolve(
                 return found;
             }
         }
-        // A macro of the crate is called by the root; of other modules it is something a macro has made.
+        // A macro of the crate is found at the root. In other modules, the item was created by a macro.
         return (!module.is_empty()).then_some(module);
     }
     modules.contains_key(&module).then_some(module)

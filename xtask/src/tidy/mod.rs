@@ -1,4 +1,4 @@
-//! The tidy test: what STYLE.md and ARCHITECTURE.md demand, as far as a program can see it.
+//! The tidy test: rules of STYLE.md and ARCHITECTURE.md that a program can check.
 
 mod allowed;
 mod arrows;
@@ -16,8 +16,8 @@ use std::process::Command;
 
 use crate::wording;
 
-/// Runs all checks and gives all complaints. What `xtask/floors.txt` records as too much is lowered with
-/// `lower`.
+/// Runs all checks and returns all complaints. With `lower`, improvements are recorded in
+/// `xtask/floors.txt`.
 pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     let mut complaints = crate::generate::check(root).err().unwrap_or_default();
     let files = tracked_files(root)?;
@@ -30,7 +30,7 @@ pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     if complaints.is_empty() { Ok(()) } else { Err(complaints) }
 }
 
-/// Prints which file of a crate uses which.
+/// Prints the imports between the files of a crate.
 pub fn imports(root: &Path, name: &str) -> Result<(), Vec<String>> {
     print!("{}", floors::imports(root, &tracked_files(root)?, name)?);
     Ok(())
@@ -42,7 +42,7 @@ pub fn list_wording(root: &Path, areas: &[&str]) -> Result<(), Vec<String>> {
     Ok(())
 }
 
-/// Files under version control, relative to the root.
+/// Returns the files under version control, relative to the root.
 fn tracked_files(root: &Path) -> Result<Vec<String>, Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -53,7 +53,7 @@ fn tracked_files(root: &Path) -> Result<Vec<String>, Vec<String>> {
     Ok(text.lines().filter(|path| root.join(path).is_file()).map(str::to_string).collect())
 }
 
-/// ARCHITECTURE.md has an entry for each crate.
+/// Checks that ARCHITECTURE.md has an entry for each crate.
 fn entries(root: &Path) -> Result<Vec<String>, Vec<String>> {
     let text = read(root, "ARCHITECTURE.md")?;
     let missing = |name: &&&str| !text.lines().any(|line| line == format!("### {name}"));

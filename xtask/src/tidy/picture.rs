@@ -1,4 +1,5 @@
-//! The picture of the crates in ARCHITECTURE.md, drawn from the table of arrows, so that it cannot be stale.
+//! The picture of the crates in ARCHITECTURE.md, drawn from the table of dependencies, so that it cannot be
+//! stale.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +10,7 @@ const PATH: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "```floors\n";
 const END: &str = "```\n";
 
-/// Complains if the picture in the document is not that of the table; with `draw` it is drawn anew.
+/// Complains if the picture in the document differs from the table; with `draw`, it is replaced.
 pub fn check(root: &Path, draw: bool) -> Result<Vec<String>, Vec<String>> {
     let text = super::read(root, PATH)?;
     let Some((before, rest)) = text.split_once(BEGIN) else {
@@ -32,7 +33,8 @@ pub fn check(root: &Path, draw: bool) -> Result<Vec<String>, Vec<String>> {
     Ok(vec![format!("{PATH}: the picture of the floors is stale: cargo xtask tidy --lower draws it anew")])
 }
 
-/// A line a crate, the highest first: its floor, its name, what it may use beside what those use.
+/// Returns the picture: a line for each crate, the highest first, with its floor, its name and its direct
+/// dependencies.
 fn picture(arrows: &[(&str, &[&str])]) -> String {
     let mut crates: Vec<(usize, &str)> =
         arrows.iter().map(|(name, _)| (floor(arrows, name), *name)).collect();
@@ -53,12 +55,12 @@ fn uses<'a>(arrows: &[(&'a str, &'a [&'a str])], name: &str) -> &'a [&'a str] {
     arrows.iter().find(|(other, _)| *other == name).map_or(&[], |(_, uses)| *uses)
 }
 
-/// How many crates stand on one another below this one.
+/// Returns the length of the longest chain of dependencies below a crate.
 fn floor(arrows: &[(&str, &[&str])], name: &str) -> usize {
     uses(arrows, name).iter().map(|below| floor(arrows, below) + 1).max().unwrap_or(0)
 }
 
-/// What a crate uses that none of the others it uses has below it.
+/// Returns the dependencies of a crate that none of its other dependencies has.
 fn direct<'a>(arrows: &[(&'a str, &'a [&'a str])], name: &str) -> Vec<&'a str> {
     let all = uses(arrows, name);
     let covered = |one: &&str| all.iter().any(|other| uses(arrows, other).contains(one));

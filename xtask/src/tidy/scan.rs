@@ -1,5 +1,5 @@
-//! What one file of Rust says: its modules, what each defines, binds by `use`, and names by paths. Tests, and
-//! models of lock-free code for loom, are passed over.
+//! Analysis of one Rust file: its modules, with the items they define, the names they bind by `use`, and
+//! the paths they contain. Tests, and models of lock-free code for loom, are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,44 +8,44 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree, Visibility};
 
-/// A path that is written somewhere.
+/// Path in the source.
 #[derive(Clone, Debug)]
 pub struct Use {
-    /// Its words; the last is `*` where all is meant.
+    /// Words of the path; the last is `*` for a glob.
     pub path: Vec<String>,
-    /// Where it stands.
+    /// Line of the path in its file.
     pub line: usize,
-    /// It hands on what it names.
+    /// True if the import is also a re-export.
     pub exported: bool,
 }
 
-/// One module, which is a file or a part of one.
+/// Module, which is a file or a part of one.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// Where it is written.
+    /// File that contains the module.
     pub file: String,
     /// Names of the items it defines.
     pub items: BTreeSet<String>,
     /// Names of the public types among them.
     pub types: Vec<String>,
-    /// What `use` binds, by name; `*` for globs.
+    /// Imports by the bound name; `*` for globs.
     pub uses: BTreeMap<String, Vec<Use>>,
     /// Paths in its code.
     pub paths: Vec<Use>,
 }
 
-/// A walk through one file.
+/// Walk through one file.
 pub struct Scan {
     file: String,
     at: Vec<String>,
-    /// The modules of the file, by path.
+    /// Modules of the file, by path.
     pub modules: BTreeMap<Vec<String>, Module>,
-    /// Modules that are tests, and may be files of their own.
+    /// Modules with tests, which may be files of their own.
     pub tests: BTreeSet<Vec<String>>,
 }
 
 impl Scan {
-    /// To walk through `file`, which is the module `at`.
+    /// Prepares the walk through `file`, which is the module `at`.
     pub fn new(file: &str, at: Vec<String>) -> Scan {
         let module = Module { file: file.to_string(), ..Module::default() };
         let modules = BTreeMap::from([(at.clone(), module)]);
@@ -76,7 +76,7 @@ impl Scan {
         self.module().uses.entry(name).or_default().push(Use { path, line, exported });
     }
 
-    /// Paths in the arguments of a macro, as far as they can be told without knowing it.
+    /// Collects paths in the arguments of a macro, as far as they can be recognised without expanding it.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let (mut line, mut colons) = (0, 0);
@@ -158,13 +158,13 @@ impl<'ast> Visit<'ast> for Scan {
         self.tokens(called.tokens.clone());
     }
 
-    /// What a restricted visibility names is nothing that is used.
+    /// Skips visibilities: a path in a restricted one is no use.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 
-/// An item's attributes, its name, and whether it is a type that others see.
+/// Returns an item's attributes, its name, and true if it is a type that is visible outside.
 fn facts(item: &Item) -> (&[Attribute], Option<String>, bool) {
     let seen = |visibility: &Visibility| match visibility {
         Visibility::Public(_) => true,
@@ -188,7 +188,7 @@ fn facts(item: &Item) -> (&[Attribute], Option<String>, bool) {
     }
 }
 
-/// `#[test]`, `#[cfg(test)]`, `#[cfg(loom)]` and what combines them.
+/// Returns true for `#[test]`, `#[cfg(test)]`, `#[cfg(loom)]` and combinations of them.
 fn is_for_tests(attribute: &Attribute) -> bool {
     if attribute.path().is_ident("test") {
         return true;
@@ -197,7 +197,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && asks_for_tests(list.tokens.clone())
 }
 
-/// Whether a condition names `test` or `loom`, but for what stands in `not(...)`.
+/// Returns true if a condition names `test` or `loom` outside of `not(...)`.
 fn asks_for_tests(tokens: TokenStream) -> bool {
     let mut negated = false;
     tokens.into_iter().any(|token| match token {

@@ -1,4 +1,4 @@
-//! Checks on single files: size, size of functions, headers, unsafe code, paths of a machine.
+//! Checks of single files: length, length of functions, headers, unsafe code, paths of a machine.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use super::allowed::Allowed;
 
 const FILE_LINES: usize = 1000;
 const FUNCTION_LINES: usize = 70;
-/// Rooms that may hold unsafe code anywhere.
+/// Crates that may have unsafe code anywhere.
 const UNSAFE_ROOMS: &[&str] = &["crates/sys/", "crates/abi/", "crates/fronts/"];
-/// Written in two parts, so that this file does not hold them.
+/// Paths of development machines, written in two parts, so that this file does not contain them.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
 /// Checks every file under version control.
@@ -16,7 +16,7 @@ pub fn check(root: &Path, files: &[String]) -> Result<Vec<String>, Vec<String>> 
     let allowed = Allowed::read(root)?;
     let mut complaints = Vec::new();
     for path in files {
-        // Binary files are nobody's source.
+        // Binary files are skipped.
         let Ok(text) = std::fs::read_to_string(root.join(path)) else { continue };
         complaints.extend(machine_paths(path, &text));
         if path.ends_with(".rs") {
@@ -63,8 +63,8 @@ fn rust_file(path: &str, text: &str, allowed: &Allowed) -> Vec<String> {
     complaints
 }
 
-/// Name, first line and number of lines of each function. Relies on rustfmt: a function ends with the brace
-/// that stands below the `f` of its first line.
+/// Returns name, first line and number of lines of each function. Relies on rustfmt: a function ends with
+/// the brace that has the indentation of its first line.
 fn functions(text: &str) -> Vec<(String, usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

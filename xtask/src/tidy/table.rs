@@ -1,50 +1,50 @@
-//! `xtask/floors.txt`: the floors of each crate, and what is known to be wrong and may only get less. A
-//! section a crate, or a folder of one (`[core/p2p]`); a line a floor, from the bottom, with the files and
-//! folders on it.
+//! `xtask/floors.txt`: the floors of each crate, and known deviations, which may only decrease. There is a
+//! section for each crate, or for a folder of one (`[core/p2p]`). It has a line for each floor, from the
+//! bottom, with the files and folders on it.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 const PATH: &str = "xtask/floors.txt";
 
-/// The floors of a crate or of a folder.
+/// Floors of a crate or of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// The crate's name, and the folder's path below `src` if it is one of a folder.
+    /// Name of the crate, followed by the path below `src` for a folder.
     pub name: String,
-    /// Files of the largest circle of imports.
+    /// Number of files in the largest circle of imports.
     pub circle: Option<usize>,
-    /// Lines of comment or prose that are too long.
+    /// Number of lines of comment or prose that are too long.
     pub wide: Option<usize>,
-    /// No circle leaves a file or folder of it.
+    /// True if no circle may leave a file or folder of it.
     pub closed: bool,
-    /// Names that stand for several public types.
+    /// Names of several public types.
     pub twice: Vec<String>,
-    /// What is on each floor, from the bottom.
+    /// Files and folders on each floor, from the bottom.
     pub floors: Vec<Vec<String>>,
 }
 
-/// The whole table.
+/// Contents of the whole table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What stands above the first section.
+    /// Text above the first section.
     pub head: String,
-    /// In the order of the file.
+    /// Sections in the order of the file.
     pub sections: Vec<Section>,
 }
 
 impl Table {
-    /// Reads the file.
+    /// Reads the table from its file.
     pub fn read(root: &Path) -> Result<Table, Vec<String>> {
         Table::parse(&super::read(root, PATH)?).map_err(|complaint| vec![format!("{PATH}: {complaint}")])
     }
 
-    /// Writes it.
+    /// Writes the table to its file.
     pub fn write(&self, root: &Path) -> Result<(), Vec<String>> {
         std::fs::write(root.join(PATH), self.text()).map_err(|error| vec![format!("{PATH}: {error}")])
     }
 
-    /// Reads the text of a table. Comments stand above the first section only.
+    /// Parses the text of a table. Comments are allowed above the first section only.
     fn parse(text: &str) -> Result<Table, String> {
         let head = text.lines().take_while(|line| !line.starts_with('['));
         let mut table = Table { head: head.map(|line| format!("{line}\n")).collect(), sections: Vec::new() };
@@ -88,7 +88,7 @@ impl Table {
         text
     }
 
-    /// The section of a crate or a folder.
+    /// Returns the section of a crate or a folder.
     pub fn section(&mut self, name: &str) -> Option<&mut Section> {
         self.sections.iter_mut().find(|section| section.name == name)
     }

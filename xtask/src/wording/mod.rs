@@ -1,8 +1,8 @@
-//! The wording gate: texts that a reader cannot understand alone (STYLE.md) may only become fewer.
+//! The wording gate: the number of texts that a reader cannot understand alone (STYLE.md) may only fall.
 //!
 //! `xtask/wording.txt` has a line for each area (a crate, or a folder at the top) with the number of its
-//! faults of each kind ([`Fault`]). More than recorded is a complaint; fewer are written down by `cargo xtask
-//! tidy --lower`. `cargo xtask wording AREA...` lists them.
+//! faults of each kind ([`Fault`]). A higher number is a complaint; a lower one is recorded by `cargo xtask
+//! tidy --lower`. `cargo xtask wording AREA...` lists the faults.
 
 mod passages;
 mod rules;
@@ -22,7 +22,7 @@ const HEAD: &str = "\
 /// Numbers of faults in the order of [`Fault::ALL`].
 type Counts = [usize; Fault::ALL.len()];
 
-/// A fault and its place.
+/// Fault with its place.
 struct Hit {
     path: String,
     line: usize,
@@ -30,7 +30,7 @@ struct Hit {
     text: String,
 }
 
-/// Complains about areas with more faults than recorded. With `lower`, smaller numbers are written down.
+/// Complains about areas with more faults than recorded. With `lower`, smaller numbers are recorded.
 pub fn check(root: &Path, files: &[String], lower: bool) -> Result<Vec<String>, Vec<String>> {
     let recorded = parse(&std::fs::read_to_string(root.join(PATH)).unwrap_or_default())?;
     let found = counts(&hits(root, files));
@@ -47,7 +47,7 @@ pub fn check(root: &Path, files: &[String], lower: bool) -> Result<Vec<String>, 
     Ok(complaints)
 }
 
-/// Prints the faults of some areas, or of all, a line for each.
+/// Lists the faults of some areas, or of all, one on each line.
 pub fn list(root: &Path, files: &[String], areas: &[&str]) -> String {
     let mut text = String::new();
     for Hit { path, line, fault, text: words } in hits(root, files) {
@@ -99,7 +99,7 @@ fn counts(hits: &[Hit]) -> BTreeMap<String, Counts> {
     counts
 }
 
-/// Returns the crate of a file, or its folder at the top, or the file itself.
+/// Returns the area of a file: its crate, or its folder at the top, or the file itself.
 fn area(path: &str) -> &str {
     let parts = if path.starts_with("crates/") { 2 } else { 1 };
     let end = path.match_indices('/').nth(parts - 1).map_or(path.len(), |(at, _)| at);
@@ -113,7 +113,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, Counts>, Vec<String>> {
         .collect()
 }
 
-/// Reads `AREA clause 3 long 4`; a fault without a number has none.
+/// Parses `AREA clause 3 long 4`; the number of an omitted fault is 0.
 fn row(line: &str) -> Option<(String, Counts)> {
     let mut words = line.split_whitespace();
     let area = words.next()?.to_string();

@@ -1,21 +1,21 @@
-//! The passages of a file that a reader meets alone: documentation comments, names, paragraphs of documents.
+//! The passages of a file that a reader sees alone: documentation comments, names, paragraphs of documents.
 
-/// What a passage is.
+/// Kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Documentation of a public item in Rust.
     PublicItem,
-    /// Other documentation in Rust, a docstring in Python, a comment before a function in C.
+    /// Other documentation: of Rust items, a docstring in Python, a comment before a function in C.
     Item,
-    /// The name of a function in Rust.
+    /// Name of a function in Rust.
     FunctionName,
-    /// The name of a public type in Rust.
+    /// Name of a public type in Rust.
     TypeName,
-    /// A paragraph of a document in Markdown.
+    /// Paragraph of a document in Markdown.
     Document,
 }
 
-/// A piece of text and the number of its first line.
+/// Piece of text, with the number of its first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
     pub line: usize,
@@ -23,7 +23,7 @@ pub struct Passage {
     pub place: Place,
 }
 
-/// Returns the passages of a file by its kind; none of a kind that is not read, and of generated files.
+/// Returns the passages of a file by its kind; none for unknown kinds and generated files.
 pub fn passages(path: &str, text: &str) -> Vec<Passage> {
     let is_skipped = |part: &str| ["generated", "fixtures", "spec", "target", "build"].contains(&part);
     if path.split('/').any(is_skipped) {
@@ -44,7 +44,8 @@ pub fn passages(path: &str, text: &str) -> Vec<Passage> {
     }
 }
 
-/// Outer documentation comments of Rust, up to the first list, heading, table, example or empty line.
+/// Returns outer documentation comments of Rust, each up to the first list, heading, table, example or
+/// empty line.
 fn documentation(text: &str) -> Vec<Passage> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut found = Vec::new();
@@ -70,7 +71,7 @@ fn documentation(text: &str) -> Vec<Passage> {
     found
 }
 
-/// Names of functions and of public types in Rust.
+/// Returns names of functions and of public types in Rust.
 fn names(text: &str) -> Vec<Passage> {
     let name = |line: &str| {
         let mut words = line.split_whitespace().peekable();
@@ -97,7 +98,7 @@ fn begins_item(line: &str) -> bool {
     text.starts_with("- ") || text.starts_with("* ") || number.len() < text.len() && number.starts_with(". ")
 }
 
-/// Paragraphs and items of lists of Markdown: no headings, tables, code.
+/// Returns paragraphs and list items of Markdown, without headings, tables and code.
 fn paragraphs(text: &str) -> Vec<Passage> {
     let mut found = Vec::new();
     let mut paragraph: Vec<&str> = Vec::new();
@@ -122,7 +123,7 @@ fn paragraphs(text: &str) -> Vec<Passage> {
     found
 }
 
-/// Docstrings of Python, their first paragraph.
+/// Returns the first paragraph of each Python docstring.
 fn docstrings(text: &str) -> Vec<Passage> {
     const QUOTES: &str = "\"\"\"";
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -147,7 +148,8 @@ fn docstrings(text: &str) -> Vec<Passage> {
     found
 }
 
-/// Comments of C in `/* */` that begin a line at its first column: they are about the function or file below.
+/// Returns comments of C in `/* */` that begin in the first column: they document the function or file
+/// below.
 fn block_comments(text: &str) -> Vec<Passage> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

@@ -31,7 +31,7 @@ const MAKING: Duration = Duration::from_secs(2);
 /// Time between two requests for the manifest of a file that is being created.
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// File on servers.
+/// File that is striped over servers.
 #[derive(Debug)]
 pub struct Striped {
     client: Arc<Client>,

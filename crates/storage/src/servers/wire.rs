@@ -38,7 +38,7 @@ pub enum Make {
     Empty,
 }
 
-/// Bytes of a file that an access refers to.
+/// Selection of a file's bytes for an access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// The server's bytes of a range of the file.
@@ -252,7 +252,7 @@ pub fn set_payload(frame: &mut [u8], payload: u64) {
     frame[4..HEADER_BYTES].copy_from_slice(&payload.to_le_bytes());
 }
 
-/// Decodes a message.
+/// Decodes the message of a frame.
 ///
 /// # Errors
 /// `Io` for invalid bytes.

@@ -2,7 +2,7 @@
 //!
 //! The API is mostly inline C functions over tables of operations, so a table's layout is its binary
 //! interface. Every table starts with its size, which shows if a provider has filled in an operation
-//! ([`call`]). Operations that are not used have the type of a plain pointer. A test of the parent module
+//! (`call`). Operations that are not used have the type of a plain pointer. A test of the parent module
 //! compares the layout with the system's headers.
 
 use std::ffi::{c_char, c_int, c_void};

@@ -4,10 +4,10 @@ use super::tables::{Abi, Constant, Tables};
 use crate::generate::header::HANDLES;
 use crate::generate::spec::Spec;
 
-/// Domains whose values are bits that are combined.
+/// Domains whose values are combinations of bits.
 const FLAGS: &[&str] = &["assertion", "access"];
 
-/// `constants.rs` of a front.
+/// Returns the text of a front's `constants.rs`.
 pub fn constants(spec: &Spec, tables: &Tables, abi: Abi) -> String {
     let mut out = "#![allow(missing_docs, dead_code, reason = \"the names are those of the standard\")]\n#![allow(clippy::manual_range_patterns, clippy::match_single_binding, reason = \"generated\")]\n\n\
                    use std::ffi::c_int;\n\nuse crate::shared::kind;\nuse crate::shared::standard::MPI_Offset;\n\n"
@@ -41,7 +41,7 @@ pub fn constants(spec: &Spec, tables: &Tables, abi: Abi) -> String {
     out
 }
 
-/// Both functions of a domain.
+/// Returns the two translation functions of a domain.
 fn translation(spec: &Spec, tables: &Tables, abi: Abi, domain: &str) -> String {
     let (ctype, constants): (&str, Vec<&Constant>) = (
         if domain == "position" { "MPI_Offset" } else { "c_int" },
@@ -82,7 +82,8 @@ fn translation(spec: &Spec, tables: &Tables, abi: Abi, domain: &str) -> String {
         return function("error_in", success(arms_in), String::new())
             + &function("error_out", success(arms_out), String::new());
     }
-    // A value of the standard that means nothing here must not come to mean what it means there.
+    // A value of the standard without meaning here must not be interpreted as another constant of the
+    // standard.
     let values: Vec<i64> = here
         .iter()
         .map(|(name, _)| {
@@ -117,13 +118,13 @@ fn standard_value(spec: &Spec, name: &str) -> String {
     constant.expect("the tables were checked").value.clone()
 }
 
-/// The predefined handles of a kind as pairs of numbers: MPICH's, the standard's.
+/// Returns the predefined handles of a kind as pairs of numbers: MPICH's and the standard's.
 fn numbers(spec: &Spec, tables: &Tables, handle: &str) -> String {
     let ctype = format!("MPI_{handle}");
     let mut pairs = String::new();
     for constant in spec.constants.iter().filter(|constant| constant.ctype == ctype) {
         let row = tables.constants.iter().find(|row| row.name == constant.name);
-        // The last one of a meaning is that which the library's handle becomes.
+        // If several have one meaning, the last one is returned to programs.
         for value in row.and_then(|row| row.value(Abi::Mpich)).unwrap_or("").split_whitespace().rev() {
             pairs.push_str(&format!("({value}_u32 as c_int, {}), ", constant.value));
         }
@@ -140,7 +141,7 @@ fn numbers(spec: &Spec, tables: &Tables, handle: &str) -> String {
     )
 }
 
-/// `objects.rs` of Open MPI's front.
+/// Returns the text of `objects.rs` of Open MPI's front.
 pub fn objects(spec: &Spec, tables: &Tables) -> String {
     let mut out =
         "#![allow(missing_docs, non_upper_case_globals, reason = \"the names are those of Open MPI\")]\n\n\

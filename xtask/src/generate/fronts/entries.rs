@@ -14,7 +14,8 @@ const HEAD: &str = "#![allow(missing_docs, non_snake_case, clippy::missing_safet
                     use crate::shared::places::*;\nuse crate::shared::standard::{self, MPI_Aint, MPI_Count, MPI_Offset};\n\
                     use crate::shared::{others, special};\n\n";
 
-/// What an entry point does with one parameter: statements before and after the call, and the argument of the standard ABI.
+/// Code of an entry point for one parameter: statements before and after the call, and the argument in the
+/// standard ABI.
 #[derive(Default)]
 struct Passed {
     before: Option<String>,
@@ -22,7 +23,7 @@ struct Passed {
     after: Option<String>,
 }
 
-/// Names and texts of the files of entry points.
+/// Returns names and texts of the files of entry points.
 pub fn files(spec: &Spec, tables: &Tables) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = Vec::new();
     let replaced = |function: &&Function| !tables.others.iter().any(|other| other.name == function.name);
@@ -48,7 +49,8 @@ pub fn files(spec: &Spec, tables: &Tables) -> Vec<(String, String)> {
     files
 }
 
-/// Handles as integers: the functions of Fortran, and those of the standard that do the same.
+/// Returns the conversions between handles and integers: the functions of Fortran, and those of the
+/// standard that do the same.
 pub fn fortran() -> String {
     let mut out = format!("{HEAD}use crate::shared::kind::Handle;\n\n");
     for handle in HANDLES {
@@ -66,7 +68,7 @@ pub fn fortran() -> String {
     out
 }
 
-/// The callers of a front: what a program of its ABI hears.
+/// Returns the callers of a front, which pass arguments to callbacks in the program's ABI.
 pub fn callbacks(spec: &Spec, tables: &Tables) -> String {
     let mut out = format!(
         "{HEAD}use crate::shared::generated::interface::Dialect;\nuse crate::shared::standard::Status;\nuse crate::shared::kind::Handle;\n\n"
@@ -101,7 +103,7 @@ fn by_hand(function: &Function, module: &str) -> String {
     let passed: Vec<String> = function.params.iter().map(rust_name).collect();
     let path = function.name.trim_start_matches("MPIX_").trim_start_matches("MPI_").to_lowercase();
     if path.ends_with("_toint") || path.ends_with("_fromint") {
-        // With those of Fortran.
+        // These functions are generated together with those of Fortran.
         return String::new();
     }
     let body = format!(
@@ -111,7 +113,7 @@ fn by_hand(function: &Function, module: &str) -> String {
     pair(function, &body)
 }
 
-/// An entry point that passes its arguments on to `target`.
+/// Returns an entry point that passes its arguments on to `target`.
 fn entry(function: &Function, target: &str, tables: &Tables) -> String {
     let passed: Vec<Passed> =
         function.params.iter().map(|param| pass(function, target, param, tables)).collect();
@@ -166,12 +168,12 @@ fn is_handle(param: &Param) -> bool {
     param.base.strip_prefix("MPI_").is_some_and(|rest| HANDLES.contains(&rest))
 }
 
-/// The type of a parameter in the front's own ABI.
+/// Returns the type of a parameter in the front's own ABI.
 fn foreign_type(param: &Param) -> String {
     if is_handle(param) || param.base == "MPI_Status" { rust_type(param) } else { standard_type(param) }
 }
 
-/// How an entry point passes a parameter on.
+/// Returns the code that passes a parameter on to `target`.
 fn pass(function: &Function, target: &str, param: &Param, tables: &Tables) -> Passed {
     let name = rust_name(param);
     let plain = Passed { argument: name.clone(), ..Passed::default() };
@@ -233,7 +235,8 @@ fn pass(function: &Function, target: &str, param: &Param, tables: &Tables) -> Pa
     }
 }
 
-/// How an entry point passes a status or several on; `place` makes one that is returned.
+/// Returns the code that passes on one status or several. `place` creates the code for one that is
+/// returned.
 fn status(target: &str, param: &Param, tables: &Tables, place: impl Fn(String, String) -> Passed) -> Passed {
     let name = rust_name(param);
     let finish = "finish()".to_string();
@@ -252,7 +255,7 @@ fn status(target: &str, param: &Param, tables: &Tables, place: impl Fn(String, S
 fn array(function: &Function, param: &Param, length: &str) -> Passed {
     let name = rust_name(param);
     let length = match (param.name.as_str(), function.params.iter().any(|other| other.name == "sendbuf")) {
-        // Nobody reads them where the data are in place.
+        // The types are not read if the data are in place.
         ("sendtypes", true) => format!("if is_in_place(sendbuf) {{ 0 }} else {{ {length} as isize }}"),
         _ => format!("{length} as isize"),
     };
@@ -270,12 +273,13 @@ fn array(function: &Function, param: &Param, length: &str) -> Passed {
     }
 }
 
-/// Buffers, for which constants may stand (MPI_BOTTOM, MPI_IN_PLACE, MPI_BUFFER_AUTOMATIC).
+/// Returns true for a buffer in whose place a constant is allowed (MPI_BOTTOM, MPI_IN_PLACE,
+/// MPI_BUFFER_AUTOMATIC).
 fn is_buffer(name: &str) -> bool {
     (name.contains("buf") || name.ends_with("_addr")) && name != "buffer_addr"
 }
 
-/// How a callback of the program gets a parameter.
+/// Returns the code that passes a parameter to a callback of the program.
 fn heard(callback: &Function, param: &Param, tables: &Tables) -> Passed {
     let name = &param.name;
     let plain = Passed { argument: name.clone(), ..Passed::default() };

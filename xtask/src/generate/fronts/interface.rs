@@ -1,15 +1,16 @@
-//! What `libmpi_abi.so.1` gives fronts, from both sides: its functions, and the callers of a dialect.
+//! Interface between `libmpi_abi.so.1` and the fronts, for both sides: its functions, and the callers of a
+//! dialect.
 
 use crate::generate::entries::rust_type;
 use crate::generate::header::{HANDLES, TOOL_ENUMS, TOOL_HANDLES};
 use crate::generate::spec::{Function, Param, Spec};
 
-/// How a side writes the type of a parameter.
+/// Function that returns the type of a parameter as one side writes it.
 type TypeOf = fn(&Param) -> String;
 
 const NAMES: &str = "#![allow(missing_docs, non_snake_case, clippy::type_complexity, reason = \"the names are those of the standard\")]\n\n";
 
-/// The abi's side of dialects: the structure, and the standard one.
+/// Returns the abi's side of dialects: the structure, and the standard dialect.
 pub fn dialect(spec: &Spec) -> String {
     let mut out = format!(
         "{NAMES}use std::ffi::{{c_int, c_void}};\n\nuse crate::generated::callbacks::*;\nuse crate::types::*;\n\n{}",
@@ -33,7 +34,7 @@ pub fn dialect(spec: &Spec) -> String {
     out
 }
 
-/// The abi's side of the functions: one structure that a front finds by its name.
+/// Returns the abi's side of the functions: one structure that a front finds by its name.
 pub fn given(spec: &Spec) -> String {
     let fields: String = spec
         .functions
@@ -51,7 +52,7 @@ pub fn given(spec: &Spec) -> String {
     .replace("pub static tutti_interface", "#[allow(non_upper_case_globals, reason = \"a name in C\")]\npub static tutti_interface")
 }
 
-/// The fronts' side of both.
+/// Returns the fronts' side of functions and dialects.
 pub fn taken(spec: &Spec) -> String {
     format!(
         "{NAMES}use std::ffi::{{c_char, c_double, c_int, c_void}};\n\nuse crate::shared::standard::*;\n\n\
@@ -92,7 +93,7 @@ fn interface_structure(spec: &Spec, type_of: TypeOf) -> String {
     )
 }
 
-/// Parameters and result of a caller.
+/// Returns parameters and result of a caller.
 fn caller(callback: &Function, type_of: TypeOf) -> String {
     let params: Vec<String> =
         callback.params.iter().map(|param| format!("{}: {}", param.name, type_of(param))).collect();
@@ -106,7 +107,7 @@ fn result(function: &Function) -> Param {
     Param { name, base, constant: false, stars: 0, array }
 }
 
-/// The type of a parameter of the standard ABI where handles are numbers and callbacks are addresses.
+/// Returns the type of a parameter in the standard ABI, with handles as numbers and callbacks as addresses.
 pub fn standard_type(param: &Param) -> String {
     let base = param.base.as_str();
     let is =
@@ -129,7 +130,7 @@ fn file(function: &Function) -> String {
     crate::generate::entries::file_of(&function.name)
 }
 
-/// A number that changes with every function and callback (FNV-1a).
+/// Returns a number that changes with every function and callback (FNV-1a).
 fn version(spec: &Spec) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for function in spec.functions.iter().chain(&spec.callbacks) {

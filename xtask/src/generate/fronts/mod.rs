@@ -1,10 +1,10 @@
-//! The fronts (`crates/fronts`): libraries which speak the ABIs of MPICH and of Open MPI and translate them
-//! to the standard one.
+//! The fronts (`crates/fronts`): libraries with the ABIs of MPICH and of Open MPI, which translate calls to
+//! the standard one.
 //!
-//! What both have in common (`shared`) is generated once and compiled against the types of each; constants,
-//! objects and the names of handles are each one's own. The library `libmpi_abi.so.1` gives fronts its
-//! functions as one structure ([`interface`]), since they cannot be told apart from those of the same names
-//! that a front exports.
+//! Their common part (`shared`) is generated once and compiled with the types of each; constants, objects
+//! and the names of handles are separate. The library `libmpi_abi.so.1` offers its functions to fronts as
+//! one structure ([`interface`]). The functions cannot be found by name, because a front exports the same
+//! names.
 
 mod constants;
 mod entries;
@@ -16,12 +16,12 @@ use std::path::Path;
 
 pub use tables::Tables;
 
-/// The tables of `spec/fronts/`.
+/// Reads the tables of `spec/fronts/`.
 pub fn tables(root: &Path, spec: &Spec) -> Result<Tables, Vec<String>> {
     Tables::read(root, spec)
 }
 
-/// Names and texts of the files of the fronts and of the abi's side of the interface.
+/// Returns names and texts of the files of the fronts and of the abi's side of the interface.
 pub fn files(root: &Path, spec: &Spec) -> Result<Vec<(String, String)>, Vec<String>> {
     let tables = Tables::read(root, spec)?;
     let abi = "crates/abi/src/generated";

@@ -1,42 +1,42 @@
-//! The tables of `spec/fronts/`, parsed.
+//! Parser of the tables in `spec/fronts/`.
 
 use std::path::Path;
 
 use crate::generate::spec::{Function, Param, Spec, covers, rows};
 
-/// An ABI that a front speaks.
+/// ABI that a front implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abi {
-    /// libmpi.so.12.
+    /// ABI of MPICH: libmpi.so.12.
     Mpich,
-    /// libmpi.so.40.
+    /// ABI of Open MPI: libmpi.so.40.
     OpenMpi,
 }
 
-/// A constant in all ABIs.
+/// Constant in all ABIs.
 #[derive(Debug)]
 pub struct Constant {
-    /// Its name.
+    /// Name of the constant in the standard.
     pub name: String,
-    /// What it is a value of.
+    /// Domain of values that the constant belongs to, as a word of the table.
     pub domain: String,
     values: [String; 2],
 }
 
-/// An object whose address is a handle in Open MPI's ABI.
+/// Object whose address is a handle in Open MPI's ABI.
 #[derive(Debug)]
 pub struct Object {
-    /// Its symbol.
+    /// Symbol of the object.
     pub symbol: String,
-    /// Its size.
+    /// Size of the object in bytes.
     pub bytes: usize,
-    /// Name of the handle, or empty: one that the standard does not have.
+    /// Name of the handle's constant; empty if the standard has none.
     pub constant: String,
-    /// The handle in Fortran, or empty.
+    /// Number of the handle in Fortran, or empty.
     pub fortran: String,
 }
 
-/// What is said of a parameter, or of a function.
+/// Property of a parameter or of a function, from the table of arguments.
 #[derive(Debug)]
 struct Meaning {
     function: String,
@@ -44,23 +44,24 @@ struct Meaning {
     meaning: String,
 }
 
-/// All of them.
+/// Contents of all tables of the fronts.
 #[derive(Debug)]
 pub struct Tables {
-    /// `constants.tsv`.
+    /// Rows of `constants.tsv`.
     pub constants: Vec<Constant>,
-    /// `objects.tsv`.
+    /// Rows of `objects.tsv`.
     pub objects: Vec<Object>,
-    /// `others.tsv`: functions with, in place of the deprecation, the function that does the same.
+    /// Rows of `others.tsv`: functions that only these ABIs have. The field of the deprecation has the
+    /// standard function that does the same.
     pub others: Vec<Function>,
     meanings: Vec<Meaning>,
 }
 
 impl Abi {
-    /// Both.
+    /// Both ABIs of fronts.
     pub const ALL: [Abi; 2] = [Abi::Mpich, Abi::OpenMpi];
 
-    /// The name of its folder.
+    /// Returns the name of the ABI's folder.
     pub fn name(self) -> &'static str {
         match self {
             Abi::Mpich => "mpich",
@@ -70,7 +71,7 @@ impl Abi {
 }
 
 impl Constant {
-    /// The value in an ABI, if it has the constant.
+    /// Returns the value in an ABI, if the ABI has the constant.
     pub fn value(&self, abi: Abi) -> Option<&str> {
         let value = &self.values[abi as usize];
         (!value.is_empty()).then_some(value.as_str())
@@ -78,7 +79,7 @@ impl Constant {
 }
 
 impl Tables {
-    /// Reads them, and complains about names that do not exist.
+    /// Reads the tables, and reports names that do not exist.
     pub fn read(root: &Path, spec: &Spec) -> Result<Tables, Vec<String>> {
         let table = |name: &str| rows(&root.join("spec/fronts").join(name));
         let field = |row: &[String], index: usize| row.get(index).cloned().unwrap_or_default();
@@ -114,7 +115,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Whether all of `meaning` is said of a function, or of this parameter of it.
+    /// Returns true if the tables state `meaning` for a function, or for this parameter of it.
     pub fn says(&self, function: &str, parameter: &str, meaning: &str) -> bool {
         let all = |one: &&Meaning| parameter != "*" || one.parameter == "*";
         let said = |one: &&Meaning| {
@@ -123,13 +124,13 @@ impl Tables {
         self.meanings.iter().filter(all).filter(said).any(|one| one.meaning == meaning)
     }
 
-    /// The domain or limit of a parameter.
+    /// Returns the domain or limit of a parameter, if the tables state one.
     pub fn domain(&self, function: &str, param: &Param) -> Option<&str> {
         let mut all = self.about(function, &param.name);
         all.find(|said| !said.contains('(') && !["inout", "hand"].contains(said))
     }
 
-    /// How long an array is, as an expression.
+    /// Returns the length of an array as an expression, if the tables state one.
     pub fn length(&self, function: &str, param: &Param) -> Option<&str> {
         self.about(function, &param.name).find_map(|said| said.strip_prefix("length(")?.strip_suffix(')'))
     }
