@@ -57,7 +57,7 @@ pub enum Answer {
 }
 
 impl Request {
-    /// Encodes the request.
+    /// Encodes the request as a message.
     pub fn write(&self) -> Vec<u8> {
         match self {
             Request::Status => vec![0],
@@ -102,7 +102,7 @@ impl Request {
 }
 
 impl Answer {
-    /// Encodes the answer.
+    /// Encodes the answer as a message.
     pub fn write(&self) -> Vec<u8> {
         let (kind, number, text) = match self {
             Answer::Granted(number, text) => (0, *number, text),

@@ -49,7 +49,7 @@ pub enum Refusal {
     Dropped(Counter),
 }
 
-/// Encodes a packet.
+/// Encodes a packet as bytes.
 pub fn write(packet: &Packet, line: &Line) -> Vec<u8> {
     let (purpose, index) = match packet.purpose {
         Purpose::Enter => (1, 0),

@@ -268,7 +268,7 @@ mod tests {
     fn this_thread_has_a_chain() {
         let frames = capture();
         assert!(frames.iter().any(|frame| frame.name().contains("this_thread_has_a_chain")), "{frames:?}");
-        // All of a test is in one file: nobody outside calls.
+        // The whole test is in one file, so no caller is outside.
         assert!(callers(4).iter().all(|caller| !caller.contains("this_thread_has_a_chain")));
     }
 }

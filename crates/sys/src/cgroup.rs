@@ -124,7 +124,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// `groups` as /proc/self/cgroup has them, `files` below the root, the counters of before and after.
+    /// Checks kills and limits. `groups` has the format of /proc/self/cgroup, `files` lie below the root,
+    /// and `vmstat` is /proc/vmstat. Expected are kills in the group and in all, and the limit.
     fn check(groups: &str, files: &[(&str, &str)], vmstat: &str, expected: (u64, u64, Option<u64>)) {
         let root = std::env::temp_dir().join(format!("tutti-cgroup-{}-{:p}", std::process::id(), files));
         for (path, text) in files {

@@ -236,7 +236,7 @@ mod tests {
         assert!(said.iter().all(|reply| daemon.say(reply, 0).unwrap()));
         let replies: Vec<Reply> = std::iter::from_fn(|| rank.hear().ok()).collect();
         assert_eq!(replies, said);
-        // The next program of the rank is not told what the one before has asked for.
+        // The next program of the rank does not receive replies to its predecessor's requests.
         let rank = RankEnd::of_generation(rank.socket, 3);
         assert!(rank.say(Word::Published).unwrap());
         assert_eq!(daemon.hear(), Ok((Word::Published, 3)));

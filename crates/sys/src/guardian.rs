@@ -153,8 +153,8 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// Returns the output of a guardian of three processes: a byte for each that ends, in the order of
-    /// their ends.
+    /// Checks the output of a guardian of three processes: a byte for each that ends, in the order of their
+    /// ends.
     fn check(order: &[usize], last: usize, expected: &[u8]) {
         let mut watched = children(3);
         let processes: Vec<_> =
@@ -175,7 +175,7 @@ mod tests {
                 said.extend(byte);
             }
         }
-        // Its copy of the end is the last one.
+        // The guardian's copy of the pipe's end is the last one.
         read.read_to_end(&mut said).unwrap();
         assert_eq!(said, expected);
     }

@@ -3,7 +3,7 @@
 //! If this host has several addresses, the route to another host shows which one that host can reach. A
 //! host name is resolved only in this case, because a name server may be slow or silent. Some names give no
 //! answer: those unknown here, known only to the launch agent, or resolved to the loopback. Then children
-//! receive all addresses, and use the first one that works.
+//! receive all addresses, and the one by which the first child connects is chosen.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -115,7 +115,8 @@ fn ask(hosts: &[&str], tell: &dyn Fn(&str)) -> Vec<Option<IpAddr>> {
     found.into_iter().map(Option::flatten).collect()
 }
 
-/// Returns the only address of this host that other hosts can reach, or `None` if there are several.
+/// Returns the only address of this host that other hosts can reach; `None` if there is none or there are
+/// several.
 fn only_address() -> Option<IpAddr> {
     let is_far = |address: &IpAddr| match address {
         IpAddr::V4(address) => !address.is_loopback() && !address.is_link_local(),
@@ -216,7 +217,8 @@ mod tests {
         assert!(of_this_host("", Some("no host has this name")).is_ok());
     }
 
-    /// A name of this host leads to the loopback in many /etc/hosts, which tells nothing of other hosts.
+    /// Tests a name that resolves to the loopback: many /etc/hosts map the own name to it, which shows no
+    /// route to other hosts.
     #[test]
     fn names_of_the_loopback_tell_nothing() {
         fn nobody(names: &str) {

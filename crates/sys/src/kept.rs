@@ -347,7 +347,7 @@ mod tests {
 
     use super::*;
 
-    /// Serialises the tests, because the process has only one set of words.
+    /// Lock that serialises the tests, because the process has only one set of words.
     static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
@@ -423,7 +423,7 @@ mod tests {
         check(("one", 500), ("other", 9000), 500);
     }
 
-    /// A mapping with these bytes, as a daemon makes it.
+    /// Creates a mapping with these bytes, as a daemon does.
     fn map(bytes: &[u8]) -> (u64, u64) {
         let room = crate::remap::map_private(bytes.len()).unwrap();
         // SAFETY: the mapping is as long as the bytes, and new.

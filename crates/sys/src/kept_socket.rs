@@ -245,7 +245,7 @@ mod tests {
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert_eq!(kind(datagrams.as_fd()).unwrap(), KeptKind::Datagrams);
         let mut got = Vec::new();
-        // Nothing is there, and a read would wait.
+        // There are no bytes, and a blocking read would wait.
         assert!(drain(accepted.as_fd(), &mut got).unwrap() && got.is_empty());
         stream.write_all(b"all of it").unwrap();
         while got.len() < 9 {

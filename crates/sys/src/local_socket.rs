@@ -452,7 +452,7 @@ mod tests {
         format!("test-{what}-{}", std::process::id()).into_bytes()
     }
 
-    /// A connection to a listener under a name of its own, both ends.
+    /// Connects to a listener with a unique name, and returns both ends.
     fn pair(what: &str, carries: Carries) -> (Connection, Connection) {
         let listener = Listener::bind(&name(what), carries).unwrap();
         assert!(listener.accept().unwrap().is_none());
@@ -484,14 +484,14 @@ mod tests {
         let (near, far) = pair("bytes", Carries::Bytes);
         let bell = event::bells(1).unwrap();
         let mut bytes = [0; 8];
-        // Linux 6.16 refuses them at the sender.
+        // From Linux 6.16 on the kernel refuses descriptors at the sender.
         if near.send(b"x", &[bell[0].as_fd()]).is_ok() {
             assert_eq!(far.receive(&mut bytes).unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
         near.send(b"y", &[]).unwrap();
         let (count, descriptors) = far.receive(&mut bytes).unwrap();
         assert_eq!((count, descriptors.len()), (1, 0));
-        // The other way they are taken.
+        // Descriptors are accepted in the other direction.
         far.send(b"z", &[bell[0].as_fd()]).unwrap();
         assert_eq!(near.receive(&mut bytes).unwrap().1.len(), 1);
     }
@@ -516,7 +516,7 @@ mod tests {
         let listener = Listener::bind_abstract(&name, Carries::Bytes).unwrap();
         let near = Connection::connect(&name).unwrap();
         assert!(listener.accept().unwrap().is_some());
-        // A name that is taken there is taken.
+        // A name that is taken there cannot be taken again.
         assert_eq!(Listener::bind(&name, Carries::Bytes).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(near);
     }

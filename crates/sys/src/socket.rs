@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn sockets_are_on_ports_of_the_range_until_all_are_in_use() {
-        // Two ports that are free just now, one after the other, so that others may take them: tried again then.
+        // Finds two consecutive free ports. Others may take them meanwhile; then the test tries again.
         for _ in 0..100 {
             let free = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap().port();
             let Some(ports) = PortRange::new(free, free.saturating_add(1)) else { continue };
@@ -389,7 +389,7 @@ mod tests {
         for said in [None, Some(SAFE_SEGMENT_BYTES)] {
             let stream = connect_within(address, said, Duration::from_secs(10)).unwrap();
             let (mut other, _) = listener.accept().unwrap();
-            // The one end has told the other.
+            // Each end has informed the other of its limit.
             for end in [&stream, &other] {
                 assert!(segment_bytes(end.as_fd()).unwrap() <= SAFE_SEGMENT_BYTES, "{said:?}");
             }

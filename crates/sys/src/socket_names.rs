@@ -410,7 +410,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.0.join("700"), folder.0.join("link")).unwrap();
         assert_eq!(kind(make_private(&folder.0.join("link"))), Some(io::ErrorKind::PermissionDenied));
         assert_eq!(kind(make_private(&folder.0.join("new"))), None);
-        // Whoever may write in /tmp may have made it.
+        // Any user who may write in /tmp may have created it.
         assert_eq!(kind(service_owner(&folder.0)), Some(io::ErrorKind::PermissionDenied));
         assert_eq!(service_owner(Path::new("/proc")).ok(), Some(0));
     }
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn a_file_is_taken_once_and_replaced_when_dead() {
         let folder = Folder::new("bound");
-        // Also where the path does not fit into an address.
+        // The rules apply also if the path does not fit into an address.
         let long = folder.0.join("long".repeat(30));
         std::fs::create_dir(&long).unwrap();
         for path in [folder.0.join("short"), long.join("short")] {
@@ -427,7 +427,7 @@ mod tests {
             let bound = bind(&one).unwrap();
             assert!(!is_dead(&path));
             assert_eq!(kind(bind(&other)), Some(io::ErrorKind::AddrInUse));
-            // As if it were killed.
+            // Without the destructor it is like the file of a killed process.
             std::mem::forget(bound);
             drop(one);
             assert!(is_dead(&path));
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn a_sweep_leaves_what_lives() {
         let folder = Folder::new("sweep");
-        // Also where the path does not fit into an address.
+        // The rules apply also if the path does not fit into an address.
         let long = folder.0.join("long".repeat(30));
         std::fs::create_dir(&long).unwrap();
         for folder in [&folder.0, &long] {
@@ -459,7 +459,7 @@ mod tests {
             let found =
                 [file_name(b"live"), file_name(b"dead"), file_name(b"file"), "another-host-dead".into()];
             assert_eq!(found.map(left), [true, false, true, true]);
-            // Nobody has connected to the live one.
+            // The live listener has seen no connection.
             let null = std::ptr::null_mut();
             // SAFETY: an open socket that does not wait.
             assert!(unsafe { libc::accept(live.as_raw_fd(), null, std::ptr::null_mut()) } < 0);

@@ -452,11 +452,11 @@ mod tests {
     use super::*;
     use crate::process;
 
-    /// A child that sleeps, stopped in the kernel, is made to ask for its number, and goes on sleeping.
+    /// Stops a sleeping child, makes it ask for its process number, and lets it continue to sleep.
     #[test]
     fn a_stopped_thread_makes_calls_and_goes_on() {
         let pid = sleeper();
-        // It has to be in the kernel: its next instruction is behind a `syscall` then.
+        // The child must be in the kernel: then its next instruction is after a `syscall`.
         std::thread::sleep(Duration::from_millis(50));
         let Ok(child) = Tracee::seize(pid) else { return end(pid) };
         child.interrupt().unwrap();
@@ -465,7 +465,7 @@ mod tests {
         child.set_mask(u64::MAX).unwrap();
         let gadget = before.instruction() - SYSCALL.len() as u64;
         assert_eq!(child.call(&before, gadget, libc::SYS_getpid, [0; 6]).unwrap(), pid as u64);
-        // A stop that is still to come does not pass for the call.
+        // A stop that is still pending is not mistaken for the end of the call.
         child.interrupt().unwrap();
         assert_eq!(child.call(&before, gadget, libc::SYS_getpid, [0; 6]).unwrap(), pid as u64);
         let wrong = child.call(&before, gadget, libc::SYS_close, [9999, 0, 0, 0, 0, 0]);
@@ -492,7 +492,7 @@ mod tests {
         pid
     }
 
-    /// A thread is killed while its tracer looks at it, in the middle of a look more often than not.
+    /// Kills a thread while its tracer checks its state, usually in the middle of a check.
     #[test]
     fn the_end_of_a_traced_thread_is_left_to_who_reaps() {
         for round in 0..200 {

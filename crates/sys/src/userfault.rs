@@ -67,7 +67,7 @@ const WRITE_PROTECTION: u64 = 1;
 const EVENT_REMAP: u64 = 1 << 2;
 const EVENT_REMOVE: u64 = 1 << 3;
 const EVENT_UNMAP: u64 = 1 << 6;
-/// Feature: shared objects can be registered for write protection. It is never enabled, so such a
+/// Feature: shared objects can be registered for write protection. No page is ever protected, so such a
 /// registration changes nothing.
 const WRITE_PROTECTION_OF_OBJECTS: u64 = 1 << 12;
 const MODE_WRITE_PROTECTION: u64 = 2;
@@ -292,8 +292,7 @@ mod tests {
 
     const BYTES: usize = 1 << 16;
 
-    /// Returns the growth of the count by an action on a watched mapping: 2 for each time that messages
-    /// were read.
+    /// Checks if an action on a watched mapping increases the count, as it does when a message is read.
     fn check(act: impl FnOnce(*mut u8), heard: bool) {
         let count: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
         let Ok(watcher) = Watcher::start(count) else { return };
@@ -308,7 +307,7 @@ mod tests {
         let after = count.load(Ordering::Acquire);
         assert_eq!(after > 0, heard, "{after}");
         drop(watcher);
-        // Who hears nothing any more says so.
+        // A watcher that receives no more messages makes that visible.
         while count.load(Ordering::Acquire).is_multiple_of(2) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

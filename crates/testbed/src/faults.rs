@@ -84,8 +84,7 @@ impl Testbed {
         self.host(host)?.kill_processes()
     }
 
-    /// Sets the faults of datagrams (UDP) that reach or leave a host from now on. The default ends all
-    /// faults.
+    /// Sets the future faults of datagrams (UDP) that reach or leave a host. The default ends all faults.
     ///
     /// # Errors
     /// If there is no such host, a value is no percentage, the kernel has no nftables, or datagrams would

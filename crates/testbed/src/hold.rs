@@ -112,8 +112,8 @@ fn prepare(options: &Hold, script: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{}: cannot be made ({status})", options.host)) }
 }
 
-/// Ends the host after the testbed, or the process with which it ends, is gone. Such a process may be
-/// killed before all holders are told to stay.
+/// Ends the host. Called when the process with which the testbed ends is gone, or the testbed itself is. In
+/// the second case its builder was killed before all holders were told to stay.
 fn end(directory: &Path, removes: bool) -> Result<(), String> {
     let left = state::kill_beside(std::process::id());
     if removes {

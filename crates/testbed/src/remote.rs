@@ -30,7 +30,7 @@ const OUTPUT: u8 = 1;
 const ERRORS: u8 = 2;
 const STATUS: u8 = 3;
 
-/// Serves clients forever.
+/// Serves clients forever, each in a thread.
 pub fn serve(listener: &TcpListener) {
     for stream in listener.incoming().flatten() {
         std::thread::spawn(move || {

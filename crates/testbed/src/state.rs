@@ -27,7 +27,7 @@ pub struct Pid {
 /// Host of a testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Name of the host: n0, n1 and so on.
+    /// Name of the host: n0, n1, ...
     pub name: String,
     /// Network address of the host.
     pub address: String,
@@ -285,7 +285,7 @@ fn parse(directory: &Path, text: &str) -> Option<Testbed> {
 mod tests {
     use super::*;
 
-    /// Expected: the rate and all hosts.
+    /// Checks the parsed rate and hosts.
     fn check(text: &str, expected: Option<&str>) {
         let shown = parse(Path::new("/run/x"), text).map(|testbed| {
             let host = |host: &Host| format!(" {} {} {}", host.name, host.address, host.holder.number);

@@ -75,7 +75,7 @@ pub fn is_by_hand(name: &str) -> bool {
 /// Names of integer parameters in C that are logical values.
 pub const LOGICALS: &[&str] = &["reorder", "commute", "periods", "remain_dims", "quorum"];
 
-/// Code that passes one parameter on.
+/// Code that handles one parameter of a subroutine.
 #[derive(Default)]
 struct Passed {
     declared: String,

@@ -46,7 +46,7 @@ pub struct Constant {
     pub value: String,
 }
 
-/// Row of `implemented.tsv`.
+/// Implementation, from a row of `implemented.tsv`.
 #[derive(Clone, Debug)]
 pub struct Implementation {
     /// Base name of a family, or the exact name of a function.
@@ -59,7 +59,7 @@ pub struct Implementation {
     pub extra: String,
 }
 
-/// Row of `annotations.tsv`.
+/// Annotation, from a row of `annotations.tsv`.
 #[derive(Clone, Debug)]
 pub struct Annotation {
     /// Name of a function; `*` at either end matches anything.

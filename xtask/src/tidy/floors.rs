@@ -223,7 +223,7 @@ mod tests {
         Section { name: "core".to_string(), floors, ..Section::default() }
     }
 
-    /// A crate of two floors, one file of which says `text`, and what is said of it.
+    /// Checks the complaints about a crate of two floors, one file of which has the content `text`.
     fn check(file: &str, text: &str, expected: &[&str]) {
         let table = Table { sections: vec![section(&[&["wire", "flow"], &["p2p"]])], ..Table::default() };
         let others = [("wire.rs", "pub struct Packet;"), ("flow.rs", ""), ("p2p/mod.rs", "pub fn send() {}")];

@@ -5,7 +5,7 @@
 pub enum Place {
     /// Documentation of a public item in Rust.
     PublicItem,
-    /// Other documentation: of Rust items, a docstring in Python, a comment before a function in C.
+    /// Documentation of other items: of Rust, a docstring in Python, a comment before a function in C.
     Item,
     /// Name of a function in Rust.
     FunctionName,

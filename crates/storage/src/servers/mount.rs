@@ -336,7 +336,7 @@ mod tests {
         let (path, other) = (folder.join("mount"), folder.join("other"));
         std::fs::write(&other, "").unwrap();
         let enter = || Mount::enter_file(&path, || Mount::new(Mode::Forward, 4096, 2), server(1, "a"));
-        // As a stranger could put them there.
+        // A stranger could create such links.
         std::os::unix::fs::symlink(&other, with_ending(&path, "new")).unwrap();
         enter().unwrap();
         assert_eq!(std::fs::read(&other).unwrap(), b"");

@@ -333,7 +333,7 @@ impl AsFd for Root {
 mod tests {
     use super::*;
 
-    /// A directory of its own, which goes with it.
+    /// Directory of one test, which is removed when it is dropped.
     struct Temporary(PathBuf);
 
     impl Temporary {

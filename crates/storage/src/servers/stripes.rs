@@ -181,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every stream byte has one owner, which is that of its byte in the file.
+        /// Checks that every stream byte has one owner, which is that of its byte in the file.
         #[test]
         fn parts_cover_a_range_once(
             piece in 1i64..40, gap in 0i64..90, displacement in 0i64..50, stream in 0u64..200, bytes in 0u64..500,

@@ -246,7 +246,7 @@ fn loading_leaves_signals_alone() {
     assert_eq!(handler(), before);
 }
 
-/// Entry of the comparison: C structure, C field (empty for the size), and the value here.
+/// Lists sizes and offsets: C structure, C field (empty for the size), and the value here.
 fn layout() -> Vec<(&'static str, &'static str, usize)> {
     vec![
         ("fi_info", "", size_of::<FabricInfo>()),
@@ -291,7 +291,7 @@ fn layout() -> Vec<(&'static str, &'static str, usize)> {
     ]
 }
 
-/// Entry of the comparison: C constant, and the value here.
+/// Lists constants: name in C, and the value here.
 fn constants() -> Vec<(&'static str, u64)> {
     vec![
         ("FI_EP_MSG", EndpointKind::Connected as u64),

@@ -200,7 +200,7 @@ mod tests {
     use super::super::tests::plan_on;
     use super::*;
 
-    /// The hosts of all ranks, and the host looked at: its local ranks' ranks in the world.
+    /// Checks the world ranks of the local ranks of `host`; `hosts` has the host of each rank.
     fn check(hosts: &[u32], host: u32, expected: &[u32]) {
         let placement = Placement::from_hosts(hosts.iter().copied()).unwrap();
         let made = Job::create(&plan_on(placement.clone(), host)).unwrap();

@@ -284,7 +284,7 @@ mod tests {
         }
         assert_eq!(job.reach_among(&[0, 1, 2]), expected, "{reaches:?}");
         assert_eq!(job.reach_among(&[2, 0, 1]), expected, "{reaches:?}");
-        // It is the same when all are known.
+        // The result is the same when all are known.
         job.declare(3, &declaration(Reach::None, 77));
         assert_eq!(job.reach_among(&[0, 1, 2]), expected, "{reaches:?}");
     }

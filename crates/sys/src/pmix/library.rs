@@ -255,7 +255,7 @@ mod tests {
             offset_of!(RawInfo, flags),
             offset_of!(RawInfo, value),
         ];
-        // Of PMIx 4.2 on 64-bit machines.
+        // Sizes and offsets of PMIx 4.2 on 64-bit machines.
         assert_eq!(ours, [260, 256, 32, 8, 16, 552, 512, 520]);
         let theirs = in_headers(
             "structures",

@@ -124,7 +124,7 @@ fn numbers(spec: &Spec, tables: &Tables, handle: &str) -> String {
     let mut pairs = String::new();
     for constant in spec.constants.iter().filter(|constant| constant.ctype == ctype) {
         let row = tables.constants.iter().find(|row| row.name == constant.name);
-        // If several have one meaning, the last one is returned to programs.
+        // If several numbers have one meaning, the library's handle becomes the last one of the list.
         for value in row.and_then(|row| row.value(Abi::Mpich)).unwrap_or("").split_whitespace().rev() {
             pairs.push_str(&format!("({value}_u32 as c_int, {}), ", constant.value));
         }

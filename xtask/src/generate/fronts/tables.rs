@@ -47,9 +47,9 @@ struct Meaning {
 /// Contents of all tables of the fronts.
 #[derive(Debug)]
 pub struct Tables {
-    /// Rows of `constants.tsv`.
+    /// Constants, from the rows of `constants.tsv`.
     pub constants: Vec<Constant>,
-    /// Rows of `objects.tsv`.
+    /// Objects, from the rows of `objects.tsv`.
     pub objects: Vec<Object>,
     /// Rows of `others.tsv`: functions that only these ABIs have. The field of the deprecation has the
     /// standard function that does the same.
