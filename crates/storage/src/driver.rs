@@ -98,13 +98,13 @@ pub trait Driver: Send + Sync + Debug {
     /// Returns the length of the file in bytes.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn bytes(&self) -> Result<u64>;
 
     /// Sets the length of the file.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn resize(&self, bytes: u64) -> Result<()>;
 
     /// Reserves space for the first `bytes` of the file, which is at least that long afterwards.

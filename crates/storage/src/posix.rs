@@ -95,7 +95,7 @@ impl Posix {
     /// Deletes a file by its path.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn delete(path: &[u8]) -> Result<()> {
         let path = Path::new(OsStr::from_bytes(path));
         std::fs::remove_file(path)

@@ -33,7 +33,7 @@ impl Stream {
     /// Opens a stream. Opening a pipe waits for its other end.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn open(path: &[u8], amode: Amode) -> Result<Stream> {
         let path = Path::new(OsStr::from_bytes(path)).to_path_buf();
         let file = OpenOptions::new().read(amode.reads()).write(amode.writes()).open(&path);

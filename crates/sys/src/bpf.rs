@@ -54,7 +54,7 @@ impl TableShape {
 /// Detaches a program from the place where it is attached, even while other processes hold the attachment.
 ///
 /// # Errors
-/// What the system reports: the descriptor is no attachment of that kind.
+/// Errors of the system: the descriptor is no attachment of that kind.
 pub fn detach(attachment: BorrowedFd<'_>) -> io::Result<()> {
     #[repr(C)]
     struct Detach {

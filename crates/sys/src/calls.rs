@@ -334,7 +334,7 @@ unsafe extern "C" fn munlock(address: u64, bytes: usize) -> c_int {
 }
 
 extern "C" fn munlockall() -> c_int {
-    // SAFETY: what the program asks for.
+    // SAFETY: a call that the program makes.
     let result = unsafe { kernel(libc::SYS_munlockall, [0; 6]) };
     (hooks().lock_all)();
     returned(result) as c_int
@@ -411,7 +411,7 @@ unsafe fn attach(arguments: [u64; 6]) -> io::Result<i64> {
 /// Handles the system calls of [`WATCHED`] that the program makes by `syscall`.
 extern "C" fn watched(number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> c_long {
     let arguments = [a, b, c, d, e, f];
-    // SAFETY: the program's arguments, whose types the number says.
+    // SAFETY: the program's arguments, whose types follow from the number.
     unsafe {
         match number {
             #[cfg(target_arch = "x86_64")]

@@ -84,7 +84,7 @@ impl std::error::Error for CopyError {}
 /// Lets any process of the same user reach the memory of this one, where the Yama module would allow
 /// that to ancestors only (ptrace scope 1). Without Yama this does nothing.
 pub fn allow_peers() {
-    // SAFETY: sets a property of this process; an error means that there is no Yama to tell.
+    // SAFETY: sets a property of this process; an error means that Yama is not present.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
 

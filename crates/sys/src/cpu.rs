@@ -67,7 +67,7 @@ impl FromIterator<usize> for ProcessorSet {
 /// Returns the processors on which the calling thread may run.
 ///
 /// # Errors
-/// What sched_getaffinity reports.
+/// Errors of sched_getaffinity.
 pub fn affinity() -> io::Result<ProcessorSet> {
     let mut words = vec![0u64; 16];
     loop {

@@ -72,7 +72,7 @@ pub struct DaemonEnd(OwnedFd);
 /// Creates both ends. They are close-on-exec, so that no child inherits them by accident.
 ///
 /// # Errors
-/// What the system reports: too many descriptors.
+/// Errors of the system: too many descriptors.
 pub fn pair() -> io::Result<(RankEnd, DaemonEnd)> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;

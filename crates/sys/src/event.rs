@@ -35,7 +35,7 @@ impl Poller {
     /// Creates a set without descriptors.
     ///
     /// # Errors
-    /// What epoll_create1 reports.
+    /// Errors of epoll_create1.
     pub fn new() -> io::Result<Poller> {
         // SAFETY: a plain system call.
         let fd = check("epoll_create1", unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -116,7 +116,7 @@ impl AsFd for Poller {
 /// file (after dup or fork), so use it for descriptors of our own only.
 ///
 /// # Errors
-/// What fcntl reports.
+/// Errors of fcntl.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: plain system calls on an open descriptor.
     unsafe {
@@ -129,11 +129,11 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Returns a duplicate of `fd` with a number above the three standard descriptors, closed on exec.
 ///
 /// # Errors
-/// What fcntl reports, for example too many descriptors.
+/// Errors of fcntl, for example too many descriptors.
 pub fn duplicate_above_stdio(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: a plain system call on an open descriptor.
     let copy = check("fcntl", unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: copy was just created and is owned by nobody else.
+    // SAFETY: copy was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -148,7 +148,7 @@ pub fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
 /// Returns the number of unread bytes in a pipe or a socket. Either end of a pipe may be passed.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn waiting_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
     let mut waiting: libc::c_int = 0;
     // SAFETY: waiting is writable.
@@ -169,7 +169,7 @@ pub fn has_ended(fd: BorrowedFd<'_>) -> bool {
 /// Returns the content of a pipe without removing it. `end` is the reading end.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn peek_pipe(end: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     use std::io::Read;
     let held = waiting_bytes(end)?;
@@ -205,7 +205,7 @@ pub fn bells(count: u32) -> io::Result<Vec<OwnedFd>> {
     let make = |_| {
         // SAFETY: a plain system call.
         let fd = check("eventfd", unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: fd was just created and is owned by nobody else.
+        // SAFETY: fd was just created and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     };
     (0..count).map(make).collect()
@@ -220,7 +220,7 @@ pub fn counter(count: u64, is_semaphore: bool, flags: i32) -> io::Result<OwnedFd
     let flags = libc::EFD_CLOEXEC | kind | flags & libc::O_NONBLOCK;
     // SAFETY: a plain system call.
     let fd = check("eventfd", unsafe { libc::eventfd(0, flags) })?;
-    // SAFETY: fd was just created and is owned by nobody else.
+    // SAFETY: fd was just created and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     if count > 0 {
         let bytes = count.to_ne_bytes();
@@ -235,7 +235,7 @@ pub fn counter(count: u64, is_semaphore: bool, flags: i32) -> io::Result<OwnedFd
 /// O_NONBLOCK is used.
 ///
 /// # Errors
-/// What the system reports: no such clock.
+/// Errors of the system: no such clock.
 pub fn timer(
     clock: i32,
     ticks: u64,
@@ -248,7 +248,7 @@ pub fn timer(
     let flags = libc::TFD_CLOEXEC | flags & libc::O_NONBLOCK;
     // SAFETY: a plain system call.
     let fd = check("timerfd_create", unsafe { libc::timerfd_create(clock, flags) })?;
-    // SAFETY: fd was just created and is owned by nobody else.
+    // SAFETY: fd was just created and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let time = |(seconds, nanoseconds)| libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds };
     let arm = |value| {
@@ -274,13 +274,13 @@ pub fn timer(
 /// Creates a signalfd for the signals of a kernel bit mask. Of `flags`, only O_NONBLOCK is used.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn signals(mask: u64, flags: i32) -> io::Result<OwnedFd> {
     let flags = libc::SFD_CLOEXEC | flags & libc::O_NONBLOCK;
     // SAFETY: the kernel reads the eight bytes of its own signal set.
     let fd = unsafe { libc::syscall(libc::SYS_signalfd4, -1, &mask, size_of_val(&mask), flags) };
     let fd = check("signalfd4", fd as i32)?;
-    // SAFETY: fd was just created and is owned by nobody else.
+    // SAFETY: fd was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -291,7 +291,7 @@ pub fn signals(mask: u64, flags: i32) -> io::Result<OwnedFd> {
 pub fn poll_instance() -> io::Result<OwnedFd> {
     // SAFETY: a plain system call.
     let fd = check("epoll_create1", unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: fd was just created and is owned by nobody else.
+    // SAFETY: fd was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -26,7 +26,7 @@ fn moved(result: isize) -> io::Result<usize> {
 /// the end of the file.
 ///
 /// # Errors
-/// What preadv reports.
+/// Errors of preadv.
 pub fn read_at(fd: BorrowedFd<'_>, offset: u64, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     let count = into.len().min(MOST_PIECES) as i32;
     // SAFETY: an IoSliceMut is an iovec of writable memory; fd is open.
@@ -44,7 +44,7 @@ pub fn begin_sync(fd: BorrowedFd<'_>, offset: u64, bytes: u64) {
 /// Writes pieces of memory, at most [`MOST_PIECES`], starting at `offset`. Returns the number of bytes.
 ///
 /// # Errors
-/// What pwritev reports.
+/// Errors of pwritev.
 pub fn write_at(fd: BorrowedFd<'_>, offset: u64, from: &[IoSlice<'_>]) -> io::Result<usize> {
     let count = from.len().min(MOST_PIECES) as i32;
     // SAFETY: an IoSlice is an iovec of readable memory; fd is open.
@@ -68,7 +68,7 @@ pub fn allocate(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
 /// The range must be allocated and within the file.
 ///
 /// # Errors
-/// What mmap reports.
+/// Errors of mmap.
 pub fn through_mapping<R>(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -127,7 +127,7 @@ impl FileSystem {
     /// Returns the kind of file system on which an open file lies.
     ///
     /// # Errors
-    /// What fstatfs reports.
+    /// Errors of fstatfs.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<FileSystem> {
         // SAFETY: an all-zero statfs is a valid value of that plain C structure.
         let mut status: libc::statfs = unsafe { std::mem::zeroed() };

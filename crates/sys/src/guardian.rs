@@ -31,7 +31,7 @@ pub fn open_process(pid: i32) -> io::Result<OwnedFd> {
 /// allocate: the copy may have been made while another thread was allocating.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn start(
     processes: &[OwnedFd],
     keep: &[BorrowedFd<'_>],
@@ -117,7 +117,7 @@ fn close_others(kept: &[u32]) -> bool {
 fn watch(polled: &mut [libc::pollfd], ended: impl Fn(usize) -> bool) {
     let mut running = polled.len();
     while running > 0 {
-        // SAFETY: the array is writable and as long as it says. Every signal that can be blocked is.
+        // SAFETY: the array is writable and of the stated length. Every signal that can be blocked is.
         let found = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
         if found < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
             return;

@@ -394,7 +394,7 @@ mod tests {
                 (address() + at::PACKET_PROGRAM) as usize,
             );
             (&raw const WORDS).expose_provenance();
-            // SAFETY: these bytes lie within the words, and nobody changes them meanwhile.
+            // SAFETY: these bytes lie within the words, and nothing changes them meanwhile.
             let bytes = unsafe { start.read_unaligned() };
             assert_eq!(packet_program(&bytes), expected);
         }

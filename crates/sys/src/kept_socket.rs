@@ -42,7 +42,7 @@ pub enum KeptKind {
 fn option<T>(fd: BorrowedFd<'_>, name: libc::c_int, mut value: T) -> io::Result<T> {
     let mut size = size_of_val(&value) as libc::socklen_t;
     let room = std::ptr::from_mut(&mut value).cast();
-    // SAFETY: the value is writable for its size, and any bytes are one of the plain types asked for here.
+    // SAFETY: the value is writable for its size, and any bytes are one of the plain types requested here.
     match unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, room, &mut size) } {
         0 => Ok(value),
         _ => Err(io::Error::last_os_error()),
@@ -91,7 +91,7 @@ pub fn is_marked(fd: BorrowedFd<'_>) -> bool {
 /// Returns the kind of a marked socket.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn kind(fd: BorrowedFd<'_>) -> io::Result<KeptKind> {
     if option(fd, libc::SO_TYPE, 0)? == libc::SOCK_DGRAM {
         return Ok(KeptKind::Datagrams);
@@ -144,7 +144,7 @@ pub fn peer_name(fd: BorrowedFd<'_>) -> Option<String> {
 /// Returns the local address of a socket.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     UdpSocket::from(fd.try_clone_to_owned()?).local_addr()
 }
@@ -194,7 +194,7 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> u64 {
 /// Returns a connection whose other end is closed. It replaces a connection that the other side never had.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn closed_connection() -> io::Result<TcpStream> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     let stream = TcpStream::connect(listener.local_addr()?)?;

@@ -83,7 +83,7 @@ impl Device {
     /// Registers memory of this process and returns the cookie.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Errors of the module.
     pub fn create(&self, address: u64, bytes: u64, readable: bool, writable: bool) -> io::Result<u64> {
         let segment = Segment { base: address, bytes };
         let one = |wanted: bool, bit: i32| if wanted { bit as u32 } else { 0 };
@@ -109,7 +109,7 @@ impl Device {
     /// Copies `bytes` between a region, from byte `offset` on, and memory of this process.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Errors of the module.
     ///
     /// # Safety
     /// `local` is valid for reads, or for writes unless `write`, of as many bytes.

@@ -153,7 +153,7 @@ impl Listener {
     /// process of this user.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn accept(&self) -> io::Result<Option<Connection>> {
         for _ in 0..TURNED_AWAY {
             let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -269,7 +269,7 @@ impl Connection {
     /// Returns the identity of the peer.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn peer(&self) -> io::Result<Credentials> {
         let mut raw = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut length = size_of::<libc::ucred>() as libc::socklen_t;

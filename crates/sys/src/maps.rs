@@ -83,7 +83,7 @@ impl Maps {
     /// Returns the area that contains `address`, if it is mapped.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors of the kernel.
     pub fn at(&self, address: u64) -> io::Result<Option<Area>> {
         self.ask(Query { address, ..Query::default() })
     }
@@ -91,7 +91,7 @@ impl Maps {
     /// Returns the area that contains `address` and its name (`[heap]`, `[stack]`, a path; empty for most).
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors of the kernel.
     pub fn named_at(&self, address: u64) -> io::Result<Option<(Area, String)>> {
         let mut name = [0u8; NAME_BYTES];
         let (name_address, name_bytes) = (name.as_mut_ptr() as u64, NAME_BYTES as u32);
@@ -110,7 +110,7 @@ impl Maps {
     /// of the program.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors of the kernel.
     pub fn file_from(&self, address: u64, name: &[u8]) -> io::Result<Option<(Area, bool)>> {
         let mut found = [0u8; NAME_BYTES];
         let (name_address, name_bytes) = (found.as_mut_ptr() as u64, NAME_BYTES as u32);
@@ -127,14 +127,14 @@ impl Maps {
     /// Returns the area of a shared object that contains `address`, or the next one above it.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors of the kernel.
     pub fn shared_from(&self, address: u64) -> io::Result<Option<Area>> {
         self.ask(Query { address, flags: COVERING_OR_NEXT | FILE_BACKED | SHARED, ..Query::default() })
     }
 
     fn ask(&self, query: Query) -> io::Result<Option<Area>> {
         let mut query = Query { size: size_of::<Query>() as u64, ..query };
-        // SAFETY: the file is open, the query is of the stated size, the name's buffer as long as it says.
+        // SAFETY: the file is open, the query is of the stated size, the name's buffer of the stated length.
         if unsafe { libc::ioctl(self.0.as_raw_fd(), PROCMAP_QUERY, &mut query) } < 0 {
             let error = io::Error::last_os_error();
             return if error.raw_os_error() == Some(libc::ENOENT) { Ok(None) } else { Err(error) };

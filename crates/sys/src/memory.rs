@@ -163,7 +163,7 @@ pub fn grow(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
 /// Frees the pages of a range of `fd`. It reads as zero from then on, in every mapping.
 ///
 /// # Errors
-/// What fallocate reports.
+/// Errors of fallocate.
 pub fn punch(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     allocate(fd, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, bytes)
 }
@@ -341,7 +341,7 @@ mod tests {
     fn a_mapping_is_replaced_in_its_place() {
         let [old, new] = [c"old", c"new"].map(|name| create_object(name, 8192).unwrap());
         let (one, other) = (Mapping::of(old.as_fd()).unwrap(), Mapping::of(new.as_fd()).unwrap());
-        // SAFETY: both mappings are 8192 bytes and nobody else uses them.
+        // SAFETY: both mappings are 8192 bytes and nothing else uses them.
         unsafe {
             one.base().add(5000).write(42);
             one.replace(new.as_fd()).unwrap();
@@ -357,7 +357,7 @@ mod tests {
     fn two_mappings_see_one_memory() {
         let fd = create_object(c"test", 8192).unwrap();
         let (one, two) = (Mapping::of(fd.as_fd()).unwrap(), Mapping::of(fd.as_fd()).unwrap());
-        // SAFETY: both mappings are 8192 bytes and nobody else uses them.
+        // SAFETY: both mappings are 8192 bytes and nothing else uses them.
         let seen = unsafe {
             one.base().add(5000).write(42);
             two.base().add(5000).read()
@@ -370,7 +370,7 @@ mod tests {
         let fd = create_object(c"test", 3 * 4096).unwrap();
         let (whole, part) =
             (Mapping::of(fd.as_fd()).unwrap(), Mapping::range(fd.as_fd(), 4096, 4096).unwrap());
-        // SAFETY: the mappings are long enough and nobody else uses them.
+        // SAFETY: the mappings are long enough and nothing else uses them.
         let write = |value| unsafe { whole.base().add(4096).write(value) };
         // SAFETY: as above.
         let read = || unsafe { part.base().read() };
@@ -390,7 +390,7 @@ mod tests {
         assert!(link.to_string_lossy().ends_with("(deleted)"), "{}", link.display());
         let (one, two) = (Mapping::of(fd.as_fd()).unwrap(), Mapping::of(fd.as_fd()).unwrap());
         reserve(fd.as_fd(), 0, 8192).unwrap();
-        // SAFETY: both mappings are 8192 bytes and nobody else uses them.
+        // SAFETY: both mappings are 8192 bytes and nothing else uses them.
         let seen = unsafe {
             one.base().add(5000).write(42);
             two.base().add(5000).read()

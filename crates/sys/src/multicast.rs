@@ -102,7 +102,7 @@ pub fn send(socket: &UdpSocket, to: SocketAddrV4, bytes: &[u8], each: usize) -> 
 /// the last one may be shorter. `None` means that there is nothing to receive.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn receive(socket: &UdpSocket, room: &mut [u8]) -> io::Result<Option<(usize, usize)>> {
     let mut piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
     let mut control = [0_u64; CONTROL_WORDS];

@@ -63,7 +63,7 @@ impl Pages {
     /// those of a file.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn own(&self, start: u64, end: u64) -> io::Result<Vec<(u64, u64)>> {
         match self.scan(start, end) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {

@@ -172,7 +172,7 @@ impl Client {
     /// Stores bytes under a key. Others see them after [`Client::commit`].
     ///
     /// # Errors
-    /// What the library reports.
+    /// Errors of the library.
     pub fn put(&self, scope: Scope, key: &CStr, bytes: &[u8]) -> Result<()> {
         let data = RawData { bytes: RawBytes { bytes: bytes.as_ptr().cast_mut().cast(), size: bytes.len() } };
         let value = RawValue { data_type: data_type::BYTE_OBJECT, data };
@@ -183,7 +183,7 @@ impl Client {
     /// Sends the stored values to the server.
     ///
     /// # Errors
-    /// What the library reports.
+    /// Errors of the library.
     pub fn commit(&self) -> Result<()> {
         // SAFETY: no arguments.
         check(self.library, "PMIx_Commit", unsafe { (self.library.commit)() })
@@ -225,7 +225,7 @@ impl Client {
     /// Returns the names of the job's hosts.
     ///
     /// # Errors
-    /// What the library reports.
+    /// Errors of the library.
     pub fn hosts(&self) -> Result<Vec<String>> {
         let mut list: *mut c_char = std::ptr::null_mut();
         // SAFETY: the namespace is terminated; list is writable.
@@ -246,7 +246,7 @@ impl Client {
     /// Returns the job's ranks on a host that [`Client::hosts`] lists.
     ///
     /// # Errors
-    /// What the library reports.
+    /// Errors of the library.
     pub fn ranks_on(&self, host: &str) -> Result<Vec<u32>> {
         let name = CString::new(host).expect("a name out of a C string");
         let (mut processes, mut count): (*mut RawProcess, usize) = (std::ptr::null_mut(), 0);
@@ -279,7 +279,7 @@ impl Client {
     /// Leaves the job: the server no longer treats the end of this process as a failure.
     ///
     /// # Errors
-    /// What the library reports.
+    /// Errors of the library.
     pub fn finalize(&self) -> Result<()> {
         // SAFETY: no infos are passed.
         check(self.library, "PMIx_Finalize", unsafe { (self.library.finalize)(std::ptr::null(), 0) })

@@ -186,7 +186,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
 /// a thread of this process reaps it.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn start_helper(
     program: &std::path::Path,
     option: &str,
@@ -419,7 +419,7 @@ pub fn kill_group(leader: i32, signal: i32) -> bool {
 /// Makes orphaned descendants of this process its children, so that none escapes.
 ///
 /// # Errors
-/// What prctl reports.
+/// Errors of prctl.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: a plain system call.
     match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
@@ -505,7 +505,7 @@ pub fn interfaces() -> Vec<(String, IpAddr)> {
     while let Some(interface) = unsafe { next.as_ref() } {
         next = interface.ifa_next;
         let is_up = interface.ifa_flags & libc::IFF_UP as libc::c_uint != 0;
-        // SAFETY: as above; the family says which structure an address is.
+        // SAFETY: as above; the family determines the structure of an address.
         let address = unsafe {
             match interface.ifa_addr.as_ref().map(|address| i32::from(address.sa_family)) {
                 Some(libc::AF_INET) => {
@@ -533,7 +533,7 @@ pub fn interfaces() -> Vec<(String, IpAddr)> {
 /// Returns a random number that cannot be guessed.
 ///
 /// # Errors
-/// What getrandom reports.
+/// Errors of getrandom.
 pub fn random() -> io::Result<u64> {
     let mut bytes = [0u8; 8];
     // SAFETY: the kernel writes at most 8 bytes.

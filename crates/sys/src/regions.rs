@@ -413,7 +413,7 @@ pub(crate) fn table_bytes(area_bytes: u64) -> u64 {
 pub(crate) unsafe fn initialise(head: *mut u8) -> io::Result<()> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
     // SAFETY: the attributes are initialised by the first call and destroyed by the last; the mutex lies in
-    // memory that nobody else uses, at an address aligned for it.
+    // memory that nothing else uses, at an address aligned for it.
     unsafe {
         check(libc::pthread_mutexattr_init(attributes.as_mut_ptr()))?;
         check(libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
@@ -530,7 +530,7 @@ impl Region {
     /// Releases the region for reuse under another key, once all members have released it.
     ///
     /// # Errors
-    /// What the lock reports.
+    /// Errors of the lock.
     pub fn release(&mut self) -> io::Result<()> {
         assert!(!self.is_released, "a region is released twice");
         self.is_released = true;

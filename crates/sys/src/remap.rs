@@ -33,7 +33,7 @@ pub fn map(object: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<*mut
 /// Maps fresh private memory, all zero, at an address chosen by the kernel.
 ///
 /// # Errors
-/// What mmap reports.
+/// Errors of mmap.
 pub fn map_private(bytes: usize) -> io::Result<*mut u8> {
     // SAFETY: a fresh mapping at an address of the kernel's choice.
     unsafe { mmap(std::ptr::null_mut(), bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) }
@@ -60,7 +60,7 @@ pub unsafe fn unmap(base: *mut u8, bytes: usize) {
 /// there. Threads that touch the addresses meanwhile wait, and then find the new memory.
 ///
 /// # Errors
-/// What mremap reports.
+/// Errors of mremap.
 ///
 /// # Safety
 /// `from` is a mapping of `bytes` that is not used by that address; the mapping at `to` may be replaced.
@@ -74,7 +74,7 @@ pub unsafe fn move_over(from: *mut u8, to: *mut u8, bytes: usize) -> io::Result<
 /// Maps an object at `to`, replacing the mapping there. Used when [`move_over`] has failed.
 ///
 /// # Errors
-/// What mmap reports.
+/// Errors of mmap.
 ///
 /// # Safety
 /// The mapping at `to` may be replaced.
@@ -119,7 +119,7 @@ impl PageRights {
 /// this process. No store of another thread is lost meanwhile. A child of fork gets the mapping.
 ///
 /// # Errors
-/// What mmap reports.
+/// Errors of mmap.
 ///
 /// # Safety
 /// `to` is a shared mapping of the same bytes of the object.
@@ -139,7 +139,7 @@ pub unsafe fn map_private_over(
 /// Maps fresh private memory, all zero, at `to`.
 ///
 /// # Errors
-/// What mmap reports.
+/// Errors of mmap.
 ///
 /// # Safety
 /// The memory at `to` is not needed any more.
@@ -190,7 +190,7 @@ impl OwnMemory {
     /// Copies `bytes` at `from` to `into`. Returns the number of bytes copied.
     ///
     /// # Errors
-    /// What pread reports.
+    /// Errors of pread.
     ///
     /// # Safety
     /// The memory at `into` may be written by this thread.
@@ -203,7 +203,7 @@ impl OwnMemory {
 /// Sets the access rights of pages.
 ///
 /// # Errors
-/// What mprotect reports.
+/// Errors of mprotect.
 ///
 /// # Safety
 /// No code depends on access that is removed.
@@ -265,7 +265,7 @@ pub fn collapse(base: *mut u8, bytes: usize) {
 /// Frees the pages of a range of an object; they read as zero afterwards.
 ///
 /// # Errors
-/// What fallocate reports.
+/// Errors of fallocate.
 ///
 /// # Safety
 /// The content of the pages is not needed any more.
@@ -282,7 +282,7 @@ pub unsafe fn discard(object: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Re
 /// ends. The kernel reads the memory, so an unmapped address causes an error and no fault.
 ///
 /// # Errors
-/// What pwrite reports.
+/// Errors of pwrite.
 ///
 /// # Safety
 /// The memory may be read by this thread.
@@ -307,7 +307,7 @@ pub unsafe fn store(object: BorrowedFd<'_>, offset: u64, from: *const u8, bytes:
 /// exec.
 ///
 /// # Errors
-/// What pread reports.
+/// Errors of pread.
 ///
 /// # Safety
 /// The memory may be written by this thread.
@@ -331,7 +331,7 @@ pub unsafe fn load(object: i32, offset: u64, into: *mut u8, bytes: usize) -> io:
 /// Returns the next range of an object with pages, at or after `from`, that begins before `end`.
 ///
 /// # Errors
-/// What lseek reports.
+/// Errors of lseek.
 pub fn next_data(object: BorrowedFd<'_>, from: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
     let seek = |at: u64, what| {
         // SAFETY: a plain system call on an open descriptor that was opened for this, so that nothing
@@ -355,7 +355,7 @@ pub fn next_data(object: BorrowedFd<'_>, from: u64, end: u64) -> io::Result<Opti
 /// Returns inode and device (major and minor number) of an object, which are unique on this machine.
 ///
 /// # Errors
-/// What fstat reports.
+/// Errors of fstat.
 pub fn identity(object: BorrowedFd<'_>) -> io::Result<(u64, (u32, u32))> {
     // SAFETY: an all-zero stat is a valid value of that plain C structure.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
@@ -401,7 +401,7 @@ pub fn node_of(address: u64) -> Option<i32> {
     const MPOL_F_NODE: libc::c_ulong = 1;
     const MPOL_F_ADDR: libc::c_ulong = 2;
     let mut node = -1;
-    // SAFETY: node is writable, no mask is asked for; the kernel checks the address.
+    // SAFETY: node is writable, no mask is requested; the kernel checks the address.
     let failed = unsafe {
         let (none, flags) = (std::ptr::null::<u8>(), MPOL_F_NODE | MPOL_F_ADDR);
         libc::syscall(libc::SYS_get_mempolicy, &raw mut node, none, 0, address, flags)
@@ -442,7 +442,7 @@ pub fn has_huge_pages(base: *const u8, bytes: usize) -> bool {
         returned: PAGE_IS_HUGE,
         ..Scan::default()
     };
-    // SAFETY: the argument is of the stated size, the room for results as large as it says.
+    // SAFETY: the argument is of the stated size, the room for results of the stated size.
     unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &mut scan) > 0 }
 }
 
@@ -464,7 +464,7 @@ pub fn lost_descriptor() -> io::Error {
 /// Unlocks pages by the system call itself, not by the function that the program calls.
 ///
 /// # Errors
-/// What the kernel reports.
+/// Errors of the kernel.
 pub fn unlock(address: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: changes how pages are kept; the kernel checks the addresses.
     if unsafe { libc::syscall(libc::SYS_munlock, address, bytes) } < 0 {
@@ -477,7 +477,7 @@ pub fn unlock(address: u64, bytes: u64) -> io::Result<()> {
 /// program. Unlike the C library's function, it returns the error.
 ///
 /// # Errors
-/// What the kernel reports.
+/// Errors of the kernel.
 ///
 /// # Safety
 /// The requirements of madvise: the program does not need the discarded content.

@@ -98,7 +98,7 @@ impl SignalFd {
     /// Creates a descriptor for the signals in `mask`. Reads wait unless `nonblocking`.
     ///
     /// # Errors
-    /// What signalfd reports, for example too many descriptors.
+    /// Errors of signalfd, for example too many descriptors.
     pub fn new(mask: &Mask, nonblocking: bool) -> io::Result<SignalFd> {
         let flags = libc::SFD_CLOEXEC | if nonblocking { libc::SFD_NONBLOCK } else { 0 };
         // SAFETY: the set is initialised.

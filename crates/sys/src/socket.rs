@@ -150,7 +150,7 @@ pub fn datagrams(interface: IpAddr, ports: Option<PortRange>) -> io::Result<UdpS
 /// have a tag of their own and are changed in transit.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn omit_checksums(socket: &UdpSocket) -> io::Result<()> {
     let yes: libc::c_int = 1;
     let size = size_of_val(&yes) as libc::socklen_t;
@@ -178,7 +178,7 @@ pub fn is_udp_beside(other: BorrowedFd<'_>, own: BorrowedFd<'_>) -> bool {
 fn option<T: Copy>(socket: BorrowedFd<'_>, name: libc::c_int, mut value: T) -> Option<T> {
     let mut size = size_of::<T>() as libc::socklen_t;
     let room = std::ptr::from_mut(&mut value).cast();
-    // SAFETY: the value is writable for its size, and a plain number for the options asked for here.
+    // SAFETY: the value is writable for its size, and a plain number for the options requested here.
     let told = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, room, &mut size) };
     (told == 0 && size as usize == size_of::<T>()).then_some(value)
 }

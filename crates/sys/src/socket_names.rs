@@ -224,7 +224,7 @@ impl Drop for Bound {
 /// Listens with a backlog that is large enough for all processes of a large host.
 ///
 /// # Errors
-/// What listen reports.
+/// Errors of listen.
 pub fn listen(fd: RawFd) -> io::Result<()> {
     const BACKLOG: i32 = 4096;
     // SAFETY: a plain system call.
@@ -284,7 +284,7 @@ fn lock(directory: &Path, attempts: u32) -> io::Result<File> {
 /// Creates a socket that keeps message boundaries and does not block.
 ///
 /// # Errors
-/// What socket reports.
+/// Errors of socket.
 pub fn new_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no preconditions.
@@ -330,7 +330,7 @@ impl RawAddress {
     /// Binds the socket `fd` to the address.
     ///
     /// # Errors
-    /// What bind reports.
+    /// Errors of bind.
     pub fn bind(&self, fd: RawFd) -> io::Result<()> {
         // SAFETY: the address is readable for its length.
         check(unsafe { libc::bind(fd, (&raw const self.address).cast(), self.length) })
@@ -339,7 +339,7 @@ impl RawAddress {
     /// Connects the socket `fd` to the address.
     ///
     /// # Errors
-    /// What connect reports.
+    /// Errors of connect.
     pub fn connect(&self, fd: RawFd) -> io::Result<()> {
         // SAFETY: the address is readable for its length.
         check(unsafe { libc::connect(fd, (&raw const self.address).cast(), self.length) })

@@ -66,7 +66,7 @@ impl XpmemDevice {
     /// Exposes all memory of this process. Returns the number by which others attach it.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Errors of the module.
     pub fn make(&self) -> io::Result<u64> {
         let mut make =
             Make { address: 0, bytes: usize::MAX, permit_type: PERMIT_MODE, permit_value: MODE, segment: 0 };
@@ -78,7 +78,7 @@ impl XpmemDevice {
     /// Gets access to the memory that another process exposes.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Errors of the module.
     pub fn get(&self, segment: u64) -> io::Result<u64> {
         let segment = segment as i64;
         let mut get =
@@ -92,7 +92,7 @@ impl XpmemDevice {
     /// chosen by the kernel.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Errors of the module.
     pub fn attach(&self, access: u64, address: u64, bytes: usize) -> io::Result<*mut u8> {
         let (access, offset) = (access as i64, address as i64);
         let mut attach = Attach { access, offset, bytes, address: 0, fd: self.0.as_raw_fd(), flags: 0 };

@@ -33,7 +33,7 @@ impl Key {
     /// Returns a new random key.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn random() -> Result<Key> {
         token().map(Key)
     }
@@ -118,7 +118,7 @@ pub fn number(cover: Option<Cover>) -> u8 {
 /// Returns a random number that cannot be guessed.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn token() -> Result<Token> {
     let half = || {
         let drawn = tutti_sys::process::random();

@@ -88,7 +88,7 @@ impl Process {
     /// `cover`.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn new(
         root: Root,
         key: Key,
@@ -131,7 +131,7 @@ impl Process {
     /// Returns the address at which the server listens.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -93,7 +93,7 @@ impl Root {
     /// Opens an existing directory.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn new(path: &Path, mode: Mode) -> Result<Root> {
         let name = path.display().to_string();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -52,7 +52,7 @@ impl SealedSocket {
     /// Sends pending bytes. Returns true if none are left.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn flush(&mut self) -> io::Result<bool> {
         let Some(sealed) = &mut self.sealed else { return Ok(true) };
         let stream = &self.stream;
@@ -63,7 +63,7 @@ impl SealedSocket {
     /// one.
     ///
     /// # Errors
-    /// What the system reports; WouldBlock.
+    /// Errors of the system; WouldBlock.
     pub fn send(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let stream = &self.stream;
         let taken = match &mut self.sealed {

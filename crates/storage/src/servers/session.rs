@@ -72,7 +72,7 @@ pub trait Store {
     /// Returns the first files whose names come after `after`, in ascending order.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn list(&mut self, after: &str) -> Result<Vec<Entry>>;
 
     /// Frees the reservations of a client that has left.

@@ -48,7 +48,7 @@ impl SharedReceive {
     /// Creates an empty queue with room for `entries`.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn open(domain: &Rc<Domain>, entries: usize) -> Result<Rc<SharedReceive>> {
         let provider = domain.provider();
         let mut raw = null_mut();
@@ -78,7 +78,7 @@ pub trait Receiver {
     /// is that of the memory's region where local memory must be registered, otherwise null.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     ///
     /// # Safety
     /// The memory and the context stay valid and untouched until the receive completes or its receiver is
@@ -152,7 +152,7 @@ impl PassiveEndpoint {
     /// Creates an endpoint that listens at the source address of an offer.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn listen(fabric: &Rc<Fabric>, info: &Info, events: &Rc<EventQueue>) -> Result<PassiveEndpoint> {
         let provider = fabric.provider();
         let mut raw = null_mut();
@@ -174,7 +174,7 @@ impl PassiveEndpoint {
     /// Returns the address to which peers connect.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn name(&self) -> Result<Vec<u8>> {
         // SAFETY: the endpoint is open.
         unsafe { name(self.fid(), self.raw.as_ref().cm, self.fabric.provider()) }
@@ -183,7 +183,7 @@ impl PassiveEndpoint {
     /// Refuses a connection request; `data` is sent with the refusal.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn reject(&self, request: &Info, data: &[u8]) -> Result<()> {
         // SAFETY: the endpoint is open. The handle belongs to a request without an answer; otherwise the
         // provider refuses it.
@@ -223,7 +223,7 @@ impl Endpoint {
     /// or accept.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn connected(
         domain: &Rc<Domain>,
         info: &Info,
@@ -249,7 +249,7 @@ impl Endpoint {
     /// Creates a datagram or reliable endpoint, which sends to all peers in `addresses`.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn unconnected(
         domain: &Rc<Domain>,
         completions: &Rc<CompletionQueue>,
@@ -300,7 +300,7 @@ impl Endpoint {
     /// Returns the address of this endpoint, for its peers.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn name(&self) -> Result<Vec<u8>> {
         // SAFETY: the endpoint is open.
         unsafe { name(self.fid(), self.raw.as_ref().cm, self.domain.provider()) }
@@ -322,7 +322,7 @@ impl Endpoint {
     /// Requests a connection to the listener at `address`. The answer is an event.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn connect(&self, address: &[u8], data: &[u8]) -> Result<()> {
         // The provider reads as many bytes as its address format has, whatever length is passed.
         let mut whole = [0u8; NAME_BYTES];
@@ -341,7 +341,7 @@ impl Endpoint {
     /// established.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn accept(&self, data: &[u8]) -> Result<()> {
         // SAFETY: the endpoint is open; the data are valid for the call.
         let code = unsafe {
@@ -354,7 +354,7 @@ impl Endpoint {
     /// Ends the connection in an orderly way.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn shutdown(&self) -> Result<()> {
         // SAFETY: the endpoint is open.
         let code = unsafe {
@@ -367,7 +367,7 @@ impl Endpoint {
     /// Posts a send. Returns false if there was no room for it.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     ///
     /// # Safety
     /// The bytes and the context stay valid and untouched until the send completes or the endpoint is
@@ -397,7 +397,7 @@ impl Endpoint {
     /// no room. No completion is reported.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     #[inline]
     pub fn inject(&self, to: PeerAddress, bytes: &[u8]) -> Result<bool> {
         // SAFETY: the endpoint is open; the bytes are valid for the call, which copies them.
@@ -411,7 +411,7 @@ impl Endpoint {
     /// Posts a send of several pieces, at most [`Info::pieces`]. Returns false if there was no room for it.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     ///
     /// # Safety
     /// As [`Endpoint::send`], for every piece; `descriptors` has one for each piece, or none.
@@ -440,7 +440,7 @@ impl Endpoint {
     /// was no room.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     ///
     /// # Safety
     /// The pieces and the context stay valid and untouched until the read completes or the endpoint is
@@ -471,7 +471,7 @@ impl Endpoint {
     /// was no room.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     ///
     /// # Safety
     /// As [`Endpoint::send`], for every piece.

@@ -32,7 +32,7 @@ impl Fabric {
     /// Opens the provider and network of an offer.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn open(info: &Info) -> Result<Rc<Fabric>> {
         let (library, provider) = (library()?, info.provider());
         let mut raw = null_mut();
@@ -86,7 +86,7 @@ impl Domain {
     /// Opens the interface of an offer.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn open(fabric: &Rc<Fabric>, info: &Info) -> Result<Rc<Domain>> {
         let mut raw = null_mut();
         // SAFETY: the fabric is open, the description whole.
@@ -145,7 +145,7 @@ impl AddressVector {
     /// Creates a table without peers.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn open(domain: &Rc<Domain>) -> Result<Rc<AddressVector>> {
         let mut attributes = raw::AddressVectorAttributes {
             kind: match domain.info.addresses_vectors() {

@@ -82,7 +82,7 @@ impl CompletionQueue {
     /// Creates a queue with room for `entries`.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn open(domain: &Rc<Domain>, entries: usize, wakeup: Wakeup) -> Result<Rc<CompletionQueue>> {
         let mut attributes = raw::CompletionQueueAttributes {
             size: entries,
@@ -183,7 +183,7 @@ impl CompletionQueue {
     /// Returns true if the caller may sleep on the descriptor now; otherwise the queue must be read first.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn may_wait(&self) -> Result<bool> {
         self.domain.fabric().may_wait(&mut [self.fid()])
     }
@@ -252,7 +252,7 @@ impl EventQueue {
     /// Creates an empty event queue.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn open(fabric: &Rc<Fabric>, wakeup: Wakeup) -> Result<Rc<EventQueue>> {
         let mut attributes = raw::EventQueueAttributes {
             size: 0,
@@ -283,7 +283,7 @@ impl EventQueue {
     /// Returns the next change, if there is one.
     ///
     /// # Errors
-    /// What the provider reports about the queue itself.
+    /// Errors of the provider about the queue itself.
     pub fn read(&self) -> Result<Option<ConnectionChange>> {
         let mut room = EventRoom {
             event: ConnectionEvent { fid: null_mut(), info: null_mut() },
@@ -344,7 +344,7 @@ impl EventQueue {
     /// Returns true if the caller may sleep on the descriptor now; otherwise the queue must be read first.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Errors of the provider.
     pub fn may_wait(&self) -> Result<bool> {
         self.fabric.may_wait(&mut [self.fid()])
     }

@@ -201,7 +201,7 @@ fn connections_carry_messages_and_reads_of_remote_memory() {
 
 fn read_remote(sides: &[Side; 2], active: &Endpoint) {
     let remote = vec![7u8; 300_000];
-    // SAFETY: the memory outlives the region, and nobody writes it.
+    // SAFETY: the memory outlives the region, and nothing writes it.
     let region = unsafe {
         RegisteredRegion::register(&sides[1].domain, remote.as_ptr(), remote.len(), Rights::RemoteRead, None)
             .unwrap()

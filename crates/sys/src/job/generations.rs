@@ -64,7 +64,7 @@ impl Job {
     /// one.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn object_of(&self, local: u32) -> io::Result<Option<Job>> {
         self.later(self.generation_of(local))
     }
@@ -73,7 +73,7 @@ impl Job {
     /// `self` is the first object of the node.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     pub fn used_by(self, world: u32) -> io::Result<Job> {
         let local = (world < self.header.world_size).then(|| self.local_rank(world)).flatten();
         let later = local.map_or(Ok(None), |local| self.object_of(local))?;

@@ -132,7 +132,7 @@ mod tests {
             assert_eq!((one.number(), two.number()), (1, 2));
             let here = job.map_slot(two.number(), 3 << 20).unwrap();
             let there = other.map_slot(two.number(), 3 << 20).unwrap();
-            // SAFETY: both mappings have so many bytes and nobody else uses them.
+            // SAFETY: both mappings have so many bytes and nothing else uses them.
             unsafe {
                 assert_eq!(there.base().add(2 << 20).read(), 0);
                 here.base().add(2 << 20).write(7);
@@ -143,7 +143,7 @@ mod tests {
             let slot = Slot::take(&job).unwrap();
             let here = job.map_slot_aligned(slot.number(), 5000, alignment).unwrap();
             assert!(here.base().as_ptr().addr().is_multiple_of(alignment as usize));
-            // SAFETY: the mapping has so many bytes and nobody else uses it.
+            // SAFETY: the mapping has so many bytes and nothing else uses it.
             unsafe { here.base().add(4999).write(7) };
         }
         assert!(job.map_slot(0, 1).is_err() && job.map_slot(1, 1 << 48).is_err());
