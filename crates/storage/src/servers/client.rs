@@ -34,7 +34,7 @@ use super::mount::{self, Mount, Server};
 use super::sealed_socket::SealedSocket;
 use super::wire::{self, HEADER_BYTES, Header, Reply, Request, Token, VERSION};
 
-/// Maximum time to connect and to complete the greeting.
+/// Maximum time to connect, and to wait for each reply of the greeting.
 const CONNECT: Duration = Duration::from_millis(800);
 /// Time without incoming bytes after which some are sent.
 const SILENCE: Duration = Duration::from_millis(100);
@@ -136,7 +136,7 @@ pub struct Errand<'a> {
     /// Reply of the server, or the error.
     pub outcome: Option<Result<Reply>>,
     heard: Option<Instant>,
-    /// Time of the last check if the other system answers.
+    /// Time of the last check whether the other system responds.
     looked: Option<Instant>,
 }
 
