@@ -209,7 +209,7 @@ fn join(tie: &Tie, joined: &Joined, patience: AnswerLimit) -> Result<usize, Stri
 }
 
 impl Seat {
-    /// Requests a program from netd. `key` must be used only for this job's present run. `address` is the
+    /// Requests a program from netd. `key` must be used for this purpose of the job only. `address` is the
     /// one at which other hosts reach this host.
     ///
     /// # Errors
