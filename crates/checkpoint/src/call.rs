@@ -1,5 +1,5 @@
-//! How `tutti checkpoint` asks a running `mpirun` for a checkpoint: a letter over a local socket that is
-//! named after the process, and an answer when it is over.
+//! Requests of `tutti checkpoint` to a running `mpirun`. A request is one message over a local socket whose
+//! name contains the process number of mpirun. The reply comes when the checkpoint has ended.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,31 +8,31 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use tutti_sys::letter::{self, Fields};
 use tutti_sys::local_socket::{Connection, Foreign};
 
-/// What is asked for.
+/// Request for a checkpoint of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// Whether the job ends with it.
+    /// True if the job ends after the checkpoint.
     pub stops: bool,
-    /// Where the set goes, if mpirun was not told.
+    /// Directory for the set, for an mpirun without `--checkpoint-dir`.
     pub directory: Option<OsString>,
 }
 
-/// What became of it.
+/// Outcome of a requested checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether there is a whole set.
+    /// True if a complete set was written.
     pub is_whole: bool,
-    /// A sentence for the user.
+    /// Sentence for the user that describes the outcome.
     pub text: String,
 }
 
-/// The name at which the mpirun of this process number listens.
+/// Returns the name of the local socket at which the mpirun with this process number listens.
 pub fn name(pid: u32) -> Vec<u8> {
     format!("checkpoint-{pid}").into_bytes()
 }
 
 impl Call {
-    /// As bytes.
+    /// Returns the request as bytes of a message.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         letter::put_number(&mut bytes, u64::from(self.stops));
@@ -40,7 +40,7 @@ impl Call {
         bytes
     }
 
-    /// From bytes; `None` if they are none.
+    /// Reads a request from the bytes of a message; None if they are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Call> {
         let mut fields = Fields::of(bytes);
         let stops = fields.number()? == 1;
@@ -51,7 +51,7 @@ impl Call {
 }
 
 impl Answer {
-    /// As bytes.
+    /// Returns the reply as bytes of a message.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         letter::put_number(&mut bytes, u64::from(self.is_whole));
@@ -59,7 +59,7 @@ impl Answer {
         bytes
     }
 
-    /// From bytes; `None` if they are none.
+    /// Reads a reply from the bytes of a message; None if they are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Answer> {
         let mut fields = Fields::of(bytes);
         let is_whole = fields.number()? == 1;
@@ -67,10 +67,10 @@ impl Answer {
     }
 }
 
-/// Asks the mpirun of process `pid` and waits for the answer.
+/// Sends a request to the mpirun with process number `pid` and waits for its reply.
 ///
 /// # Errors
-/// If there is no such mpirun, or it is another user's, or it ends before it has answered.
+/// Fails if there is no such mpirun, if it belongs to another user, or if it ends before it has replied.
 pub fn ask(pid: u32, call: &Call) -> io::Result<Answer> {
     let connection = Connection::connect(&name(pid)).map_err(|error| {
         let foreign = error.get_ref().and_then(|cause| cause.downcast_ref::<Foreign>());
@@ -85,7 +85,8 @@ pub fn ask(pid: u32, call: &Call) -> io::Result<Answer> {
     answer.ok_or_else(|| io::Error::other("the job has ended before its checkpoint was whole"))
 }
 
-/// Takes what who has connected wants, once something of it is there.
+/// Reads the request of a client that has connected; None if it is malformed. Waits until the request has
+/// arrived.
 pub fn hear(connection: &Connection) -> Option<Call> {
     letter::receive(connection).ok().and_then(|letter| Call::decode(&letter.bytes))
 }

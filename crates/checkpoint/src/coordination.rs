@@ -1,7 +1,7 @@
-//! Who does what when: the phases of a checkpoint as messages of the daemon tree. Pure: orders and reports
-//! in, consequences out.
+//! Order of the phases of a checkpoint or restart, as messages of the daemon tree. The state machines are
+//! pure: orders and reports go in, consequences come out.
 //!
-//! | phase | what each host does | what its report says |
+//! | phase | action of each host | content of its report |
 //! |---|---|---|
 //! | prepare | looks whether all can be kept | what cannot, by name |
 //! | freeze | stops all threads of all ranks | |
@@ -9,30 +9,32 @@
 //! | write | writes its files and syncs them | bytes and hashes |
 //! | thaw | lets all go on | |
 //!
-//! Where a host would rather write from copies of its ranks ([`pace`](crate::pace)), which its report of
-//! prepare says, and the job is to go on, these come after drain instead:
+//! A host may prefer to write from copies of its ranks ([`pace`](crate::pace)). Its report of `prepare` says
+//! so. If the job also goes on afterwards, these phases follow `drain` instead:
 //!
-//! | phase | what each host does | what its report says |
+//! | phase | action of each host | content of its report |
 //! |---|---|---|
-//! | fork | makes keepers of its ranks, writes what is shared; or writes all, if it cannot | |
-//! | thaw | lets all go on | |
-//! | write | writes what its keepers have, and syncs its files | bytes and hashes |
-//! | settle | ends its keepers, and notes whether the set is whole | |
+//! | fork | copies its ranks (keepers) and writes what they share; or writes all, if it cannot copy | |
+//! | thaw | lets all ranks go on | |
+//! | write | writes the memory of its keepers and syncs its files | bytes and hashes |
+//! | settle | ends its keepers and records whether the set is complete | |
 //!
-//! And of a restart:
+//! A restart has phases of its own:
 //!
-//! | phase | what each host does | what its report says |
+//! | phase | action of each host | content of its report |
 //! |---|---|---|
-//! | listen | after a restart: opens a door for the daemons of the other hosts | where it is |
-//! | connect | makes the connections again, then the ranks, which stand still | |
-//! | release | lets all go on | |
+//! | listen | opens a listening socket for the daemons of the other hosts | its address |
+//! | connect | restores the connections, then the ranks, which stay stopped | |
+//! | release | lets all ranks go on | |
 //!
-//! The root ([`Coordinator`]) orders one phase after the other. An order goes down the tree; every daemon
-//! ([`Member`]) does its part and reports when it and all of its children are done, so that a phase costs
-//! each daemon one message a child, and the job the depth of the tree. When all have written, the root
-//! commits. Whatever fails, the order that follows is thaw, or settle where ranks go on already: nothing
-//! stays frozen, no keeper is left, and a set is whole or is not there. A restart that fails ends the job,
-//! which begins anew from the same set or the one before.
+//! The root ([`Coordinator`]) orders one phase after the other. An order goes down the tree. Each daemon
+//! ([`Member`]) does its part, and reports when it and all of its children are done. A phase costs each
+//! daemon one message per child, and the job as many steps as the tree is deep. The root commits the set when
+//! all hosts have written.
+//!
+//! After any failure the next order is `thaw`, or `settle` if ranks go on already. Thus no rank stays stopped
+//! and no keeper is left, and a set is either complete or absent. A failed restart ends the job, which starts
+//! again from the same set or the one before.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -42,52 +44,53 @@ use serde::{Deserialize, Serialize};
 use crate::image::ConnectionEnd;
 use crate::image::blocks::FileRecord;
 
-/// Rounds of draining in a row that take nothing in before it is given up: each waits some milliseconds, as
-/// long in all as what was lost under load may take to be sent again.
+/// Limit on consecutive rounds of `drain` that receive nothing. Each round waits some milliseconds. In all
+/// they take as long as the network may need to repeat packets lost under load.
 const MOST_ROUNDS: u32 = 2000;
 
-/// A phase.
+/// Phase of a checkpoint or of a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
-    /// Look whether all can be kept.
+    /// Checks that the state of all ranks can be saved.
     Prepare,
-    /// Stop all threads.
+    /// Stops all threads of all ranks.
     Freeze,
-    /// Take in what the network holds.
+    /// Receives the bytes that the network holds.
     Drain,
-    /// Copy the ranks, and write what is not in the copies.
+    /// Copies the ranks, and writes all that the copies lack.
     Fork,
-    /// Write.
+    /// Writes and syncs the files of the host.
     Write,
-    /// Go on.
+    /// Lets the ranks go on.
     Thaw,
-    /// What was written from copies is whole, or not.
+    /// Ends the copies of ranks; the order says whether the set is complete.
     Settle,
-    /// After a restart: open a door.
+    /// Restart: opens a listening socket for other hosts.
     Listen,
-    /// Make connections and ranks again.
+    /// Restart: restores connections and ranks.
     Connect,
-    /// Let the ranks go on.
+    /// Restart: lets the ranks go on.
     Release,
 }
 
-/// All phases of a checkpoint during which ranks stand still, in order.
+/// Phases of a checkpoint during which ranks stand still, in order.
 pub const PHASES: [Phase; 5] = [Phase::Prepare, Phase::Freeze, Phase::Drain, Phase::Write, Phase::Thaw];
 
-/// All phases of one that is written from copies, in order.
+/// Phases of a checkpoint that is written from copies of the ranks, in order.
 pub const FORKED_PHASES: [Phase; 7] =
     [Phase::Prepare, Phase::Freeze, Phase::Drain, Phase::Fork, Phase::Thaw, Phase::Write, Phase::Settle];
 
-/// All phases of a restart, in order.
+/// Phases of a restart, in order.
 pub const RESTART_PHASES: [Phase; 3] = [Phase::Listen, Phase::Connect, Phase::Release];
 
-/// The name of a phase, for people.
+/// Returns the name of a phase, in lower case, for messages and for tests.
 pub fn name(phase: Phase) -> String {
     format!("{phase:?}").to_lowercase()
 }
 
-/// The steps of a checkpoint and of a restart by name, each before and after what a host does in it: where
-/// tests stop a daemon. Those of a checkpoint that is written from copies are named `forked:` before.
+/// Returns the names of all steps of a checkpoint and of a restart, at which tests stop a daemon. Each phase
+/// has a step before and a step after the host's part. Steps of a checkpoint that is written from copies
+/// begin with `forked:`.
 pub fn steps() -> Vec<String> {
     let names = |phases: &[Phase]| {
         let mut names: Vec<String> = phases.iter().map(|phase| name(*phase)).collect();
@@ -105,81 +108,80 @@ pub fn steps() -> Vec<String> {
         .collect()
 }
 
-/// What stands before the steps of a checkpoint that is written from copies.
+/// Prefix of the steps of a checkpoint that is written from copies of the ranks.
 pub const FORKED: &str = "forked:";
 
-/// What the root alone does, when all have written.
+/// Name of the step that the root alone performs, when all hosts have written.
 pub const COMMIT: &str = "commit";
 
-/// What the root wants of all.
+/// Order of the root to all hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// The set, and the folder in which it is written.
+    /// Number of the set.
     pub set: u64,
-    /// The folder.
+    /// Folder in which the set is written, as a path.
     pub folder: Vec<u8>,
-    /// The phase.
+    /// Phase that the hosts perform now.
     pub phase: Phase,
-    /// Of draining: how often it was ordered before.
+    /// Drain: number of rounds that were ordered before this one.
     pub round: u32,
-    /// Of writing: the last whole set, to which unchanged blocks refer; of thawing: whether this one is
-    /// whole.
+    /// Fork and write: the last complete set, to which unchanged blocks refer. None: all blocks are written.
     pub older: Option<u64>,
-    /// Of thawing and settling: whether the set is whole.
+    /// Thaw and settle: true if the set is complete.
     pub is_whole: bool,
-    /// Of thawing: what is written from copies is still to come.
+    /// Thaw: true if memory is still to be written from copies.
     pub is_forked: bool,
-    /// Of connecting: where the daemon of each host is reached.
+    /// Connect: listening address of the daemon of each host.
     pub addresses: Vec<(u32, SocketAddr)>,
 }
 
-/// What a subtree has done.
+/// Result of a phase in a subtree of daemons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The set.
+    /// Number of the set.
     pub set: u64,
-    /// The phase.
+    /// Phase that was performed.
     pub phase: Phase,
-    /// Its round.
+    /// Round of the phase, as in the order.
     pub round: u32,
-    /// What came of it.
+    /// Sum of the results of all hosts, or the first failure.
     pub result: Result<Summary, String>,
 }
 
-/// What a subtree says when a phase is done.
+/// Figures and lists that a subtree reports after a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Bytes that are still on the way.
+    /// Drain: bytes that were sent and have not arrived.
     pub in_flight: u64,
-    /// Bytes that were taken in.
+    /// Drain: bytes that were received in this round.
     pub drained: u64,
-    /// Of what is still on the way: from where, to where.
+    /// Drain: source and destination of one connection with bytes that have not arrived.
     pub lingers: Option<(SocketAddr, SocketAddr)>,
-    /// A host would rather write from copies of its ranks.
+    /// Prepare: true if a host prefers to write from copies of its ranks.
     pub forks: bool,
-    /// Files that were written.
+    /// Write: records of the files that were written.
     pub files: Vec<FileRecord>,
-    /// Ends of connections to other hosts.
+    /// Write: ends of connections to other hosts.
     pub connections: Vec<ConnectionEnd>,
-    /// Where the daemons of hosts are reached.
+    /// Listen: listening addresses of the daemons, by host.
     pub addresses: Vec<(u32, SocketAddr)>,
-    /// Of writing, from the host of the rank that reads what mpirun passes on of its standard input: bytes
-    /// that the rank has read, and whether nothing is left.
+    /// Write: number of bytes of the standard input that were read, and whether nothing is left. Only the
+    /// host of the rank to which mpirun passes its standard input has it.
     pub input_read: Option<(u64, bool)>,
 }
 
-/// What a daemon has to do.
+/// Action that a daemon must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consequence {
-    /// Do this host's part.
+    /// Performs this host's part of an order.
     Perform(Order),
-    /// Tell a child.
+    /// Sends an order to a child.
     Pass(u32, Order),
-    /// Tell the parent; at the root, the coordinator.
+    /// Sends a report to the parent; at the root, to the coordinator.
     Report(Report),
 }
 
-/// A phase under way at a daemon.
+/// Phase in progress at a daemon.
 #[derive(Debug)]
 struct Current {
     order: Order,
@@ -188,14 +190,15 @@ struct Current {
     gathered: Result<Summary, String>,
 }
 
-/// A daemon's part.
+/// Part of a daemon in a checkpoint: forwards orders and gathers the reports of its subtree.
 #[derive(Debug, Default)]
 pub struct Member {
     current: Option<Current>,
 }
 
 impl Member {
-    /// An order has come; these children have joined.
+    /// Starts the phase of an order that has arrived, and forwards the order to the children that have
+    /// joined.
     pub fn order(&mut self, order: Order, children: impl Iterator<Item = u32>, out: &mut Vec<Consequence>) {
         let children: BTreeSet<u32> = children.collect();
         out.extend(children.iter().map(|&child| Consequence::Pass(child, order.clone())));
@@ -204,12 +207,12 @@ impl Member {
         self.current = Some(Current { order, children, is_done: false, gathered });
     }
 
-    /// This host's part is done.
+    /// Records that this host's part of the phase is done.
     pub fn done(&mut self, report: Report, out: &mut Vec<Consequence>) {
         self.take(report, |current| current.is_done = true, out);
     }
 
-    /// A child's subtree is done.
+    /// Records that the subtree of a child has performed the phase.
     pub fn reported(&mut self, child: u32, report: Report, out: &mut Vec<Consequence>) {
         self.take(
             report,
@@ -220,7 +223,7 @@ impl Member {
         );
     }
 
-    /// A child is lost.
+    /// Records the loss of a child. A phase in which the child takes part fails.
     pub fn lost(&mut self, child: u32, out: &mut Vec<Consequence>) {
         let Some(current) = &self.current else { return };
         if !current.children.contains(&child) {
@@ -249,7 +252,7 @@ impl Member {
                 gathered.input_read = gathered.input_read.or(more.input_read);
             }
             (gathered @ Ok(_), Err(error)) => *gathered = Err(error),
-            // The first reason is the one that counts.
+            // Only the first failure is reported to the user.
             (Err(_), _) => {}
         }
         if current.is_done && current.children.is_empty() {
@@ -261,32 +264,33 @@ impl Member {
     }
 }
 
-/// What the root does next.
+/// Next action of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// All are to do this.
+    /// Sends an order to all hosts.
     Order(Order),
-    /// All is written: make the set whole, and say so by [`Coordinator::committed`].
+    /// Completes the set, since all hosts have written, and reports the outcome to
+    /// [`Coordinator::committed`].
     Commit(Summary),
-    /// It is over, and the job runs: the number of the set, or why there is none.
+    /// Ends the checkpoint: the job runs. Holds the number of the set, or the reason of the failure.
     Over(Result<u64, String>),
-    /// Nothing: this belongs to another time.
+    /// Ignores the event, which belongs to an earlier phase.
     Nothing,
 }
 
-/// The root's part.
+/// Part of the root in a checkpoint: decides which phase follows.
 #[derive(Debug, Default)]
 pub struct Coordinator {
     order: Option<Order>,
     is_alone: bool,
-    /// The job goes on, and may do so before all is written.
+    /// The job goes on after the checkpoint, and may do so before all is written.
     may_fork: bool,
-    /// It does.
+    /// Memory is written from copies of the ranks.
     forks: bool,
-    /// Ranks go on, or have been told to.
+    /// Ranks go on, or were ordered to.
     is_thawed: bool,
     was_empty: bool,
-    /// Rounds of draining in a row that took nothing in.
+    /// Consecutive rounds of draining that received nothing.
     rounds_in_vain: u32,
     failure: Option<String>,
     older: Option<u64>,
@@ -294,23 +298,27 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Whether a checkpoint is under way.
+    /// Returns true while a checkpoint or restart is in progress.
     pub fn is_busy(&self) -> bool {
         self.order.is_some()
     }
 
-    /// The set under way.
+    /// Returns the number of the set in progress, if any.
     pub fn set(&self) -> Option<u64> {
         self.order.as_ref().map(|order| order.set)
     }
 
-    /// The phase under way.
+    /// Returns the phase in progress, if any.
     pub fn phase(&self) -> Option<Phase> {
         self.order.as_ref().map(|order| order.phase)
     }
 
-    /// Begins set `set`, written in `folder`, whose unchanged blocks refer to `older`. `is_alone`: there is
-    /// one host, and no network; `may_fork`: the job goes on.
+    /// Begins a checkpoint and returns its first order.
+    ///
+    /// - `set`: number of the new set, which is written in `folder`;
+    /// - `older`: complete set to which unchanged blocks refer;
+    /// - `is_alone`: the job has one host, so that no network is drained;
+    /// - `may_fork`: the job goes on after the checkpoint.
     pub fn begin(
         &mut self,
         set: u64,
@@ -334,7 +342,7 @@ impl Coordinator {
         order
     }
 
-    /// Begins to make the ranks from set `set`.
+    /// Begins a restart from a set, and returns its first order.
     pub fn restart(&mut self, set: u64) -> Order {
         let mut order = self.begin(set, Vec::new(), None, false, false);
         order.phase = Phase::Listen;
@@ -342,7 +350,7 @@ impl Coordinator {
         order
     }
 
-    /// All hosts have reported.
+    /// Takes the joint report of all hosts and returns the next action.
     pub fn reported(&mut self, report: Report) -> Next {
         let Some(order) = &self.order else { return Next::Nothing };
         if (order.set, order.phase, order.round) != (report.set, report.phase, report.round) {
@@ -364,12 +372,12 @@ impl Coordinator {
                 let order = self.order.take().expect("looked at above");
                 Next::Over(Ok(order.set))
             }
-            // The job ends with it.
+            // A failed restart ends the job.
             (Phase::Listen | Phase::Connect | Phase::Release, Err(error)) => {
                 self.order = None;
                 Next::Over(Err(error))
             }
-            // Nothing stands still yet.
+            // No rank is stopped yet, so none needs an order to go on.
             (Phase::Prepare, Err(error)) => {
                 self.order = None;
                 Next::Over(Err(error))
@@ -391,8 +399,8 @@ impl Coordinator {
         }
     }
 
-    /// Once nothing is on its way, as all senders have said, all has arrived; and then one more round takes
-    /// it in.
+    /// Decides whether another round of draining is needed. All bytes have arrived when no sender has bytes
+    /// in flight. One more round then receives those that arrived last.
     fn drained(&mut self, round: u32, summary: &Summary) -> Next {
         if self.was_empty {
             return self.write();
@@ -409,7 +417,7 @@ impl Coordinator {
         self.next(Phase::Drain, round + 1)
     }
 
-    /// The set has become whole, or not.
+    /// Takes the outcome of the commit and returns the next action.
     pub fn committed(&mut self, result: Result<(), String>) -> Next {
         match &self.order {
             Some(order) if order.phase == Phase::Write => self.end(result.err()),

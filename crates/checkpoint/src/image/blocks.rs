@@ -1,4 +1,4 @@
-//! Files of blocks: what a rank's memory or a host's objects hold, with a hash for every 64 KiB.
+//! Files of blocks: the memory of a rank or the shared objects of a host, with a hash for every 64 KiB.
 //!
 //! ```text
 //! magic, 8 bytes
@@ -6,11 +6,11 @@
 //! index: head and blocks (postcard)
 //! trailer: offset, bytes and hash (XXH3-128) of the index, magic; 40 bytes
 //! ```
-//! A block that is all zero has no bytes; one that is the same as in an older set refers to that set. One
-//! that is [packed](super::packing) has a second hash, of the bytes that lie in the file: several rows of
-//! packed bytes may unpack to the same, and a byte that was flipped is to be found all the same. The
-//! trailer's hash is in the manifest of the set too, so a file that is whole but another's is found as well
-//! as any flipped byte.
+//! A block of zeros has no bytes in the file. A block that equals the one of an older set refers to that set.
+//!
+//! A [packed](super::packing) block has a second hash, of its bytes in the file. Several packed byte strings
+//! may unpack to the same block, and a flipped byte must be found in each case. The trailer's hash is also in
+//! the manifest of the set, so that an intact file of another set is detected too.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -28,56 +28,56 @@ use tutti_sys::file;
 
 use super::packing::{self, Packer, Packing};
 
-/// Most bytes of a block.
+/// Maximum bytes of a block.
 pub const BLOCK: u64 = 64 << 10;
 const MAGIC: &[u8; 8] = b"TUTTICK2";
 const TRAILER: u64 = 40;
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 4 << 20;
-/// Bytes of a file that are fetched before they are read.
+/// Bytes of a file that are fetched ahead of the reader.
 const AHEAD: u64 = 64 << 20;
-/// Longest index that is believed.
+/// Maximum bytes of an index that is read.
 const MOST_INDEX: u64 = 4 << 30;
 
-/// How the bytes of a block lie in a file.
+/// Storage form of a block's bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
-    /// As they are.
+    /// Bytes of the block, unchanged.
     Plain,
-    /// Packed.
+    /// Bytes of the block, compressed with Zstandard.
     Packed {
-        /// Bytes.
+        /// Number of packed bytes.
         bytes: u32,
-        /// Width of the numbers whose bytes are transposed.
+        /// Width of the numbers whose bytes are transposed; 1 if they are not.
         width: u8,
-        /// XXH3-64 of the packed bytes.
+        /// XXH3-64 of the packed bytes, to find damage.
         hash: u64,
     },
 }
 
-/// Where the bytes of a block are.
+/// Location of a block's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
-    /// They are all zero.
+    /// No location: all bytes are zero.
     Zero,
-    /// In this file, at an offset.
+    /// Offset in this file, and the storage form.
     Here(u64, Form),
-    /// In the file of the same name of an older set, at an offset.
+    /// Set number, offset in the file of the same name of that older set, and storage form.
     Older(u64, u64, Form),
 }
 
-/// A block.
+/// Part of an address space of at most [`BLOCK`] bytes, as listed in the index of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Which space of addresses.
+    /// Address space: 0 for the memory of a rank, otherwise the index of a shared object.
     pub space: u32,
-    /// First address in it.
+    /// Address or offset of the first byte.
     pub start: u64,
-    /// Bytes.
+    /// Number of bytes, unpacked.
     pub bytes: u32,
-    /// XXH3-128 of the bytes.
+    /// XXH3-128 of the unpacked bytes.
     pub hash: u128,
-    /// Where they are.
+    /// Location of the bytes.
     pub place: Place,
 }
 
@@ -87,31 +87,31 @@ struct Index {
     blocks: Vec<Block>,
 }
 
-/// What of a file its set's manifest says.
+/// Entry of a manifest for one file of its set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// Its name in the set.
+    /// Name of the file in the folder of its set.
     pub name: String,
-    /// The rank whose memory it has; `None` of what a host shares.
+    /// Rank whose memory the file contains; None for the shared objects of a host.
     pub rank: Option<u32>,
-    /// The host.
+    /// Number of the host that wrote the file.
     pub host: u32,
-    /// Its bytes.
+    /// Bytes of the whole file.
     pub bytes: u64,
-    /// Bytes that its blocks stand for.
+    /// Bytes of memory that its blocks represent.
     pub content: u64,
-    /// Hash of its index.
+    /// XXH3-128 hash of its index.
     pub hash: u128,
-    /// Older sets that it refers to.
+    /// Numbers of older sets to which its blocks refer.
     pub older: Vec<u64>,
 }
 
-/// The blocks of a file of an older set, to refer to.
+/// Blocks of a file of an older set, to which a new file may refer.
 #[derive(Clone, Debug, Default)]
 pub struct Known(HashMap<(u32, u64), (u32, u128, Place)>);
 
 impl Known {
-    /// Of a file of set `set`.
+    /// Collects the blocks of a file of set `set`.
     pub fn of(blocks: &[Block], set: u64) -> Known {
         let resolved = blocks.iter().map(|block| {
             let place = match block.place {
@@ -129,7 +129,7 @@ impl Known {
     }
 }
 
-/// Writes a file of blocks.
+/// Writer of a file of blocks.
 #[derive(Debug)]
 pub struct Writer<'a> {
     file: File,
@@ -140,7 +140,7 @@ pub struct Writer<'a> {
     known: &'a Known,
     packer: Packer,
     blocks: Vec<Block>,
-    /// How long the disk has taken.
+    /// Time spent waiting for the disk.
     waited: Duration,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Writer<'a> {
     /// Creates the file, readable by its owner alone: it holds all that the program knows.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Fails if the file exists or cannot be created.
     pub fn create(path: &Path, known: &'a Known, packing: Packing) -> io::Result<Writer<'a>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut gathered = Vec::with_capacity(GATHERED + BLOCK as usize);
@@ -167,10 +167,10 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Adds the bytes at `start` of a space, at most 64 KiB.
+    /// Adds the bytes at address `start` of a space, at most [`BLOCK`].
     ///
     /// # Errors
-    /// What writing reports.
+    /// Returns the error of a failed write.
     pub fn push(&mut self, space: u32, start: u64, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(bytes.len() as u64 <= BLOCK);
         let hash = xxh3_128(bytes);
@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
         if self.gathered.len() >= GATHERED { self.flush() } else { Ok(()) }
     }
 
-    /// Bytes in the file so far.
+    /// Returns the number of bytes written so far, including those that are still gathered.
     pub fn bytes(&self) -> u64 {
         self.written + self.gathered.len() as u64
     }
@@ -212,10 +212,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes the index and waits until the disk has all of it; returns what is to be known of the file, and
-    /// how long the disk was waited for in all.
+    /// Writes the index and waits until all bytes are on disk. Returns the record for the manifest, the
+    /// blocks, and the total time spent waiting for the disk.
     ///
-    /// # Errors
+    /// Returns the error of a failed write.
     /// What writing reports.
     pub fn finish(
         mut self,
@@ -255,22 +255,22 @@ impl Place {
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
-    // Sixteen bytes at a time, and what is left.
+    // Compares sixteen bytes at a time, then the remainder.
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|&byte| byte == 0)
 }
 
-/// A file of blocks that is read.
+/// Reader of a file of blocks.
 #[derive(Debug)]
 pub struct Reader {
     file: File,
     path: PathBuf,
     older: HashMap<u64, File>,
-    /// Up to where the file is being fetched.
+    /// Offset up to which the kernel was asked to fetch the file.
     fetched: AtomicU64,
-    /// What the blocks are of.
+    /// Head of the index: a description of the rank or host, serialised by the caller.
     pub head: Vec<u8>,
-    /// The blocks.
+    /// Index of all blocks, in the order in which they were written.
     pub blocks: Vec<Block>,
 }
 
@@ -283,11 +283,11 @@ fn damaged(path: &Path, what: &str) -> io::Error {
 }
 
 impl Reader {
-    /// Opens a file of set `set` in directory `directory` and reads its index, which must be what its record
-    /// says.
+    /// Opens a file of set `set` in directory `directory` and reads its index. Size and hash must match the
+    /// record.
     ///
     /// # Errors
-    /// If it is not there, or not whole.
+    /// Fails if the file is absent or damaged, or if an older set to which it refers is absent.
     pub fn open(directory: &Path, set: u64, record: &FileRecord) -> io::Result<Reader> {
         let path = directory.join(set.to_string()).join(&record.name);
         let named = |error| named(&path, error);
@@ -325,13 +325,13 @@ impl Reader {
         Ok(Reader { file, path, older, fetched, head: index.head, blocks: index.blocks })
     }
 
-    /// For who will read all blocks, but not yet: the disk begins.
+    /// Asks the disk to fetch the beginning of the file, for a caller that will read all blocks later.
     pub fn fetch(&self) {
         self.fetch_ahead(0);
     }
 
-    /// Has the file fetched a good way beyond `at`: the disk goes on while a block is checked and put into
-    /// memory that has to come too (a restart took 1.5 times as long as its files to be read).
+    /// Asks the kernel to fetch the file well beyond offset `at`. Thus the disk works while a block is
+    /// checked and copied. Without this, a restart took 1.5 times as long as reading its files.
     fn fetch_ahead(&self, at: u64) {
         let from = self.fetched.load(Ordering::Relaxed).max(at);
         if at + AHEAD / 2 >= from {
@@ -340,10 +340,10 @@ impl Reader {
         }
     }
 
-    /// Reads a block into `room`, as long as it is.
+    /// Reads a block into `room`, which must have the length of the block.
     ///
     /// # Errors
-    /// If the bytes are not those that were written.
+    /// Fails if the bytes differ from those that were written.
     pub fn read(&self, block: &Block, room: &mut [u8]) -> io::Result<()> {
         let (file, at, form) = match block.place {
             Place::Zero => {
@@ -380,10 +380,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads all blocks, for their hashes.
+    /// Reads all blocks and compares their hashes.
     ///
     /// # Errors
-    /// The first that is damaged.
+    /// Returns the first damaged block as an error.
     pub fn verify(&self) -> io::Result<()> {
         let mut room = vec![0; BLOCK as usize];
         self.blocks.iter().try_for_each(|block| {

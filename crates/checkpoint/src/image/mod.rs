@@ -1,10 +1,10 @@
-//! What is kept of a job: of each host its shared objects and open files, of each rank its memory and what
-//! the kernel knows of its process.
+//! Contents of a checkpoint. For each host: shared objects and open files. For each rank: memory, and the
+//! state of its process in the kernel.
 //!
-//! All of it is plain data. A file of an image is a [`blocks`] file: blocks of at most 64 KiB with a hash
-//! each, and behind them an index, with a head that says what the blocks are of. The file of a rank has the
-//! blocks of its own memory, by address; the file of a host those of the shared objects, by object and
-//! offset. [`sets`](crate::sets) has the files of all hosts and ranks and the manifest.
+//! All of it is plain data. Each file of an image is a [`blocks`] file. It has blocks of at most 64 KiB, each
+//! with a hash, and an index behind them. The head of the index describes the process or host. The file of a
+//! rank holds its own memory, by address. The file of a host holds the shared objects, by object and offset.
+//! [`sets`](crate::sets) manages the files of all hosts and ranks, and the manifest.
 
 use std::net::SocketAddr;
 
@@ -13,301 +13,304 @@ use serde::{Deserialize, Serialize};
 pub mod blocks;
 pub mod packing;
 
-/// Bytes that may be read.
+/// Protection bit of an area: bytes may be read.
 pub const READ: u8 = 1;
-/// Bytes that may be written.
+/// Protection bit of an area: bytes may be written.
 pub const WRITE: u8 = 2;
-/// Bytes that may be executed.
+/// Protection bit of an area: bytes may be executed.
 pub const EXECUTE: u8 = 4;
 
-/// What is mapped.
+/// Object behind an area of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
-    /// Memory of the process alone.
+    /// Private or shared memory without a file.
     Anonymous,
-    /// A file, that must be what it was.
+    /// File that must not have changed when the job is restarted.
     File(FileIdentity),
-    /// An object of the host, by its index.
+    /// Shared object of the host, by its index.
     Object(u32),
-    /// What the kernel maps into every process, by its name.
+    /// Code or data that the kernel maps into every process, by its name.
     Kernel(String),
 }
 
-/// A file that is mapped, as it was.
+/// Identity of a mapped file, to detect that it has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// Its path.
+    /// Path of the file at the checkpoint.
     pub path: Vec<u8>,
-    /// Bytes.
+    /// Bytes of the whole file.
     pub bytes: u64,
-    /// When it was changed last, in nanoseconds since 1970.
+    /// Time of the last change, in nanoseconds since 1970.
     pub changed_ns: i64,
 }
 
-/// What the kernel has been advised about an area.
+/// Flags and advice that the kernel has for an area (mmap(2), madvise(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
-    /// It grows downwards: a stack.
+    /// Area that grows downwards, such as a stack.
     pub grows_down: bool,
-    /// No memory is set aside for it.
+    /// No swap space is reserved for the area.
     pub no_reserve: bool,
-    /// A child of fork does not get it.
+    /// A child of fork does not get the area.
     pub no_fork: bool,
-    /// A child of fork finds it empty.
+    /// A child of fork finds zeros in the area.
     pub wiped_on_fork: bool,
-    /// It is not part of core files.
+    /// Area that core files leave out.
     pub no_dump: bool,
-    /// Huge pages are wanted.
+    /// Huge pages are preferred for the area.
     pub huge: bool,
-    /// Huge pages are not wanted.
+    /// Huge pages are excluded for the area.
     pub no_huge: bool,
-    /// Its pages stay in memory.
+    /// Pages of the area are locked in memory.
     pub locked: bool,
-    /// Changes of it are told to the process's userfaultfd: bit 0 missing pages, bit 1 write protection.
+    /// Events that the process's userfaultfd receives. Bit 0: missing pages. Bit 1: write protection.
     pub watched: u8,
 }
 
-/// An area of a process's addresses.
+/// Mapped area of the addresses of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
-    /// First address.
+    /// First address of the area.
     pub start: u64,
-    /// First address behind it.
+    /// First address behind the area.
     pub end: u64,
-    /// [`READ`], [`WRITE`], [`EXECUTE`].
+    /// Sum of the bits [`READ`], [`WRITE`], [`EXECUTE`].
     pub protection: u8,
-    /// Whether writing changes what is mapped.
+    /// True if writes change the backing object rather than a private copy (MAP_SHARED).
     pub shared: bool,
-    /// Offset in what is mapped.
+    /// Offset of the area in the backing object.
     pub offset: u64,
-    /// What is mapped.
+    /// Object that is mapped.
     pub backing: Backing,
-    /// Advice.
+    /// Advice and flags of the area.
     pub advice: Advice,
 }
 
-/// A thread.
+/// State of a thread, for its restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its number.
+    /// Thread number at the checkpoint.
     pub tid: i32,
-    /// General registers.
+    /// General registers, in the order of ptrace(2).
     pub registers: Vec<u64>,
     /// Registers of floating point and vectors.
     pub extended: Vec<u8>,
-    /// Signals that it blocks.
+    /// Signals that the thread blocks, as a bit mask.
     pub mask: u64,
-    /// Head and bytes of the list of robust mutexes.
+    /// Address of the head, and bytes, of the list of robust mutexes.
     pub robust: (u64, u64),
-    /// Where the kernel writes when the thread ends; 0: nowhere.
+    /// Address that the kernel clears when the thread ends (set_tid_address(2)); 0 if none.
     pub cleared_at_end: u64,
-    /// Restartable sequences: address (0: none), bytes, signature.
+    /// Registration of restartable sequences: address (0 if none), bytes, signature.
     pub sequences: (u64, u32, u32),
-    /// Alternate stack of signals, as the kernel has it.
+    /// Alternate signal stack, as the kernel reports it: address, flags, bytes.
     pub signal_stack: [u64; 3],
-    /// Name.
+    /// Name of the thread.
     pub name: Vec<u8>,
 }
 
-/// What an open file is.
+/// Kind and state of an open file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpenKind {
-    /// A file with a path.
+    /// File or directory with a path.
     File {
-        /// Its path.
+        /// Path at the checkpoint.
         path: Vec<u8>,
-        /// Offset.
+        /// File offset in bytes.
         offset: u64,
-        /// Bytes, of a regular file.
+        /// Length of the file, if it is a regular one. A restart cuts the file back to it.
         bytes: Option<u64>,
     },
-    /// An object of the host.
+    /// Shared object of the host.
     Object {
-        /// Its index.
+        /// Index of the object in [`Host::objects`].
         object: u32,
-        /// Offset.
+        /// File offset in bytes.
         offset: u64,
     },
-    /// What the launcher gives a rank.
+    /// Descriptor that the launcher provides to each rank.
     Role(Role),
-    /// An eventfd: its count, and whether it counts down one by one.
+    /// Eventfd: its count, and whether reads decrement by one (EFD_SEMAPHORE).
     Event(u64, bool),
-    /// An epoll instance: descriptor, events, data.
+    /// Epoll instance: list of descriptor, events and data.
     Poll(Vec<(i32, u32, u64)>),
-    /// What the system says of the process itself, by the name in its folder of /proc.
+    /// File in the process's own folder of /proc, by its name there.
     Own(Vec<u8>),
-    /// A userfaultfd with these features.
+    /// Userfaultfd, with its feature bits.
     Userfault(u64),
-    /// What the launcher itself has from whoever started it, and every rank with it: nothing of the job's.
+    /// Descriptor that the launcher inherited when it was started, and that every rank inherits from it. It
+    /// does not belong to the job.
     Outside,
-    /// An end of a pipe between threads or ranks: the pipe's number, whether it is the end that is written.
+    /// End of a pipe between threads or ranks: number of the pipe, and true for the end that is written.
     Pipe(u64, bool),
-    /// A socket between ranks of several hosts.
+    /// Socket between ranks of several hosts.
     Socket(Socket),
-    /// A timerfd.
+    /// Timerfd and its state.
     Timer(Timer),
-    /// A signalfd, with the signals that it takes as the kernel's bit mask.
+    /// Signalfd, with the signals that it accepts as the kernel's bit mask.
     Signals(u64),
 }
 
-/// A timerfd. Times are seconds and nanoseconds.
+/// State of a timerfd. Times are seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
-    /// Number of its clock, as clock_gettime(2) has it.
+    /// Number of the clock, as in clock_gettime(2).
     pub clock: i32,
     /// Expirations that were not read yet.
     pub ticks: u64,
-    /// Time until the next expiration; zeros: there is none.
+    /// Time until the next expiration; zeros if the timer is disarmed.
     pub value: (i64, i64),
-    /// Time between expirations; zeros: there is one.
+    /// Time between expirations; zeros if the timer expires once.
     pub interval: (i64, i64),
 }
 
-/// A socket between ranks of several hosts. Connections are empty: what they held is in the memory of who
-/// reads them.
+/// Socket between ranks of several hosts. Connections are stored empty, since the bytes that they held are in
+/// the memory of the receiving rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Socket {
-    /// For datagrams: those that it held are lost, as datagrams may be.
+    /// Datagram socket. Datagrams in it are lost, as datagrams may be.
     Datagrams,
-    /// It listens.
+    /// Stream socket that listens.
     Listener,
-    /// A connection.
+    /// Connected stream socket.
     Connection(Ends),
-    /// A connection that does not exist yet, or any more.
+    /// Stream socket that is not yet connected, or no longer.
     Unconnected,
 }
 
-/// The addresses that a connection had: its other end has them the other way round.
+/// Addresses of both ends of a connection. The record of the other end has them swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
-    /// Here.
+    /// Address of this end.
     pub local: SocketAddr,
-    /// There.
+    /// Address of the other end.
     pub peer: SocketAddr,
-    /// It sends short segments only.
+    /// True if the connection sends short segments only.
     pub is_narrow: bool,
 }
 
-/// An end of a connection between hosts, in the list of all of a job.
+/// End of a connection between hosts, in the list of all connections of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionEnd {
-    /// The host.
+    /// Number of the host of this end.
     pub host: u32,
-    /// The open file there.
+    /// Index of the open file on that host.
     pub file: u32,
-    /// Its addresses.
+    /// Addresses of the connection.
     pub ends: Ends,
 }
 
-/// What the launcher gives a rank.
+/// Purpose of a descriptor that the launcher provides to each rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
-    /// Standard input.
+    /// Standard input of the rank.
     Input,
-    /// Standard output.
+    /// Standard output of the rank.
     Output,
-    /// Standard error.
+    /// Standard error of the rank.
     Error,
-    /// The way on which the rank asks its daemon.
+    /// Connection on which the rank sends inquiries to its daemon.
     Inquiry,
 }
 
-/// An open file, which several descriptors of several ranks may share.
+/// Open file description. Several descriptors of several ranks may share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenFile {
-    /// What it is.
+    /// Kind and state of the file.
     pub kind: OpenKind,
-    /// Its flags, as open(2) takes them.
+    /// Flags as in open(2).
     pub flags: i32,
 }
 
-/// A descriptor.
+/// Descriptor of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
-    /// Its number.
+    /// Number of the descriptor in its process.
     pub number: i32,
-    /// Whether it is closed on exec.
+    /// True if exec closes the descriptor.
     pub closed_on_exec: bool,
-    /// The open file of the host, by index.
+    /// Index of the open file in [`Host::files`].
     pub file: u32,
 }
 
-/// What a process does about a signal, as the kernel has it: handler, flags, restorer, mask.
+/// Action of a process on a signal, as the kernel stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handler {
-    /// The signal.
+    /// Number of the signal.
     pub signal: i32,
-    /// `struct kernel_sigaction`.
+    /// Words of `struct kernel_sigaction`: handler, flags, restorer, mask.
     pub action: [u64; 4],
 }
 
-/// A rank's process.
+/// State of a rank's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Rank in the world.
+    /// Rank in MPI_COMM_WORLD of its job.
     pub rank: u32,
-    /// Process number.
+    /// Process number at the checkpoint.
     pub pid: i32,
-    /// The program's file.
+    /// Identity of the program's file.
     pub program: FileIdentity,
-    /// Name and arguments.
+    /// Program name and arguments.
     pub arguments: Vec<Vec<u8>>,
-    /// Working directory.
+    /// Path of the working directory.
     pub directory: Vec<u8>,
-    /// Mask of the modes of new files.
+    /// Mask of the modes of new files (umask(2)).
     pub creation_mask: u32,
-    /// Most open descriptors.
+    /// Limit on open descriptors (RLIMIT_NOFILE).
     pub most_descriptors: u64,
-    /// Bounds of code, data, heap, stack, arguments, environment: `struct prctl_mm_map` up to the
-    /// environment's end.
+    /// Bounds of code, data, heap, stack, arguments and environment: the fields of `struct prctl_mm_map` up
+    /// to the end of the environment.
     pub bounds: [u64; 11],
-    /// Auxiliary vector.
+    /// Auxiliary vector, as bytes of /proc/PID/auxv.
     pub auxiliary: Vec<u8>,
-    /// Areas, by address.
+    /// Mapped areas, by address.
     pub areas: Vec<Area>,
-    /// Threads; the first is that which the process began with.
+    /// Threads. The first is the initial thread of the process.
     pub threads: Vec<Thread>,
-    /// Signals that are not left to the kernel.
+    /// Signal actions that differ from the default.
     pub handlers: Vec<Handler>,
-    /// Interval timers: real, virtual, profiling; each interval and rest in seconds and microseconds.
+    /// Interval timers: real, virtual, profiling. Each has its interval and its remaining time, in seconds
+    /// and microseconds.
     pub timers: [[u64; 4]; 3],
-    /// Descriptors, by number.
+    /// Open descriptors, by number.
     pub descriptors: Vec<Descriptor>,
-    /// Pages of the mapped tables of the kernel's packet program: address and bytes of those that are not
-    /// all zeros. After a restart they are memory, until the rank has such tables again.
+    /// Pages of mapped tables of the kernel's packet program: address, and bytes of those that are not all
+    /// zero. After a restart they are plain memory until the rank has such tables again.
     pub table_pages: Vec<(u64, Vec<u8>)>,
 }
 
-/// A shared object.
+/// Shared object of the ranks of a host, such as a memfd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Object {
-    /// Its name, as memfd_create has it.
+    /// Name that was given to memfd_create(2).
     pub name: Vec<u8>,
-    /// Bytes.
+    /// Bytes of the object.
     pub bytes: u64,
 }
 
-/// What ranks of a host share.
+/// State that the ranks of a host share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its number in the job.
+    /// Number of the host in the job.
     pub host: u32,
-    /// Kernel and processor: images go to others of the same kind only.
+    /// Kernel and processor. An image can be restored only on machines with the same ones.
     pub machine: String,
-    /// Hash of the code that the kernel maps into every process.
+    /// Hash of the code that the kernel maps into every process (vdso).
     pub kernel_code: u128,
-    /// Boot of the machine, and the monotonic clock when all stood still, in nanoseconds.
+    /// Identifier of the machine's boot, and the monotonic clock when all ranks were stopped, in nanoseconds.
     pub clock: (String, u64),
-    /// Ranks, in local order.
+    /// Ranks of the host, in local order.
     pub ranks: Vec<u32>,
-    /// Shared objects.
+    /// Shared objects, which areas and files refer to by index.
     pub objects: Vec<Object>,
-    /// Which of them is the job object.
+    /// Index of the job object in `objects`.
     pub job_object: u32,
-    /// Open files.
+    /// Open files, which descriptors refer to by index.
     pub files: Vec<OpenFile>,
-    /// The open files that are the bells of the ranks, in local order, where there are other hosts.
+    /// Indices of the open files that are the doorbells of the ranks, in local order; empty in a job of one
+    /// host.
     pub bells: Vec<u32>,
-    /// What is in pipes: number, bytes.
+    /// Contents of pipes: number of the pipe, bytes.
     pub pipes: Vec<(u64, Vec<u8>)>,
 }
