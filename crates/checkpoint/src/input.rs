@@ -88,7 +88,7 @@ impl Offered {
     /// Looks at a descriptor. `was_taken` says whether an execution of the same job has taken bytes of it.
     ///
     /// # Errors
-    /// What fstat reports.
+    /// Returns the error of fstat(2).
     pub fn observe(input: BorrowedFd<'_>, was_taken: bool) -> io::Result<Offered> {
         let known = File::from(input.try_clone_to_owned()?).metadata()?;
         Ok(if known.is_file() { Offered::File(known.len()) } else { Offered::Stream { was_taken } })
@@ -142,7 +142,7 @@ fn path_of(input: BorrowedFd<'_>) -> Vec<u8> {
 /// Returns what a restart does with the input that it is offered.
 ///
 /// # Errors
-/// Why the input cannot be continued, for the user.
+/// Fails with a text for the user if the input cannot be continued.
 pub fn resume(record: &InputRecord, offered: Offered, wanted: RestartInput) -> Result<Resumption, String> {
     const REST: &str =
         "--restart-input rest takes a standard input that holds only what the job has not read";

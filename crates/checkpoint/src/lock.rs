@@ -35,7 +35,7 @@ impl DirectoryLock {
     /// holds it. `patience` bounds the wait for a holder that is about to end.
     ///
     /// # Errors
-    /// ResourceBusy, with the name of the holder; what the system reports.
+    /// ResourceBusy if another mpirun holds the lock, naming it; otherwise the error of a system call.
     pub fn take(directory: &Path, mpirun: u32, patience: Duration) -> io::Result<DirectoryLock> {
         let path = directory.join(NAME);
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));

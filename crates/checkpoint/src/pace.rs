@@ -1,5 +1,6 @@
-//! How a host writes: while its ranks stand still, or from copies of them while they go on; packed or as it
-//! is. It goes by how fast the disk is, which is measured before anything stops, and by how much there is.
+//! Decisions how a host writes: while its ranks stand still, or from copies while they go on; packed or not.
+//! They depend on the amount of memory, and on the rate of the disk, which is measured before any rank is
+//! stopped.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,46 +13,46 @@ use tutti_sys::cgroup;
 use crate::image::packing::Packing;
 use crate::sets::fresh_file;
 
-/// Bytes of memory that are read, hashed and compared in a second, about.
+/// Approximate bytes of memory per second that are read, hashed and compared.
 const READ_RATE: f64 = 3e9;
-/// Bytes of memory in a second of copying a process, with what it costs the process afterwards to get pages
-/// of its own that it writes, about.
+/// Approximate bytes per second of copying a process. The cost of later page faults in the process is
+/// included.
 const FORK_RATE: f64 = 4e9;
-/// A shorter pause is worth a copy if it is shorter by so much, and by half.
+/// Minimum time by which copies must shorten the pause to be worth making. They must also halve it.
 const WORTH: Duration = Duration::from_millis(50);
-/// The disk is measured by pieces, each synced, until one of these is reached.
+/// Bytes written and synced at a time when the disk is measured, until one of the limits below is reached.
 const PIECE: usize = 4 << 20;
 const MOST_PIECES: u32 = 8;
 const LONGEST: Duration = Duration::from_millis(100);
-/// A set of fewer bytes says less of a disk than a probe does.
+/// Minimum bytes of a set from which the rate of the disk is estimated. For less, the probe is more exact.
 const LEAST_BYTES: u64 = 32 << 20;
 
-/// What a user says of when to write.
+/// User's choice when memory is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Writing {
-    /// What makes the pause shorter.
+    /// Chooses the shorter pause of the ranks.
     #[default]
     Auto,
-    /// While ranks stand still.
+    /// Writes while ranks stand still.
     Still,
-    /// From copies of them.
+    /// Writes from copies, while ranks go on.
     Fork,
 }
 
-/// What a user says of packing.
+/// User's choice which blocks are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Packed {
-    /// Where it is faster than the disk.
+    /// Packs blocks where that is faster than the disk.
     #[default]
     Auto,
-    /// Never.
+    /// Packs no block.
     Never,
-    /// Whatever gets smaller.
+    /// Packs every block that becomes smaller.
     Always,
 }
 
 impl Packed {
-    /// Of a disk that takes so many bytes a second.
+    /// Returns the rule for a disk of this rate, in bytes per second; None if the rate is unknown.
     pub fn packing(self, disk_rate: Option<f64>) -> Packing {
         match (self, disk_rate) {
             (Packed::Never, _) | (Packed::Auto, None) => Packing::Never,
@@ -61,20 +62,20 @@ impl Packed {
     }
 }
 
-/// What a host knows before it writes.
+/// Figures that a host has before it writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Bytes of memory of its ranks.
+    /// Bytes of memory of all ranks of the host.
     pub bytes: u64,
-    /// Bytes that are written, if it is as the last time.
+    /// Bytes that will be written, if it is as much as for the last set.
     pub written: u64,
-    /// Bytes that the disk takes a second.
+    /// Rate of the disk in bytes per second.
     pub disk_rate: f64,
-    /// Bytes of memory that are free.
+    /// Bytes of memory that are free on the host.
     pub free: u64,
 }
 
-/// Whether copies of ranks are written, which then go on meanwhile.
+/// Returns true if ranks should be copied, so that they go on while the copies are written.
 pub fn forks(said: Writing, load: Load) -> bool {
     let bytes = load.bytes as f64;
     let still_s = bytes / READ_RATE + load.written as f64 / load.disk_rate;
@@ -82,14 +83,15 @@ pub fn forks(said: Writing, load: Load) -> bool {
     match said {
         Writing::Still => false,
         Writing::Fork => true,
-        // If ranks write all of their memory meanwhile, all of it is there twice.
+        // Ranks may write to all of their memory meanwhile, and then all of it exists twice.
         Writing::Auto if load.free < load.bytes + load.bytes / 8 => false,
         Writing::Auto => still_s > 2.0 * fork_s && still_s - fork_s > WORTH.as_secs_f64(),
     }
 }
 
-/// Bytes a second that the disk takes, as it seemed to be and after so many bytes of a set: it was waited for
-/// so long, and took no longer than all of the writing, during much of which it had something to do.
+/// Returns a better estimate of the disk's rate in bytes per second, after a set of `bytes` was written. The
+/// rate lies between two limits: `bytes` per `took`, the time of the whole writing, and `bytes` per `waited`,
+/// the time spent waiting for the disk. `seemed` is the estimate so far. It stays if the set was small.
 pub fn refined(seemed: Option<f64>, bytes: u64, waited: Duration, took: Duration) -> Option<f64> {
     let rate = |time: Duration| bytes as f64 / time.as_secs_f64().max(1e-9);
     match seemed {
@@ -98,7 +100,8 @@ pub fn refined(seemed: Option<f64>, bytes: u64, waited: Duration, took: Duration
     }
 }
 
-/// Bytes a second that the disk below `folder` takes: some are written there, synced and deleted.
+/// Measures the rate of the disk below `folder` in bytes per second: writes some bytes, syncs and deletes
+/// them.
 ///
 /// # Errors
 /// What the system reports.
@@ -120,7 +123,7 @@ pub fn probe(folder: &Path, host: u32) -> io::Result<f64> {
     result
 }
 
-/// Nothing that a disk could store in fewer bytes.
+/// Returns bytes that no disk could compress.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let words = (0..bytes / 8).flat_map(|_| {
@@ -132,7 +135,7 @@ fn noise(bytes: usize) -> Vec<u8> {
     words.collect()
 }
 
-/// Bytes of memory that this host, and the group of this process in it, has left.
+/// Returns the free memory in bytes: the minimum of this host's and of each control group of this process.
 pub fn free_memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let in_groups = cgroup::groups("memory").into_iter().filter_map(|group| {
@@ -146,7 +149,7 @@ pub fn free_memory() -> u64 {
     in_groups.chain([available(&text)]).min().unwrap_or(0)
 }
 
-/// What /proc/meminfo says; 0: nothing.
+/// Reads the available bytes from the text of /proc/meminfo; 0 if there are none.
 fn available(text: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let number = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());

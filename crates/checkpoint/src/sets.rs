@@ -1,15 +1,19 @@
-//! A directory of sets: what is whole, what may be deleted, how a set becomes whole.
+//! Directory of checkpoint sets: which sets are complete, which may be deleted, and the commit of a new set.
 //!
 //! ```text
-//! D/7.tmp/...     a set that is being written, or was when something ended it
-//! D/7/manifest    a whole one: all files, their bytes and hashes, and what is needed to start the job again
-//! D/7/host-0      what the ranks of a host share
-//! D/7/rank-0      the memory of a rank
+//! D/7.tmp/...     an incomplete set: being written, or abandoned
+//! D/7/manifest    complete set: list of files with sizes and hashes, and the data to start the job again
+//! D/7/host-0      shared objects of the ranks of a host
+//! D/7/rank-0      memory of a rank
 //! ```
-//! A set becomes whole in one step: its files are written and synced by those who have them, the manifest is
-//! written and synced, the folder is synced and renamed, and the directory is synced. So whatever is killed
-//! or full, there is a whole set or there is none, and the ones before it are untouched. The newest two are
-//! kept, and what they refer to.
+//! A set becomes complete in one step, at the end of this order:
+//!
+//! 1. Each host writes and syncs its files.
+//! 2. The root writes and syncs the manifest.
+//! 3. It syncs the folder, renames it, and syncs the directory.
+//!
+//! After a crash or on a full disk the set is therefore complete or absent, and earlier sets are unchanged.
+//! The newest two sets are kept, and the sets to which they refer.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -25,69 +29,69 @@ use crate::image::ConnectionEnd;
 use crate::image::blocks::FileRecord;
 use crate::input::InputRecord;
 
-/// Version of all formats.
+/// Version of all file formats of a checkpoint.
 pub const VERSION: u32 = 5;
 const MAGIC: &[u8; 8] = b"TUTTICKM";
 const MANIFEST: &str = "manifest";
-/// Whole sets that are kept.
+/// Number of complete sets that are kept.
 const KEPT: usize = 2;
-/// Sets that one may refer to before it is written in full.
+/// Number of older sets that a set may refer to. The next set is then written in full.
 const MOST_OLDER: usize = 8;
-/// Longest manifest that is believed.
+/// Maximum bytes of a manifest that is read.
 const MOST_MANIFEST: u64 = 1 << 30;
 
-/// What a whole set says of itself.
+/// Description of a complete set, stored in its folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`VERSION`] of who wrote it.
+    /// Format version ([`VERSION`]) of the Tutti that wrote the set.
     pub version: u32,
     /// Number of the set.
     pub set: u64,
-    /// When, in seconds since 1970.
+    /// Time of the commit, in seconds since 1970.
     pub written_s: u64,
-    /// Kernel and processor.
+    /// Kernel and processor of the hosts.
     pub machine: String,
-    /// Ranks.
+    /// Number of ranks of the job.
     pub ranks: u32,
-    /// Hosts.
+    /// Number of hosts of the job.
     pub hosts: u32,
-    /// The program, for people.
+    /// Name of the program, for messages.
     pub program: String,
-    /// What the launcher needs to start the job again.
+    /// Data from which the launcher starts the job again, in its own format.
     pub job: Vec<u8>,
-    /// Number of the job.
+    /// Identifier of the job.
     pub job_id: u64,
-    /// All files.
+    /// Records of all files of the set.
     pub files: Vec<FileRecord>,
-    /// The ends of all connections between hosts.
+    /// Ends of all connections between hosts.
     pub connections: Vec<ConnectionEnd>,
     /// Position of the job in its standard input.
     pub input: InputRecord,
 }
 
 impl Manifest {
-    /// The sets that this one refers to.
+    /// Returns the numbers of the older sets to which this one refers.
     pub fn older(&self) -> BTreeSet<u64> {
         self.files.iter().flat_map(|file| file.older.iter().copied()).collect()
     }
 
-    /// Bytes of all its files.
+    /// Returns the total bytes of the set's files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Whether the next one should refer to no older one.
+    /// Returns true if the next set should be written in full, without references to older ones.
     pub fn has_many_older(&self) -> bool {
         self.older().len() >= MOST_OLDER
     }
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// A directory of sets.
+/// Directory that contains the checkpoint sets of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory(PathBuf);
 
@@ -95,7 +99,7 @@ fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Makes a file that was not there, under a name that nobody can have taken with a link.
+/// Creates a new file with a random suffix in its name, so that no other user can have placed a link there.
 ///
 /// # Errors
 /// What the system reports.
@@ -106,20 +110,20 @@ pub fn fresh_file(folder: &Path, start: &str) -> io::Result<(PathBuf, File)> {
 }
 
 impl Directory {
-    /// A directory; see [`Directory::check`].
+    /// Creates the value for a path, without access to the file system. [`Directory::prepare`] checks it.
     pub fn new(path: &Path) -> Directory {
         Directory(path.to_path_buf())
     }
 
-    /// Its path.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Makes it if it is not there, and makes sure that it can be written.
+    /// Creates the directory if it does not exist, and checks that files can be written in it.
     ///
     /// # Errors
-    /// What stands in the way, for the user.
+    /// Fails if it cannot be created or written, with a text for the user.
     pub fn prepare(&self) -> io::Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(named(&self.0, error)),
@@ -133,25 +137,25 @@ impl Directory {
         probed().map_err(|error| named(&self.0, error))
     }
 
-    /// Finds out before a job starts whether sets could be written here. A directory that is not there yet is
-    /// made and removed again: a job that writes no checkpoint leaves none.
+    /// Checks, before a job starts, whether sets can be written here. A directory that does not exist yet is
+    /// created and removed again, so that a job without a checkpoint leaves none.
     ///
     /// # Errors
-    /// As [`Directory::prepare`].
+    /// Fails like [`Directory::prepare`].
     pub fn try_out(&self) -> io::Result<()> {
         let is_there = self.0.symlink_metadata().is_ok();
         let result = self.prepare();
         if !is_there {
-            // Of a directory that another job has begun to use meanwhile nothing is removed.
+            // If another job has put files there meanwhile, the directory stays.
             let _ = fs::remove_dir(&self.0);
         }
         result
     }
 
-    /// The numbers of the sets that have a manifest, newest first.
+    /// Returns the numbers of the sets that have a manifest, newest first.
     ///
     /// # Errors
-    /// If there is no such directory.
+    /// Fails if the directory does not exist.
     pub fn numbers(&self) -> io::Result<Vec<u64>> {
         let mut found: Vec<u64> = fs::read_dir(&self.0)
             .map_err(|error| named(&self.0, error))?
@@ -163,20 +167,20 @@ impl Directory {
         Ok(found)
     }
 
-    /// The folder of a whole set.
+    /// Returns the folder of a complete set.
     pub fn folder(&self, set: u64) -> PathBuf {
         self.0.join(set.to_string())
     }
 
-    /// The folder of a set that is being written.
+    /// Returns the folder of a set that is being written.
     pub fn folder_in_work(&self, set: u64) -> PathBuf {
         self.0.join(format!("{set}.tmp"))
     }
 
-    /// Reads the manifest of a set.
+    /// Reads the manifest of a set and checks its hash and version.
     ///
     /// # Errors
-    /// If it is not whole.
+    /// Fails if the set is incomplete or damaged, or of another version.
     pub fn manifest(&self, set: u64) -> io::Result<Manifest> {
         let path = self.folder(set).join(MANIFEST);
         let damaged = |what: &str| {
@@ -203,11 +207,11 @@ impl Directory {
         postcard::from_bytes(body).map_err(|_| damaged("it cannot be read"))
     }
 
-    /// Makes sure that no set here is another job's, which would be deleted in time, or gone on from by
-    /// mistake. `job_id` is the job, unless it is a new one.
+    /// Checks that no set here belongs to another job. Such a set would be deleted in time, or restarted by
+    /// mistake. `job_id` is None for a new job.
     ///
     /// # Errors
-    /// Whose set is here, for the user.
+    /// Fails with a text for the user that names the other job.
     pub fn check_owner(&self, job_id: Option<u64>) -> io::Result<()> {
         let sets = self.numbers().unwrap_or_default();
         let foreign = sets.iter().filter_map(|set| self.manifest(*set).ok());
@@ -222,7 +226,8 @@ impl Directory {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
     }
 
-    /// Begins a set: a folder of its own, with a number above all that there are; returns the number.
+    /// Begins a set: creates its folder and returns its number, which is higher than all others. Deletes
+    /// incomplete sets.
     ///
     /// # Errors
     /// What the system reports.
@@ -235,7 +240,7 @@ impl Directory {
             let name = name.to_string_lossy();
             let number = name.strip_suffix(".tmp").unwrap_or(&name).parse().unwrap_or(0);
             highest = highest.max(number);
-            // What another has left, which never became whole.
+            // An abandoned set that never became complete.
             if name.ends_with(".tmp") && number > 0 {
                 let _ = fs::remove_dir_all(entry.path());
             }
@@ -246,10 +251,10 @@ impl Directory {
         Ok(set)
     }
 
-    /// Makes a set whole, and deletes what is not needed any more.
+    /// Completes a set by writing its manifest, and deletes sets that are no longer needed.
     ///
     /// # Errors
-    /// What the system reports; then there is no such set.
+    /// Fails if a system call fails; the set then stays incomplete.
     pub fn commit(&self, manifest: &Manifest) -> io::Result<()> {
         let work = self.folder_in_work(manifest.set);
         let path = work.join(MANIFEST);
@@ -271,14 +276,14 @@ impl Directory {
         Ok(())
     }
 
-    /// The highest set that is not whole.
+    /// Returns the highest number of an incomplete set.
     pub fn in_work(&self) -> Option<u64> {
         let entries = fs::read_dir(&self.0).ok()?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         names.filter_map(|name| name.strip_suffix(".tmp")?.parse().ok()).max()
     }
 
-    /// Gives up a set that is not whole.
+    /// Deletes an incomplete set.
     pub fn give_up(&self, set: u64) {
         let _ = fs::remove_dir_all(self.folder_in_work(set));
     }

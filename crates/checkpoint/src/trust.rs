@@ -1,8 +1,8 @@
-//! Whose checkpoints a restart believes.
+//! Check whose checkpoints a restart may trust.
 //!
-//! An image is a program: whoever can write it decides what the restarted ranks do, with the rights of the
-//! user who restarts them. So directories and files of a set have to be this user's or root's, and nobody
-//! else may be able to write them, unless the user allows it.
+//! An image is a program: anyone who can write it decides what the restarted ranks do, with the rights of the
+//! user who restarts them. Therefore the directories and files of a set must belong to this user or to root.
+//! No other user may be able to write them, unless the user allows it.
 
 use std::fs::Metadata;
 use std::io;
@@ -15,7 +15,7 @@ use crate::sets::{Directory, Manifest};
 
 /// Bits of a mode with which others can write.
 const OTHERS_WRITE: u32 = 0o022;
-/// Bit of a directory in which each user can remove only what is his.
+/// Mode bit of a directory in which users can remove only their own files.
 const STICKY: u32 = 0o1000;
 /// Limit on the files of a set.
 const MOST_FILES: usize = 1 << 22;
@@ -24,8 +24,8 @@ impl Directory {
     /// Reads the manifest of a set for a restart. With `allows_others`, other users may have written the set.
     ///
     /// # Errors
-    /// As [`Directory::manifest`]; PermissionDenied, naming the file, for a set that others could have
-    /// written.
+    /// Fails like [`Directory::manifest`]. PermissionDenied, naming the file, if other users could have
+    /// written the set.
     pub fn manifest_to_restart(&self, set: u64, allows_others: bool) -> io::Result<Manifest> {
         if allows_others {
             return self.manifest(set);
@@ -40,7 +40,7 @@ impl Directory {
 
     fn check_files(&self, set: u64) -> io::Result<()> {
         let folder = self.folder(set);
-        // Not through links, which lead to files that are not looked at.
+        // Links are not followed, as they lead to files that are not checked.
         check(&folder, &folder.symlink_metadata()?, user::own())?;
         for entry in folder.read_dir()?.take(MOST_FILES) {
             let path = entry?.path();
@@ -58,7 +58,8 @@ fn check(path: &Path, found: &Metadata, own: u32) -> io::Result<()> {
     })
 }
 
-/// Why a file or directory of an owner and mode is not believed by the user `own`.
+/// Returns the reason why user `own` must not trust a file or directory of this owner and mode, if there is
+/// one.
 fn refusal(owner: u32, mode: u32, own: u32) -> Option<String> {
     let kind = mode & kinds::ALL;
     if kind != kinds::FILE && kind != kinds::DIRECTORY {

@@ -1,6 +1,5 @@
-//! The bytes of a host: from memory and objects to files of blocks. Needs no tracer, so any thread can do it
-//! while all ranks stand still, and go on with the memory of ranks that have keepers when they do not any
-//! more.
+//! Writer of a host's files: copies memory and objects into files of blocks. It needs no tracer. Any thread
+//! can write while all ranks stand still, and go on with the memory of keepers when the ranks run again.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,61 +15,61 @@ use crate::image::packing::Packing;
 use crate::process::capture::{Bytes, Captured, Source};
 use crate::process::memory::Memory;
 
-/// Bytes read at once.
+/// Bytes that are read at once.
 const PIECE: u64 = 4 << 20;
 
-/// The blocks of the files of the last set, by name.
+/// Blocks of the files of the last set, by file name.
 pub type KnownFiles = HashMap<String, Known>;
 
-/// Runs of pages: first address, and first address behind.
+/// Page ranges: first address, and first address behind.
 type Runs = Vec<(u64, u64)>;
 
-/// What was written.
+/// Result of writing the files of a host.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// For the manifest.
+    /// Records for the manifest, one per file.
     pub records: Vec<FileRecord>,
-    /// For the next set.
+    /// Blocks by file name, to which the next set may refer.
     pub blocks: Vec<(String, Vec<Block>)>,
-    /// How long the disk was waited for.
+    /// Time spent waiting for the disk.
     pub waited: Duration,
-    /// How long all of it has taken.
+    /// Time that all of the writing took.
     pub took: Duration,
 }
 
 impl Written {
-    /// Bytes that the disk has got.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.records.iter().map(|record| record.bytes).sum()
     }
 }
 
-/// The name of the file of a rank.
+/// Returns the name of the file of a rank.
 pub fn rank_file(rank: u32) -> String {
     format!("rank-{rank}")
 }
 
-/// The name of the file of a host.
+/// Returns the name of the file of a host.
 pub fn host_file(host: u32) -> String {
     format!("host-{host}")
 }
 
-/// Bytes that will be read, about: for showing how far it is.
+/// Returns the approximate number of bytes that will be read, to show progress.
 pub fn expected_bytes(captured: &Captured) -> u64 {
     let own = captured.ranks.iter().flat_map(|source| source.runs(|_| true).unwrap_or_default());
     own.map(|(start, end)| end - start).sum()
 }
 
-/// Where and how files are written.
+/// Destination and settings of the files of a host.
 #[derive(Debug)]
 pub struct Manner<'a> {
-    /// The folder.
+    /// Folder of the set that is being written.
     pub folder: &'a Path,
-    /// What the last set has.
+    /// Blocks of the last set, to which unchanged blocks refer.
     pub known: &'a KnownFiles,
-    /// When blocks are packed.
+    /// Rule by which blocks are packed.
     pub packing: Packing,
-    /// Counts the bytes.
+    /// Counter of the bytes that were read, to show progress.
     pub done: &'a AtomicU64,
 }
 
@@ -86,18 +85,18 @@ impl Manner<'_> {
     }
 }
 
-/// A file of a rank that is begun: what its keeper has is still to be written.
+/// File of a rank that is incomplete: the memory of its keeper is still missing.
 struct Begun<'a> {
     name: String,
     writer: Writer<'a>,
     rest: Runs,
 }
 
-/// Writes all files of a host. `stood` is called when ranks need not stand still any more: with keepers when
-/// all that these do not have is written, otherwise at the end.
+/// Writes all files of a host. Calls `stood` when ranks no longer need to stand still. With keepers that is
+/// when all bytes that these lack are written, otherwise at the end.
 ///
 /// # Errors
-/// What reading or writing reports, with the name of the file.
+/// Returns the error of a failed read or write, with the name of the file.
 pub fn write(captured: &Captured, manner: &Manner<'_>, stood: &mut dyn FnMut()) -> io::Result<Written> {
     let mut written = Written::default();
     let start = Instant::now();
@@ -135,7 +134,7 @@ pub fn write(captured: &Captured, manner: &Manner<'_>, stood: &mut dyn FnMut()) 
     Ok(written)
 }
 
-/// Begins the file of a rank with all that its keeper does not have, if there is one.
+/// Begins the file of a rank. If the rank has a keeper, writes all bytes that the keeper lacks.
 fn begin_rank<'a>(source: &Source, manner: &'a Manner<'_>) -> io::Result<Begun<'a>> {
     let name = rank_file(source.process.rank);
     let mut writer = manner.create(&name)?;
@@ -186,7 +185,7 @@ fn write_objects(captured: &Captured, writer: &mut Writer<'_>, done: &AtomicU64)
 fn read_object(fd: BorrowedFd<'_>, at: u64, bytes: &mut [u8]) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
     let file = std::fs::File::from(fd.try_clone_to_owned()?);
-    // The last page of an object may go on behind its end.
+    // The last page of an object may extend beyond its end.
     let mut copied = 0;
     while copied < bytes.len() {
         match file.read_at(&mut bytes[copied..], at + copied as u64)? {
@@ -198,7 +197,7 @@ fn read_object(fd: BorrowedFd<'_>, at: u64, bytes: &mut [u8]) -> io::Result<()> 
     Ok(())
 }
 
-/// Reads in large pieces, writes in blocks that begin at multiples of their size.
+/// Reads large pieces of `PIECE` bytes, and writes blocks that begin at multiples of their size.
 fn pieces(
     start: u64,
     end: u64,

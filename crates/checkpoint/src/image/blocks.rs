@@ -145,7 +145,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates the file, readable by its owner alone: it holds all that the program knows.
+    /// Creates the file. Only its owner may read it, as it contains all data of the program.
     ///
     /// # Errors
     /// Fails if the file exists or cannot be created.

@@ -23,7 +23,7 @@ pub const EXECUTE: u8 = 4;
 /// Object behind an area of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
-    /// Private or shared memory without a file.
+    /// Memory of the process alone, without a file.
     Anonymous,
     /// File that must not have changed when the job is restarted.
     File(FileIdentity),
@@ -40,7 +40,7 @@ pub struct FileIdentity {
     pub path: Vec<u8>,
     /// Bytes of the whole file.
     pub bytes: u64,
-    /// Time of the last change, in nanoseconds since 1970.
+    /// Time of the last modification, in nanoseconds since 1970.
     pub changed_ns: i64,
 }
 
@@ -91,7 +91,7 @@ pub struct Area {
 pub struct Thread {
     /// Thread number at the checkpoint.
     pub tid: i32,
-    /// General registers, in the order of ptrace(2).
+    /// General registers, as ptrace(2) returns them.
     pub registers: Vec<u64>,
     /// Registers of floating point and vectors.
     pub extended: Vec<u8>,

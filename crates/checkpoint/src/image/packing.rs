@@ -1,39 +1,41 @@
-//! Blocks made smaller (Zstandard) where that is faster than a disk: over their bytes as they are, or
-//! transposed, as an array of numbers packs better when the first bytes of all come before the second bytes
-//! of all.
+//! Compression of blocks (Zstandard), where that is faster than the disk. Bytes are compressed as they are,
+//! or transposed: first bytes of all numbers, then second bytes of all. Arrays of numbers are smaller in this
+//! order.
 //!
-//! Whether it pays is tried on a block now and then: a block is packed if that took less time than the disk
-//! takes for the bytes that it saves. What is learnt holds for the blocks that follow; in vain it is tried
-//! ever more rarely. A disk that takes bytes faster than the compressor is so never kept waiting by it.
+//! Compression is tried on a block now and then. It pays if it took less time than the disk takes for the
+//! bytes saved. The result holds for the blocks that follow. After a failed trial the next one comes later
+//! and later. Thus the compressor never delays a disk that is faster.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Widths of numbers whose bytes are transposed; 1: they are not.
+/// Widths of numbers whose bytes are transposed; with 1 they stay in order.
 const WIDTHS: [u8; 3] = [1, 8, 4];
-/// Level of Zstandard: the first of its plain ones; higher ones are slower and hardly smaller here.
+/// Level of Zstandard: the fastest regular one. Higher levels are slower, and the results hardly smaller
+/// here.
 const LEVEL: i32 = 1;
-/// Blocks for which a choice holds, at first and, in vain, at most.
+/// Number of blocks for which a choice holds: at first, and at most after failed trials.
 const HOLDS: [u32; 2] = [64, 4096];
 
-/// When blocks are packed.
+/// Rule by which blocks are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Packing {
-    /// Never.
+    /// Packs no block.
     #[default]
     Never,
-    /// Whenever it makes them smaller.
+    /// Packs every block that becomes smaller by it.
     Always,
-    /// Where it is faster than a disk that takes so many bytes a second.
+    /// Packs where that is faster than a disk of this rate, in bytes per second.
     Faster(f64),
 }
 
-/// Packs the blocks of a file.
+/// Compressor for the blocks of one file, with the choice that holds now.
 pub struct Packer {
     packing: Packing,
-    /// Of the blocks that follow: the width, if they are packed, and for how many that holds.
+    /// Width for the blocks that follow; None if they are not packed. `holds` counts the blocks that are
+    /// left.
     width: Option<u8>,
     holds: u32,
     next: u32,
@@ -50,11 +52,11 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// One for a file.
+    /// Creates the packer of one file.
     pub fn new(packing: Packing) -> Packer {
         let compressor = match packing {
             Packing::Never => None,
-            // Without it blocks are written as they are.
+            // If the compressor cannot be created, blocks are written unchanged.
             _ => Compressor::new(LEVEL).ok(),
         };
         Packer {
@@ -69,8 +71,8 @@ impl Packer {
         }
     }
 
-    /// The bytes packed, and the width by which they were transposed; nothing if they are to stay as they
-    /// are.
+    /// Returns the width by which the bytes were transposed, and the packed bytes; None if the block should
+    /// be stored unchanged.
     pub fn pack(&mut self, bytes: &[u8]) -> Option<(u8, &[u8])> {
         self.compressor.as_ref()?;
         if self.holds == 0 {
@@ -82,7 +84,7 @@ impl Packer {
         is_smaller(bytes.len(), self.packed.len()).then_some((width, &self.packed[..]))
     }
 
-    /// Tries all widths on a block, and decides for those that follow.
+    /// Tries all widths on a block, and decides for the blocks that follow.
     fn try_out(&mut self, bytes: &[u8]) -> Option<(u8, &[u8])> {
         let mut found: Option<(u8, Duration)> = None;
         for width in WIDTHS {
@@ -116,12 +118,14 @@ impl Packer {
     }
 }
 
-/// A block that hardly gets smaller is not worth the time of unpacking it.
+/// Returns true if a block became smaller by more than a sixteenth. A smaller gain does not pay for the time
+/// of unpacking.
 fn is_smaller(plain: usize, packed: usize) -> bool {
     packed < plain - plain / 16
 }
 
-/// Whether packing so many bytes into fewer was faster than a disk is with the difference.
+/// Returns true if packing `plain` bytes into `packed` ones took less time than the disk takes for the
+/// difference.
 fn pays(packing: Packing, plain: usize, packed: usize, took: Duration) -> bool {
     match packing {
         Packing::Never => false,
@@ -130,10 +134,10 @@ fn pays(packing: Packing, plain: usize, packed: usize, took: Duration) -> bool {
     }
 }
 
-/// Unpacks what [`Packer::pack`] has made of as many bytes as `room` has.
+/// Unpacks bytes that [`Packer::pack`] returned. `room` has the length of the unpacked block.
 ///
 /// # Errors
-/// If it is nothing of that kind.
+/// Fails if the bytes are not a packed block of this length and width.
 pub fn unpack(packed: &[u8], width: u8, room: &mut [u8]) -> io::Result<()> {
     let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it cannot be unpacked");
     if !WIDTHS.contains(&width) {
@@ -147,7 +151,7 @@ pub fn unpack(packed: &[u8], width: u8, room: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Any bytes, for fuzzing: unpacking ends, and what is packed comes back.
+/// Checks with arbitrary bytes, for fuzzing, that unpacking returns and that packed bytes are restored.
 pub fn fuzz(input: &[u8]) {
     let Some((&width, bytes)) = input.split_first() else { return };
     let mut room = vec![0; 4096];
@@ -160,7 +164,8 @@ pub fn fuzz(input: &[u8]) {
     }
 }
 
-/// First bytes of all numbers, second bytes of all, and so on; what is left over stays at the end.
+/// Puts the first bytes of all numbers first, then the second bytes, and so on. Bytes that remain after the
+/// last whole number stay at the end.
 fn transpose(bytes: &[u8], width: usize, room: &mut Vec<u8>) {
     let count = bytes.len() / width;
     room.resize(bytes.len(), 0);
