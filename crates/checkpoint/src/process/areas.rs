@@ -1,25 +1,26 @@
-//! The areas of a process, from the text of /proc/PID/smaps.
+//! Mapped areas of a process, read from the text of /proc/PID/smaps.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::image::{Advice, Area, Backing, EXECUTE, FileIdentity, READ, WRITE};
 
-/// An area as the kernel lists it, before objects have their numbers.
+/// Area as the kernel lists it, before shared objects have their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The area; that of an object has the number 0.
+    /// Description of the area. For a shared object its number is still 0.
     pub area: Area,
-    /// Device and inode, of what is mapped.
+    /// Device and inode of the mapped object.
     pub identity: (u64, u64),
-    /// What the kernel calls it.
+    /// Name of the area in the kernel's list: a path, or a name such as `[vdso]`.
     pub name: String,
 }
 
-/// Reads the text; what the kernel maps into every process and no process can change is left out.
+/// Parses the text of /proc/PID/smaps. Leaves out `[vsyscall]`, which the kernel maps into every process and
+/// no process can change.
 ///
 /// # Errors
-/// What cannot be kept, for the user.
+/// Fails with a text for the user if an area cannot be saved, such as memory of a device.
 pub fn parse(text: &str) -> Result<Vec<Listed>, String> {
     let mut found: Vec<Listed> = Vec::new();
     for line in text.lines() {
@@ -66,7 +67,7 @@ fn is_of_kernel(name: &str) -> bool {
     name == "[vdso]" || name.starts_with("[vvar")
 }
 
-/// Whether this names an object without a path.
+/// Returns true if this is the name of a shared object without a path.
 pub fn is_object(name: &str) -> bool {
     let is_shared_memory = name.starts_with("/dev/shm/") && name.ends_with(" (deleted)");
     name.starts_with("/memfd:")
@@ -102,10 +103,10 @@ fn named(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(", {name}") }
 }
 
-/// What a file is now.
+/// Returns the current identity of a file.
 ///
 /// # Errors
-/// If it is not there any more under that name.
+/// Fails if the file no longer exists under that name.
 pub fn identify(path: &str) -> Result<FileIdentity, String> {
     match std::fs::metadata(Path::new(path)) {
         Ok(known) if !path.ends_with(" (deleted)") => Ok(FileIdentity {

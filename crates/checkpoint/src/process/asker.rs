@@ -1,5 +1,5 @@
-//! A thread that stands still and is made to make system calls, in the code that the kernel maps into every
-//! process.
+//! Stopped thread that is made to execute system calls, by means of a `syscall` instruction in the code that
+//! the kernel maps into every process.
 
 use std::io;
 
@@ -12,81 +12,84 @@ use crate::image::{READ, WRITE};
 
 const ALL_SIGNALS: u64 = u64::MAX;
 
-/// A thread that is made to ask.
+/// Stopped thread that executes system calls on request.
 pub struct Asker<'a> {
     thread: Tracee,
-    /// What it has when it is done.
+    /// Registers that the thread gets back afterwards.
     pub registers: Registers,
-    /// The signals that it blocks then.
+    /// Signal mask that the thread gets back afterwards.
     pub mask: u64,
     gadget: u64,
     memory: &'a Memory,
 }
 
 impl<'a> Asker<'a> {
-    /// A thread, whose process has a `syscall` instruction at `gadget`.
+    /// Takes a stopped thread, whose process has a `syscall` instruction at address `gadget`, and blocks its
+    /// signals.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the thread has ended.
     pub fn new(thread: Tracee, gadget: u64, memory: &'a Memory) -> io::Result<Asker<'a>> {
         let (registers, mask) = (thread.registers()?, thread.mask()?);
         thread.set_mask(ALL_SIGNALS)?;
         Ok(Asker { thread, registers, mask, gadget, memory })
     }
 
-    /// Another thread of the same process.
+    /// Takes another stopped thread of the same process.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the thread has ended.
     pub fn beside(&self, thread: Tracee) -> io::Result<Asker<'a>> {
         Asker::new(thread, self.gadget, self.memory)
     }
 
-    /// The copy that [`Asker::fork`] has made: it never gets back what it had.
+    /// Takes the copy that [`Asker::fork`] returned. The copy never runs the program, so it keeps these
+    /// registers for its calls only.
     pub fn of_copy(&self, thread: Tracee) -> Asker<'a> {
         let Asker { registers, mask, gadget, memory, .. } = *self;
         Asker { thread, registers, mask, gadget, memory }
     }
 
-    /// The thread.
+    /// Returns the stopped thread.
     pub fn thread(&self) -> Tracee {
         self.thread
     }
 
-    /// The memory of its process.
+    /// Returns the memory of the thread's process.
     pub fn memory(&self) -> &'a Memory {
         self.memory
     }
 
-    /// Has it make a call.
+    /// Makes the thread execute a system call, and returns its result.
     ///
     /// # Errors
-    /// What the call reports.
+    /// Returns the error of the call.
     pub fn call(&self, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
         self.thread.call(&self.registers, self.gadget, number, arguments)
     }
 
-    /// Has it map so many bytes of its own memory: where.
+    /// Makes the thread map `bytes` bytes of private memory, and returns their address.
     ///
     /// # Errors
-    /// What the call reports.
+    /// Returns the error of the call.
     pub fn map(&self, bytes: u64) -> io::Result<u64> {
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         self.call(libc::SYS_mmap, [0, bytes, u64::from(READ | WRITE), flags, u64::MAX, 0])
     }
 
-    /// Has it fork a copy of its process, which is a child of its parent and stands still.
+    /// Makes the thread fork a copy of its process. The copy is stopped, and is a child of the process's
+    /// parent.
     ///
     /// # Errors
-    /// What the call reports.
+    /// Returns the error of the call.
     pub fn fork(&self) -> io::Result<Tracee> {
         self.thread.fork(&self.registers, self.gadget)
     }
 
-    /// Words that a call has left at `room`.
+    /// Reads the words that a call has left at address `room`.
     ///
     /// # Errors
-    /// If nothing is mapped there.
+    /// Fails if no memory is mapped there.
     pub fn words<const N: usize>(&self, room: u64) -> io::Result<[u64; N]> {
         let mut words = [0; N];
         for (index, word) in words.iter_mut().enumerate() {
@@ -95,31 +98,31 @@ impl<'a> Asker<'a> {
         Ok(words)
     }
 
-    /// Gives it back what it had.
+    /// Gives the thread its registers and signal mask back.
     ///
     /// # Errors
-    /// If it has ended.
+    /// Fails if the thread has ended.
     pub fn done(self) -> io::Result<()> {
         self.thread.set_registers(&self.registers)?;
         self.thread.set_mask(self.mask)
     }
 }
 
-/// The address of a `syscall` instruction in a process.
+/// Returns the address of a `syscall` instruction in a process.
 ///
 /// # Errors
-/// If the kernel maps none into it, or it cannot be looked at.
+/// Fails if the kernel's code in the process has none, or if the process may not be inspected.
 pub fn gadget(pid: i32, memory: &Memory) -> io::Result<u64> {
     let listing = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let listed = areas::parse(&listing).map_err(io::Error::other)?;
     kernel_code(&listed, memory).map(|(gadget, _)| gadget)
 }
 
-/// The address of a `syscall` instruction in the code that the kernel maps into every process, and the hash
-/// of that code.
+/// Finds a `syscall` instruction in the code that the kernel maps into every process (vdso). Returns its
+/// address, and the hash of that code.
 ///
 /// # Errors
-/// If there is none.
+/// Fails if no such code is mapped, or if it has no such instruction.
 pub fn kernel_code(listed: &[Listed], memory: &Memory) -> io::Result<(u64, u128)> {
     let code = listed.iter().find(|listed| listed.name == "[vdso]");
     let area = &code.ok_or_else(|| io::Error::other("the kernel maps no code into it (vdso)"))?.area;

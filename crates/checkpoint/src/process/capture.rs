@@ -1,8 +1,9 @@
-//! From processes that stand still to what has to be kept of them, all but the bytes of their memory.
+//! Description of stopped processes: all that a checkpoint contains except the bytes of memory.
 //!
-//! Most of it the kernel says in /proc. What only the process itself is told (what it does about signals, its
-//! timers, where its threads leave their numbers) it is made to ask: single system calls on a page that is
-//! mapped for them and unmapped again.
+//! The kernel reports most of it in /proc. Only the process itself can query the rest: signal actions,
+//! timers, and the addresses that the kernel clears at the end of threads. Therefore the process is made to
+//! execute single system calls. Their results go to a page that is mapped for this purpose and unmapped
+//! afterwards.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,65 +24,65 @@ use crate::image::{Area, Backing, Handler, Host, Object, OpenFile, OpenKind, Pro
 
 const PAGE: u64 = 4096;
 const GET_TID_ADDRESS: u64 = 40;
-/// Of a userfaultfd: UFFD_FEATURE_EVENT_FORK.
+/// Feature bit of a userfaultfd that reports forks: UFFD_FEATURE_EVENT_FORK.
 const EVENT_FORK: u64 = 1 << 1;
 /// Name of a mapped table of a kernel program (BPF).
 const PACKET_TABLE: &str = "anon_inode:bpf-map";
 /// Bytes of the kernel's signal set.
 const SIGNAL_SET: u64 = 8;
 
-/// A rank of this host.
+/// Rank of this host that is to be saved.
 #[derive(Clone, Debug)]
 pub struct Rank {
-    /// Rank in the world.
+    /// Rank in MPI_COMM_WORLD of the job.
     pub rank: u32,
-    /// Its process.
+    /// Process number of the rank.
     pub pid: i32,
-    /// What the launcher has given it.
+    /// Descriptors that the launcher gave the rank, by device and inode.
     pub roles: Vec<(Identity, Role)>,
-    /// Address of its words of [`tutti_sys::kept`]; 0: it has none.
+    /// Address of the rank's record in the layout of [`tutti_sys::kept`]; 0 if it has none.
     pub words: u64,
 }
 
-/// Why something cannot be kept.
+/// Reason why the state of a rank cannot be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Rank in the world.
+    /// Rank that cannot be saved.
     pub rank: u32,
-    /// What stands in the way.
+    /// Obstacle, as a text for the user.
     pub what: String,
 }
 
-/// Where the bytes of an object are.
+/// Location of the bytes of a shared object.
 #[derive(Debug)]
 pub enum Bytes {
-    /// In the object, that is open here.
+    /// Descriptor of the object, open in this process.
     Open(OwnedFd),
-    /// Only where a process has mapped it: process, address, offset, bytes.
+    /// Mappings in processes, if no descriptor is open: process, address, offset, bytes.
     Mapped(Vec<(i32, u64, u64, u64)>),
 }
 
-/// A rank's memory to be written.
+/// Rank whose memory is to be written.
 #[derive(Debug)]
 pub struct Source {
-    /// What is known of the process.
+    /// Description of the process, for the head of its file.
     pub process: Process,
-    /// Its memory.
+    /// Memory of the process.
     pub memory: Memory,
-    /// Its pages.
+    /// Page table of the process, to find the pages that it owns.
     pub pages: Pages,
-    /// The memory of its keeper, if it has one.
+    /// Memory of the copy of the process (its keeper), if it has one.
     pub kept: Option<Memory>,
-    /// Addresses of mapped tables, whose pages are in the description of the process.
+    /// Addresses of mapped tables of the packet program. Their pages are in the description of the process.
     tables: Vec<u64>,
 }
 
 impl Source {
-    /// The runs of pages of areas that are the process's own, which stands still: those areas that `wanted`
-    /// wants.
+    /// Returns the page ranges of private memory in the areas for which `wanted` returns true. The process
+    /// must be stopped. Each range is its first address and the first address behind.
     ///
     /// # Errors
-    /// If it has been killed: then it would seem to have none.
+    /// Fails if the process was killed; it would otherwise seem to have no memory.
     pub fn runs(&self, wanted: impl Fn(&Area) -> bool) -> io::Result<Vec<(u64, u64)>> {
         let mut runs = Vec::new();
         for area in &self.process.areas {
@@ -97,43 +98,43 @@ impl Source {
         }
     }
 
-    /// Where the bytes of its own memory are read.
+    /// Returns the memory from which the private pages are read: that of the keeper, if there is one.
     pub fn bytes(&self) -> &Memory {
         self.kept.as_ref().unwrap_or(&self.memory)
     }
 
-    /// Whether its keeper has an area, if it has a keeper.
+    /// Returns true if the rank has a keeper, and the keeper has the bytes of this area.
     pub fn is_kept(&self, area: &Area) -> bool {
         self.kept.is_some() && keeper::has(area)
     }
 }
 
-/// All that has to be written of a host.
+/// All state of a host that must be written.
 #[derive(Debug)]
 pub struct Captured {
-    /// What its ranks share.
+    /// State that the ranks of the host share.
     pub host: Host,
-    /// The bytes of the shared objects.
+    /// Locations of the bytes of the shared objects, in the order of `host.objects`.
     pub objects: Vec<Bytes>,
-    /// Its ranks.
+    /// Ranks of the host, in local order.
     pub ranks: Vec<Source>,
-    /// Their connections to other hosts.
+    /// Connections of the ranks to other hosts.
     pub network: Network,
 }
 
 impl Captured {
-    /// Makes a keeper for each rank, from which its memory is then read; they have to live as long as that is
-    /// done.
+    /// Makes a keeper for each rank, from which its memory is then read. The keepers must live until all is
+    /// written.
     ///
     /// # Errors
-    /// If there cannot be one for each: then there is none.
+    /// Fails if one rank cannot be copied; then no rank has a keeper.
     pub fn keep(&mut self, frozen: &[Frozen]) -> io::Result<Vec<Keeper>> {
         let asks = |file: &OpenFile| match file.kind {
             OpenKind::Userfault(features) => features & EVENT_FORK != 0,
             _ => false,
         };
         if self.host.files.iter().any(asks) {
-            // It would wait for whoever hears of forks there, who stands still too.
+            // The fork would wait for the reader of that userfaultfd, which is stopped too.
             return Err(io::ErrorKind::Unsupported.into());
         }
         let keepers = self.ranks.iter().zip(frozen);
@@ -146,11 +147,11 @@ impl Captured {
         Ok(keepers)
     }
 
-    /// Gives the ranks what was taken out of their connections; `words` says of each where its words of
-    /// [`tutti_sys::kept`] lie.
+    /// Returns to the ranks the bytes that were drained from their connections. `words` has the address of
+    /// each rank's record of [`tutti_sys::kept`].
     ///
     /// # Errors
-    /// Which rank it cannot be given; that must not go on then.
+    /// Returns the first rank for which this fails. That rank must not go on.
     pub fn give_back(&mut self, frozen: &[Frozen], words: &[u64]) -> Result<(), Refused> {
         for ((source, frozen), words) in self.ranks.iter_mut().zip(frozen).zip(words) {
             let map = |memory: &Memory, bytes| Asked::map(frozen, memory, bytes);
@@ -167,11 +168,13 @@ impl Captured {
     }
 }
 
-/// Looks at all ranks of a host, which stand still. `job_object` is known by its device and inode, `bells`
-/// are those of the ranks.
+/// Describes all ranks of a host, which must be stopped.
+///
+/// - `job_object`: device and inode of the job object;
+/// - `bells`: doorbells of the ranks.
 ///
 /// # Errors
-/// What cannot be kept, of which rank.
+/// Returns the first rank whose state cannot be saved, with the reason.
 pub fn capture(
     number: u32,
     ranks: &[Rank],
@@ -225,10 +228,10 @@ pub fn capture(
     Ok(Captured { host, objects: bytes, ranks: sources, network: found.network })
 }
 
-/// What can be seen of a rank that runs: why it could not be kept.
+/// Checks a running rank for state that cannot be saved, as far as it is visible without stopping the rank.
 ///
 /// # Errors
-/// What stands in the way, for the user.
+/// Fails with a text for the user that names the obstacle.
 pub fn foresee(pid: i32) -> Result<(), String> {
     for tid in tutti_sys::tracee::threads(pid).map_err(|error| error.to_string())? {
         let list = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
@@ -247,7 +250,7 @@ pub fn foresee(pid: i32) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes of memory that a process has of its own, about.
+/// Returns the approximate bytes of private memory of a process, swapped pages included.
 pub fn own_bytes(pid: i32) -> u64 {
     let status = status_of(&pid.to_string()).unwrap_or_default();
     let kilobytes = |name: &str| {
@@ -263,7 +266,7 @@ fn status_of(pid: &str) -> Option<BTreeMap<String, String>> {
     Some(lines.map(|(name, value)| (name.to_string(), value.trim().to_string())).collect())
 }
 
-/// Kernel and processor.
+/// Returns a text that identifies kernel, architecture and processor model.
 pub fn machine() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -272,7 +275,7 @@ pub fn machine() -> String {
     format!("Linux {} on {} {}", release.trim(), std::env::consts::ARCH, model.trim())
 }
 
-/// Which start of the machine this is.
+/// Returns the identifier of the machine's boot; empty if it is unknown.
 pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
 }
@@ -316,7 +319,7 @@ fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u
     Ok((Source { process, memory, pages: Pages::of(pid).map_err(text)?, kept: None, tables }, kernel_code))
 }
 
-/// Reads what a rank has of the kernel's packet program; nothing if it has none.
+/// Reads the state that a rank has of the kernel's packet program; the default if it has none.
 fn packet_program(rank: &Rank, memory: &Memory) -> PacketProgram {
     let mut bytes = [0; kept::PACKET_PROGRAM_BYTES];
     let read = (rank.words != 0).then(|| memory.read(rank.words + at::PACKET_PROGRAM, &mut bytes));
@@ -326,8 +329,10 @@ fn packet_program(rank: &Rank, memory: &Memory) -> PacketProgram {
     }
 }
 
-/// Reads the pages of mapped tables that are not all zeros. The kernel goes on to change tables while ranks
-/// stand still. That is as if its packets had been sent later: a rank that lacks one asks for it again.
+/// Reads the pages of mapped tables that are not all zero.
+///
+/// The kernel may change tables while ranks stand still. The effect is the same as if packets had been sent
+/// later: a rank that lacks a packet requests it again.
 fn table_pages(program: &PacketProgram, memory: &Memory) -> io::Result<Vec<(u64, Vec<u8>)>> {
     let mut pages = Vec::new();
     for &(start, bytes) in &program.tables {
@@ -342,7 +347,7 @@ fn table_pages(program: &PacketProgram, memory: &Memory) -> io::Result<Vec<(u64,
     Ok(pages)
 }
 
-/// Gives an object its number and a file its state.
+/// Completes a listed area: gives a shared object its number, and a file its identity.
 fn settle(listed: Listed, found: &mut Found, program: &PacketProgram) -> Result<Area, String> {
     let Listed { mut area, identity, name } = listed;
     let is_table = program.tables.iter().any(|(start, _)| *start == area.start);
@@ -363,7 +368,8 @@ fn most_descriptors(pid: i32) -> u64 {
     line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(1024)
 }
 
-/// The fields of /proc/PID/stat, counted from 1 as in its manual page, that bound the parts of memory.
+/// Reads the fields of /proc/PID/stat that bound the parts of memory. They are counted from 1, as in the
+/// manual page.
 fn bounds(pid: i32, heap_end: u64) -> Result<[u64; 11], String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| error.to_string())?;
     let after_name = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
@@ -390,7 +396,7 @@ fn bounds(pid: i32, heap_end: u64) -> Result<[u64; 11], String> {
     ])
 }
 
-/// What a process is made to ask.
+/// State that only the process itself can query.
 struct Asked {
     threads: Vec<Thread>,
     handlers: Vec<Handler>,
@@ -399,7 +405,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Has a process map so many bytes of its own memory: where.
+    /// Makes a process map `bytes` bytes of private memory, and returns their address.
     fn map(frozen: &Frozen, memory: &Memory, bytes: u64) -> io::Result<u64> {
         let first = Asker::new(frozen.threads[0], asker::gadget(frozen.pid, memory)?, memory)?;
         let start = first.map(bytes);
@@ -419,7 +425,7 @@ impl Asked {
             first.call(libc::SYS_munmap, [room, PAGE, 0, 0, 0, 0])?;
             result
         });
-        // Whatever went wrong, it goes on where it was.
+        // After a failure, too, the thread goes on where it was.
         first.done()?;
         result
     }
@@ -463,7 +469,8 @@ fn describe(pid: i32, asker: &Asker<'_>, room: u64) -> io::Result<Thread> {
     let extended = thread.extended()?;
     asker.call(libc::SYS_sigaltstack, [0, room, 0, 0, 0, 0])?;
     let signal_stack = asker.words(room)?;
-    // Kernels without it leave the word alone: then the number that the C library keeps stays the old one.
+    // Kernels without this call leave the word unchanged. The restarted C library then keeps the old thread
+    // number.
     asker.memory().write(room, &0u64.to_ne_bytes())?;
     let _ = asker.call(libc::SYS_prctl, [GET_TID_ADDRESS, room, 0, 0, 0, 0]);
     Ok(Thread {

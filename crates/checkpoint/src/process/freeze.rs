@@ -1,49 +1,53 @@
-//! Stopping all threads of a host's ranks at places where they can be kept.
+//! Stopping of all threads of a host's ranks, at points where their state can be saved.
 //!
-//! A thread stops wherever it is, in the kernel too: a system call is then begun anew. Two things take more
-//! than telling it. A thread may be where what it holds in registers is worth nothing elsewhere (the number
-//! of a process, bytes taken out of a socket and not yet noted): its rank says so in its block, and the
-//! threads of such a rank go on for a moment. And a thread may wait in the kernel for another that stands
-//! still already (one that unmaps memory which another watches): after a while all go on for a moment. Both
-//! waits get longer each time, as a thread may wait for a processor that neighbours have.
+//! A thread stops wherever it is, also in the kernel; an interrupted system call is restarted later. Two
+//! cases need more than a request to stop:
+//!
+//! - A thread may hold state in registers that is useless elsewhere, such as a process number, or bytes read
+//!   from a socket and not yet recorded. Its rank reports this in its block. The threads of such a rank go on
+//!   for a moment.
+//! - A thread may wait in the kernel for a stopped one, for example when it unmaps memory that the other
+//!   watches. After a while all threads go on for a moment.
+//!
+//! Both waits double each time, as a thread may be waiting for a processor that other processes use.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use tutti_sys::tracee::{self, Seen, Tracee};
 
-/// How long threads may take to stop before all go on for a moment, at first and at most.
+/// Time that threads may take to stop before all go on for a moment: at first, and at most.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(40), Duration::from_secs(2)];
-/// How long they go on, at first and at most.
+/// Time for which they go on: at first, and at most.
 const MOMENT: [Duration; 2] = [Duration::from_micros(300), Duration::from_millis(50)];
-/// How often to look.
+/// Interval between two looks at the threads.
 const LOOK: Duration = Duration::from_micros(30);
-/// How long to try.
+/// Time after which the attempt is given up.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A process all of whose threads stand still.
+/// Process whose threads are all stopped.
 #[derive(Debug)]
 pub struct Frozen {
-    /// Its number.
+    /// Number of the process.
     pub pid: i32,
-    /// Its threads; that which the process began with is the first.
+    /// Threads of the process. The initial one is the first.
     pub threads: Vec<Tracee>,
 }
 
-/// Why processes could not be stopped.
+/// Reason why processes could not be stopped.
 #[derive(Debug)]
 pub struct Unstoppable {
-    /// Which of them, by its place in the list.
+    /// Index of the process in the list that was passed.
     pub which: usize,
-    /// Why.
+    /// Explanation as a text for the user.
     pub reason: String,
 }
 
-/// Stops these processes. `is_critical` tells of one of them, which stands still, whether it must go on for a
+/// Stops processes. `is_critical` returns true for the index of a stopped process that must go on for a
 /// moment.
 ///
 /// # Errors
-/// Which cannot be stopped and why; then all go on.
+/// Returns the process that cannot be stopped. All processes then go on.
 pub fn freeze(pids: &[i32], is_critical: impl Fn(usize) -> bool) -> Result<Vec<Frozen>, Unstoppable> {
     let mut all: Vec<Stopping> = Vec::with_capacity(pids.len());
     let result = pids.iter().enumerate().try_for_each(|(which, &pid)| {
@@ -63,10 +67,10 @@ pub fn freeze(pids: &[i32], is_critical: impl Fn(usize) -> bool) -> Result<Vec<F
     }
 }
 
-/// Lets them go on.
+/// Lets all threads of the processes go on.
 pub fn thaw(frozen: Vec<Frozen>) {
     for thread in frozen.into_iter().flat_map(|frozen| frozen.threads) {
-        // Whoever has been killed meanwhile is gone.
+        // A process that was killed meanwhile has no threads left.
         let _ = thread.detach();
     }
 }
@@ -110,7 +114,7 @@ enum State {
     Still,
 }
 
-/// A process that is being stopped.
+/// Process that is being stopped.
 #[derive(Debug)]
 struct Stopping {
     pid: i32,
@@ -129,7 +133,7 @@ impl Stopping {
         }
     }
 
-    /// Attaches to threads that are not known yet; returns whether there were any.
+    /// Attaches to threads that are not known yet; returns true if there were any.
     fn attach_new(&mut self) -> io::Result<bool> {
         let mut any = false;
         for tid in tracee::threads(self.pid)? {
@@ -155,7 +159,7 @@ impl Stopping {
         Ok(any)
     }
 
-    /// Tells all to stop and waits so long; returns whether all stand still.
+    /// Requests all threads to stop, and waits for at most `patience`. Returns true if all stand still.
     fn stop(&mut self, patience: Duration) -> Result<bool, String> {
         let begun = Instant::now();
         loop {
@@ -186,7 +190,7 @@ impl Stopping {
             }
             match thread.look() {
                 Seen::Stopped => *state = State::Still,
-                // It gets the signal, and stops before it does anything about it.
+                // The thread receives the signal, and stops before it acts on it.
                 Seen::Signalled(signal) => {
                     let _ = thread.resume(signal);
                 }
@@ -218,7 +222,7 @@ impl Stopping {
         Frozen { pid: self.pid, threads }
     }
 
-    /// Leaves it alone again; a thread can be detached from only while it stands still.
+    /// Detaches from all threads. A thread must be stopped for that, so running ones are stopped first.
     fn give_up(mut self) {
         let begun = Instant::now();
         while !self.threads.is_empty() && begun.elapsed() < LIMIT {

@@ -1,15 +1,19 @@
-//! Keepers: copies of ranks, from which their memory is written while they go on (copy on write).
+//! Keepers: copies of ranks, from which memory is written while the ranks go on (copy on write).
 //!
-//! A rank that stands still is made to fork from outside. Its copy is the daemon's child, not the rank's
-//! (CLONE_PARENT): no rank sees it, gets a signal of it or can wait for it, and whoever looks for children of
-//! ranks finds none. It makes three calls, each stepped over: it asks to be killed when the daemon ends,
-//! closes all descriptors, so that no pipe, connection or lock lives longer for it, and takes a name. From
-//! then on it stands still; nothing of the program ever runs in it. It is killed when its [`Keeper`] is
-//! dropped, with the daemon (PTRACE_O_EXITKILL, PR_SET_PDEATHSIG), and before all others when memory gets
-//! scarce.
+//! A stopped rank is made to fork from outside. The copy is a child of the daemon, not of the rank
+//! (CLONE_PARENT). Thus no rank sees it, gets its signals or can wait for it. It executes three calls, each
+//! stepped by the tracer:
 //!
-//! What a fork leaves out (MADV_DONTFORK, MADV_WIPEONFORK) and what is shared is not in it: that is written
-//! before ranks go on.
+//! 1. It requests to be killed when the daemon ends.
+//! 2. It closes all descriptors, so that no pipe, connection or lock stays open for it.
+//! 3. It sets its name.
+//!
+//! From then on it is stopped, and never runs code of the program. It is killed when its [`Keeper`] is
+//! dropped, or when the daemon ends (PTRACE_O_EXITKILL, PR_SET_PDEATHSIG). When memory is scarce, it is
+//! killed before all other processes.
+//!
+//! Areas that a fork leaves out (MADV_DONTFORK, MADV_WIPEONFORK) and shared memory are not in it. They are
+//! written before the ranks go on.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,10 +26,10 @@ use super::memory::Memory;
 use crate::image::Area;
 
 const PAGE: u64 = 4096;
-/// Its name, for ps; terminated.
+/// Name of the copy's process, terminated with a zero byte, for ps(1).
 const NAME: &[u8; 16] = b"tutti-keeper\0\0\0\0";
 
-/// A copy of a rank; killed when dropped.
+/// Copy of a rank. Its process is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Keeper {
     process: OwnedFd,
@@ -33,10 +37,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Copies a process that stands still.
+    /// Copies a stopped process.
     ///
     /// # Errors
-    /// What the system reports: no memory, too many processes.
+    /// Returns the error of a system call, for lack of memory or too many processes.
     pub fn of(frozen: &Frozen, memory: &Memory) -> io::Result<Keeper> {
         let first = Asker::new(frozen.threads[0], asker::gadget(frozen.pid, memory)?, memory)?;
         let made = first.map(PAGE).and_then(|room| {
@@ -46,7 +50,7 @@ impl Keeper {
         });
         first.done()?;
         let keeper = made?;
-        // Rather it than a rank.
+        // The kernel's out-of-memory killer takes the copy first, and spares the ranks.
         let _ = std::fs::write(format!("/proc/{}/oom_score_adj", keeper.pid), "1000");
         Ok(keeper)
     }
@@ -66,15 +70,15 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Its memory, which cannot be read once it is gone.
+    /// Opens the memory of the copy. It cannot be read when the copy is gone.
     ///
     /// # Errors
-    /// If it is.
+    /// Fails if the copy is gone.
     pub fn memory(&self) -> io::Result<Memory> {
         Memory::of_this_alone(self.pid)
     }
 
-    /// Its process.
+    /// Returns the process number of the copy.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -82,12 +86,12 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The daemon takes its end as it takes those of all its children.
+        // The daemon reaps the copy like all of its children.
         process::kill_by(self.process.as_fd(), libc::SIGKILL);
     }
 }
 
-/// Whether a keeper has the bytes of an area.
+/// Returns true if a keeper has the bytes of an area.
 pub fn has(area: &Area) -> bool {
     !area.advice.no_fork && !area.advice.wiped_on_fork
 }

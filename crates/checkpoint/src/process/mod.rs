@@ -1,4 +1,4 @@
-//! The processes of a host's ranks, as they are: stopped, looked at, listed.
+//! State of the processes of a host's ranks: stop them, describe them, list what they have open.
 
 pub mod areas;
 mod asker;

@@ -1,12 +1,14 @@
-//! The sockets between ranks of several hosts: what they hold is taken out while all stand still, and given
-//! back to the memory of who reads them.
+//! Sockets between ranks of several hosts. Their contents are drained while all ranks are stopped, and
+//! returned in the memory of the receiving ranks.
 //!
-//! Bytes on their way are in the kernels of two hosts, where nobody without privileges can write them anew.
-//! But whoever holds a descriptor of a socket can read it: a daemon takes those of its ranks (pidfd_getfd),
-//! and reads until nothing comes and all that its ranks have sent is acknowledged, which then has arrived at
-//! the others ([`Network::drain`], round after round for all hosts). What it has read, the rank finds in a
-//! mapping of its own before it reads more ([`Network::give_back`], [`tutti_sys::kept`]): that goes into the
-//! image like all memory, and a job that goes on without a restart finds it there just so.
+//! Bytes in flight are in the kernels of two hosts, where a process without privileges cannot write them
+//! again. However, any holder of a descriptor of a socket can read it. A daemon duplicates those of its ranks
+//! (pidfd_getfd) and reads until nothing comes and all bytes sent by its ranks are acknowledged. Acknowledged
+//! bytes have arrived at the other hosts. This is done in rounds by all hosts ([`Network::drain`]).
+//!
+//! The rank finds the drained bytes in a mapping of its own, and takes them before it reads from the socket
+//! again ([`Network::give_back`], [`tutti_sys::kept`]). This mapping is part of the image like all memory. A
+//! job that goes on without a restart uses it in the same way.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,15 +23,15 @@ use tutti_sys::{remap, tracee};
 use super::memory::Memory;
 use crate::image::{Advice, Area, Backing, ConnectionEnd, Ends, READ, Socket, WRITE};
 
-/// How long a round waits for what is on its way.
+/// Maximum time for which a round waits for bytes in flight.
 const ROUND: Duration = Duration::from_millis(5);
-/// How often it looks.
+/// Interval between two looks at the sockets.
 const LOOK: Duration = Duration::from_micros(50);
 const PAGE: u64 = 4096;
 /// Directory in which `tutti netd` listens (`tutti_offload::desk::DIRECTORY`).
 const NETD: &str = "/run/tutti-netd/";
 
-/// A connection.
+/// Connection between ranks of two hosts, with the bytes drained from it.
 #[derive(Debug)]
 struct Held {
     pid: i32,
@@ -38,37 +40,38 @@ struct Held {
     socket: OwnedFd,
     ends: Ends,
     bytes: Vec<u8>,
-    /// Nothing comes any more.
+    /// True after the end of the stream: no more bytes come.
     is_over: bool,
 }
 
-/// The connections of a host.
+/// Connections of a host's ranks to other hosts.
 #[derive(Debug, Default)]
 pub struct Network {
     held: Vec<Held>,
 }
 
-/// What a round has found.
+/// Result of a round of draining.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Bytes that this host's ranks have sent and that are not acknowledged.
     pub in_flight: u64,
-    /// Bytes that were taken out.
+    /// Bytes that were read in this round.
     pub drained: u64,
-    /// Of what is not acknowledged: from where, to where.
+    /// Source and destination of one connection with bytes that are not acknowledged.
     pub lingers: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl Network {
-    /// Takes descriptor `number` of process `pid`, open file `file`, if it is a socket between ranks; returns
-    /// what it is.
+    /// Takes over descriptor `number` of process `pid` if it is a socket between ranks, and returns its kind.
+    /// `file` is the index of its open file.
     ///
     /// # Errors
-    /// What another socket is, and whether it is Tutti's or the program's, for the user.
+    /// Fails for any other socket, with a text for the user. The text says whether the socket belongs to
+    /// Tutti or to the program.
     pub fn take(&mut self, pid: i32, number: i32, file: u32) -> Result<Socket, String> {
         let text = |error: io::Error| format!("a socket that cannot be looked at: {error}");
         let socket = remap::object_of(Pid(pid), number).map_err(text)?;
-        // A connection with an I/O server: nothing is under way on it while a rank is stopped.
+        // A connection with an I/O server carries no data while a rank is stopped.
         if kept_socket::is_renewed(socket.as_fd()) {
             return Ok(Socket::Unconnected);
         }
@@ -87,15 +90,15 @@ impl Network {
         })
     }
 
-    /// The connections, for the list of all of the job.
+    /// Returns the ends of the connections, for the list of the whole job.
     pub fn connections(&self, host: u32) -> Vec<ConnectionEnd> {
         self.held.iter().map(|held| ConnectionEnd { host, file: held.file, ends: held.ends }).collect()
     }
 
-    /// Takes out what arrives, until nothing is on its way from here, or for a moment.
+    /// Reads all bytes that arrive. Returns when no bytes of this host are in flight, or after `ROUND`.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Returns the error of a failed system call.
     pub fn drain(&mut self) -> io::Result<Round> {
         let begun = Instant::now();
         let mut round = Round::default();
@@ -120,11 +123,15 @@ impl Network {
         }
     }
 
-    /// Gives a process what was taken out of its connections; `words` is where its words of [`kept`] lie, and
-    /// `map` has it map so many bytes. The area that is new in it, if there is one.
+    /// Returns the drained bytes to a process.
+    ///
+    /// - `words`: address of the process's record in the layout of [`kept`];
+    /// - `map`: makes the process map a number of bytes and returns their address.
+    ///
+    /// Returns the new area of the process, if there is one.
     ///
     /// # Errors
-    /// What the system reports; then the process must not go on.
+    /// Returns the error of a failed system call. The process must not go on then.
     pub fn give_back(
         &mut self,
         pid: i32,
@@ -168,7 +175,8 @@ impl Network {
     }
 }
 
-/// Describes a socket that is not kept. A connection with netd is known by its other end.
+/// Describes a socket that cannot be saved. A connection with netd is recognised by the name of its other
+/// end.
 fn owner_of(socket: BorrowedFd<'_>) -> String {
     let what = kept_socket::describe(socket);
     let is_netd = kept_socket::peer_name(socket).is_some_and(|name| name.starts_with(NETD));
@@ -179,12 +187,13 @@ fn owner_of(socket: BorrowedFd<'_>) -> String {
     }
 }
 
-/// Both ends of a connection write the same address the same way.
+/// Returns an address in the same form at both ends of a connection: IPv4 addresses mapped to IPv6 become
+/// IPv4.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Of each end of a list, by its place in it, the place of the other end.
+/// Returns for each end of the list the index of its other end, if it is listed.
 pub fn pairs(all: &[ConnectionEnd]) -> Vec<Option<usize>> {
     let key = |one: SocketAddr, other: SocketAddr| (one, other);
     let places: std::collections::HashMap<_, _> =

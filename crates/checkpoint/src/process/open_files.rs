@@ -1,8 +1,8 @@
-//! The descriptors of a host's ranks: what each open file is, and which descriptors share one.
+//! Descriptors of a host's ranks: the kind of each open file, and which descriptors share one.
 //!
-//! Text of the kernel (the link in /proc/PID/fd, the lines of /proc/PID/fdinfo) becomes an [`OpenKind`] or a
-//! refusal by name. What the launcher has given a rank is known by its inode, whatever numbers the program
-//! has since given it.
+//! Texts of the kernel (the link in /proc/PID/fd, the lines of /proc/PID/fdinfo) become an [`OpenKind`], or a
+//! refusal that names the file. A descriptor from the launcher is recognised by its inode, even if the
+//! program has given it another number.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::Metadata;
@@ -19,37 +19,38 @@ use super::areas;
 use super::network::Network;
 use crate::image::{Descriptor, OpenFile, OpenKind, Role, Timer};
 
-/// Longest deleted file that is kept, in bytes. It is memory after a restart.
+/// Maximum bytes of a deleted file that is saved. After a restart it is kept in memory.
 pub const MOST_DELETED: u64 = 256 << 20;
 /// Suffix that the kernel adds to the link of a deleted file in /proc/PID/fd.
 const DELETED: &str = " (deleted)";
-/// Longest name of an object, in bytes; memfd_create(2) takes 249.
+/// Maximum bytes of an object's name. memfd_create(2) accepts 249.
 const LONGEST_NAME: usize = 200;
 
-/// Device and inode.
+/// Device and inode of a file.
 pub type Identity = (u64, u64);
 
-/// What a host's ranks have open.
+/// Open files and objects of a host's ranks.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Open files.
+    /// Open files, in the order in which they were found.
     pub files: Vec<OpenFile>,
-    /// A descriptor of each: process and number.
+    /// One descriptor of each open file: process and number.
     owners: Vec<(i32, i32)>,
-    /// Open files by what their links say.
+    /// Indices of open files by the text of their links.
     by_link: HashMap<Vec<u8>, Vec<u32>>,
-    /// Objects by identity: their numbers, names and a descriptor.
+    /// Indices of shared objects, by device and inode.
     pub objects: BTreeMap<Identity, u32>,
-    /// Of each object its name, and a descriptor of it if one is open.
+    /// Name of each object, and a descriptor of it if a rank has it open.
     pub named: Vec<(Vec<u8>, Option<OwnedFd>)>,
-    /// What is in pipes.
+    /// Contents of pipes, by inode.
     pub pipes: BTreeMap<u64, Vec<u8>>,
-    /// Sockets between ranks.
+    /// Sockets between ranks of several hosts.
     pub network: Network,
 }
 
 impl Found {
-    /// The number of an object; `holder` is a descriptor of it, if one is open.
+    /// Returns the index of an object, and adds it if it is new. `holder` is a descriptor of it (process and
+    /// number), if a rank has it open.
     pub fn object(&mut self, identity: Identity, link: &[u8], holder: Option<(i32, i32)>) -> u32 {
         let next = self.named.len() as u32;
         let number = *self.objects.entry(identity).or_insert(next);
@@ -66,11 +67,13 @@ impl Found {
         number
     }
 
-    /// The descriptors of a process, which stands still. `roles` says what the launcher has given it, by
-    /// device and inode, `holders` are those by which it holds the kernel's packet program.
+    /// Lists the descriptors of a process, which must be stopped.
+    ///
+    /// - `roles`: descriptors from the launcher, by device and inode;
+    /// - `holders`: descriptors by which the process holds the kernel's packet program.
     ///
     /// # Errors
-    /// What cannot be kept, for the user.
+    /// Fails with a text for the user that names the descriptor that cannot be saved.
     pub fn of_process(
         &mut self,
         pid: i32,
@@ -88,7 +91,8 @@ impl Found {
             let flags_kept = flags & !libc::O_CLOEXEC;
             let is_holder = holders.contains(&number) && is_of_packet_program(&link);
             let file = if is_holder {
-                // A rank that goes on elsewhere asks for a program there; until then it has the number.
+                // A restarted rank requests a program on its new host. Until then an eventfd occupies the
+                // number.
                 self.add(OpenFile { kind: OpenKind::Event(0, false), flags: flags_kept }, (pid, number))
             } else {
                 self.file(pid, number, &link, &info, flags_kept, roles)?
@@ -100,13 +104,13 @@ impl Found {
         let watchers: BTreeMap<u32, i32> =
             found.iter().filter(is_watcher).map(|descriptor| (descriptor.file, descriptor.number)).collect();
         if let Some(number) = watchers.values().nth(1) {
-            // The kernel does not say which of them watches which memory.
+            // The kernel does not report which of them watches which memory.
             return Err(format!("a second userfaultfd (descriptor {number})"));
         }
         Ok(found)
     }
 
-    /// The numbers of open files that are open here too.
+    /// Returns the indices of the open files that are these doorbells of this process.
     pub fn bells(&self, bells: &[BorrowedFd<'_>]) -> Vec<u32> {
         let own = std::process::id() as i32;
         let number = |bell: &BorrowedFd<'_>| {
@@ -135,7 +139,7 @@ impl Found {
         let known = std::fs::metadata(&path).map_err(|error| format!("descriptor {number}: {error}"))?;
         let identity = (known.dev(), known.ino());
         let role = roles.iter().find(|(role, _)| *role == identity).map(|(_, role)| *role);
-        // A program may open the file by itself that is its standard input, too.
+        // A program may also open the file of its standard input itself; that one is an ordinary file.
         let is_input = |role: &Role| *role != Role::Input || !known.is_file() || is_shared(pid, number, link);
         let role = role.filter(is_input);
         let kind = match role {
@@ -224,16 +228,16 @@ impl Found {
     }
 }
 
-/// Returns true if a link in /proc/PID/fd is one of the kinds by which a rank holds the kernel's packet
-/// program: a connection with `tutti netd`, or an attachment of the program.
+/// Returns true if a link in /proc/PID/fd has the form of a descriptor that holds the kernel's packet
+/// program. These are a connection with `tutti netd`, or an attachment of the program.
 fn is_of_packet_program(link: &[u8]) -> bool {
     link.starts_with(b"socket:[") || link.starts_with(b"anon_inode:bpf")
 }
 
-/// Checks that a file without a name can be kept by its bytes.
+/// Checks that a file without a name can be saved by its bytes.
 ///
 /// # Errors
-/// Why not, for the user.
+/// Fails with the reason, as a text for the user.
 fn check_deleted(known: &Metadata, is_on_files: bool) -> Result<(), String> {
     if !is_on_files {
         Err("lies on no file system for files".to_string())
@@ -248,8 +252,8 @@ fn check_deleted(known: &Metadata, is_on_files: bool) -> Result<(), String> {
     }
 }
 
-/// Returns true if a descriptor is of a file system whose regular files are nothing but bytes. Those of the
-/// kernel's own (message queues, /proc) are more.
+/// Returns true if the descriptor's file system has ordinary files, which are determined by their bytes.
+/// Those of kernel interfaces (message queues, /proc) are not.
 fn is_on_files(pid: i32, info: &str) -> bool {
     const NOT_BYTES: [&str; 11] = [
         "mqueue",
@@ -271,12 +275,12 @@ fn is_on_files(pid: i32, info: &str) -> bool {
     kind.is_some_and(|kind| !NOT_BYTES.contains(&kind))
 }
 
-/// An object with an offset of its own.
+/// Opens an object again, so that the descriptor has an offset of its own.
 fn reopen(object: &OwnedFd) -> io::Result<OwnedFd> {
     std::fs::File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map(OwnedFd::from)
 }
 
-/// The descriptors of a process, in order.
+/// Returns the descriptor numbers of a process in ascending order.
 fn numbers(pid: i32) -> io::Result<Vec<i32>> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd"))?;
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -297,7 +301,8 @@ fn octal(info: &str, name: &str) -> Option<i32> {
     i32::from_str_radix(field(info, name)?, 8).ok()
 }
 
-/// Whether this process has it open too: then it comes from whoever started it.
+/// Returns true if this process has the same pipe, socket or device open. Then it comes from the process that
+/// started the job.
 fn is_from_outside(pid: i32, number: i32, link: &[u8]) -> bool {
     let is_plain = link.starts_with(b"/") && !link.starts_with(b"/dev/");
     !is_plain && is_shared(pid, number, link)
@@ -313,7 +318,8 @@ fn is_shared(pid: i32, number: i32, link: &[u8]) -> bool {
     numbers(own).is_ok_and(|numbers| numbers.iter().any(is_same))
 }
 
-/// What has no inode of its own.
+/// Returns the kind of an open file without an inode of its own, such as an eventfd; None if it cannot be
+/// saved.
 fn anonymous(kind: &str, info: &str) -> Option<OpenKind> {
     match kind {
         "eventfd" => {
@@ -348,14 +354,14 @@ fn anonymous(kind: &str, info: &str) -> Option<OpenKind> {
         "signalfd" => u64::from_str_radix(field(info, "sigmask:")?, 16).ok().map(OpenKind::Signals),
         "userfaultfd" => {
             let features = field(info, "API:")?.split(':').nth(1)?;
-            // The kernel notes there, too, that it has been asked for features.
+            // The kernel also sets bit 31, when features were negotiated.
             u64::from_str_radix(features, 16).ok().map(|features| OpenKind::Userfault(features & !(1 << 31)))
         }
         _ => None,
     }
 }
 
-/// What is in a pipe, which all who use it stand still beside.
+/// Returns the contents of a pipe without consuming them. All processes that use it must be stopped.
 fn content_of_pipe(pid: i32, number: i32) -> io::Result<Vec<u8>> {
     let end = remap::object_of(Pid(pid), number)?;
     tutti_sys::event::peek_pipe(end.as_fd())

@@ -1,4 +1,4 @@
-//! A process made again: [`plan`](mod@plan) says by which system calls, [`perform`] has a fresh process make
+//! Restores a process: [`plan`](mod@plan) computes the system calls, [`perform`] has a fresh process execute
 //! them.
 
 #[cfg(test)]

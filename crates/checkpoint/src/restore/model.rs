@@ -1,4 +1,4 @@
-//! Plans, run on a model of an address space and of a table of descriptors.
+//! Tests that run plans on a model of an address space and of a descriptor table.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::image::{
     Advice, Area, Backing, Descriptor, FileIdentity, Host, OpenFile, OpenKind, Process, READ, WRITE,
 };
 
-/// What a process has.
+/// Model of a process: areas, descriptors and results of calls.
 #[derive(Debug, Default)]
 struct Model {
     areas: Vec<Area>,
-    /// Number, and which open file, object or path it is.
+    /// Open file, object or path by descriptor number.
     descriptors: BTreeMap<u64, String>,
     results: Vec<u64>,
     filled: bool,
@@ -137,7 +137,7 @@ fn file(name: &str) -> Backing {
     Backing::File(FileIdentity { path: name.as_bytes().to_vec(), bytes: 0, changed_ns: 0 })
 }
 
-/// Areas one behind the other, from gaps and lengths in pages; two of them are the kernel's.
+/// Creates areas one behind the other, from gaps and lengths in pages. Two of them belong to the kernel.
 fn areas(from: u64, pieces: &[(u64, u64, u8)]) -> Vec<Area> {
     let mut at = from;
     let mut found = Vec::new();
@@ -228,7 +228,8 @@ fn pieces() -> impl Strategy<Value = Pieces> {
 }
 
 proptest! {
-    /// Whatever a fresh process has and wherever, afterwards it has what the image says and nothing else.
+    /// Runs a plan in a fresh process with arbitrary areas. Afterwards the process has exactly the areas and
+    /// descriptors of the image.
     #[test]
     fn a_plan_makes_a_process_into_its_image(
         image in pieces(),

@@ -1,4 +1,4 @@
-//! Runs a plan in a fresh process, from outside (ptrace): nothing is loaded into it.
+//! Execution of a plan in a fresh process, from outside (ptrace). No library is loaded into the process.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,26 +14,26 @@ use crate::process::areas;
 use crate::process::memory::Memory;
 
 const ALL_SIGNALS: u64 = u64::MAX;
-/// Blocks that are read before somebody is told that it goes on: 16 MiB.
+/// Blocks that are read between two reports of progress: 16 MiB.
 pub const BLOCKS_A_WORD: usize = 256;
 /// Blocks that a thread takes at a time: 1 MiB.
 const BLOCKS_A_TURN: usize = 16;
-/// More threads wait for each other at the pages of the process.
+/// Maximum threads that fill memory. More would wait for each other at the page tables of the process.
 const MOST_THREADS: usize = 4;
 
-/// A process that is what its image says, and stands still.
+/// Restored process that is still stopped.
 #[derive(Debug)]
 pub struct Restored {
-    /// Its number.
+    /// Number of the process.
     pub pid: i32,
     threads: Vec<(Tracee, u64)>,
 }
 
 impl Restored {
-    /// Lets it go on.
+    /// Lets all threads of the process go on, with their signal masks.
     ///
     /// # Errors
-    /// If it has been killed meanwhile.
+    /// Fails if the process was killed meanwhile.
     pub fn thaw(self) -> io::Result<()> {
         for (thread, mask) in self.threads {
             thread.set_mask(mask)?;
@@ -43,12 +43,16 @@ impl Restored {
     }
 }
 
-/// Makes the process `pid`, a child that is traced and has just become the image's program, into what the
-/// image says. It has inherited open files as `inherited` says; the bytes of its memory come from `reader`.
-/// `speak` is called now and then.
+/// Turns the process `pid` into the state of its image. The process must be a traced child that has just
+/// executed the image's program.
+///
+/// - `inherited`: numbers at which the process has inherited open files and objects;
+/// - `reader`: source of the bytes of memory;
+/// - `speak`: called now and then, to report progress.
 ///
 /// # Errors
-/// What differs here, or is damaged, or is refused by the system; the process is to be killed then.
+/// Fails if this machine differs from the image, if the image is damaged, or if a system call fails. The
+/// caller must then kill the process.
 pub fn restore(
     pid: i32,
     image: &Process,
@@ -78,7 +82,7 @@ pub fn restore(
     stage.make_threads(image)
 }
 
-/// What is mapped must be what it was.
+/// Checks that private mapped files have not changed since the checkpoint.
 fn check_files(image: &Process) -> Result<(), String> {
     let mapped = image.areas.iter().filter_map(|area| match &area.backing {
         Backing::File(file) if !area.shared => Some(file),
@@ -93,8 +97,8 @@ fn check_files(image: &Process) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes all blocks of a rank's memory, by several threads: most of the time goes to its pages, which come
-/// as they are written (512 MB took 0.52 s by one thread, where reading the files takes 0.27).
+/// Writes all blocks of a rank's memory. Several threads share the work, as most of the time goes to page
+/// faults: one thread took 0.52 s for 512 MB, while reading the files took 0.27 s.
 fn fill(memory: &Memory, reader: &Reader, speak: &mut dyn FnMut()) -> io::Result<()> {
     let filling = Filling { memory, reader, next: AtomicUsize::new(0) };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -107,16 +111,16 @@ fn fill(memory: &Memory, reader: &Reader, speak: &mut dyn FnMut()) -> io::Result
     })
 }
 
-/// Blocks that threads write in turn.
+/// Blocks that threads take from a common counter.
 struct Filling<'a> {
     memory: &'a Memory,
     reader: &'a Reader,
-    /// The first block that nobody has taken.
+    /// Index of the first block that no thread has taken.
     next: AtomicUsize,
 }
 
 impl Filling<'_> {
-    /// Writes blocks until there are none.
+    /// Writes blocks until none is left.
     fn go_on(&self, speak: &mut dyn FnMut()) -> io::Result<()> {
         let mut room = vec![0; BLOCK as usize];
         let blocks = &self.reader.blocks;
@@ -135,7 +139,7 @@ impl Filling<'_> {
     }
 }
 
-/// Where calls are made in a process.
+/// Stopped process in which the calls of a plan are executed.
 struct Stage {
     main: Tracee,
     pid: i32,
@@ -146,7 +150,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Maps the workplace.
+    /// Maps the pages for the calls, after a check that the kernel maps the same code as in the image.
     fn set(main: Tracee, pid: i32, own: &[Area], workplace: Workplace, code: u128) -> Result<Stage, String> {
         let text = |error: io::Error| error.to_string();
         let memory = Memory::of(pid).map_err(text)?;
@@ -203,7 +207,7 @@ impl Stage {
         }
     }
 
-    /// Makes the threads, gives each what it had, and leaves.
+    /// Creates the threads, restores the state of each, and unmaps the pages of the calls.
     fn make_threads(self, image: &Process) -> Result<Restored, String> {
         let text = |error: io::Error| error.to_string();
         let stack = self.workplace.data() + DATA_BYTES;
@@ -245,7 +249,8 @@ impl Stage {
         Ok(Restored { pid: self.pid, threads })
     }
 
-    /// The C library keeps the number of a thread where the kernel clears it at its end.
+    /// Stores the new number of a thread where the C library keeps it. That is the address that the kernel
+    /// clears when the thread ends.
     fn renumber(&self, thread: &Thread, tid: i32) -> io::Result<()> {
         if thread.cleared_at_end == 0 {
             return Ok(());
@@ -260,8 +265,9 @@ impl Stage {
 }
 
 impl Stage {
-    /// Gives a thread the recursive mutexes of the C library and its loader that it held: they know it by its
-    /// number. In the middle of dlopen or dl_iterate_phdr it could not unlock the loader otherwise.
+    /// Makes a thread the owner of the recursive mutexes of the C library and its loader that it held. They
+    /// store the thread number of the owner. Without this, a thread that was in dlopen or dl_iterate_phdr
+    /// could not unlock the loader.
     fn give_mutexes(&self, image: &Process, tid: i32, now: i32) -> io::Result<()> {
         let is_own = |area: &&Area| match &area.backing {
             Backing::File(file) => area.protection & WRITE != 0 && !area.shared && is_of_libc(&file.path),
@@ -278,14 +284,14 @@ impl Stage {
     }
 }
 
-/// Returns true if a file is the C library or its loader.
+/// Returns true if a path is that of the C library or of its loader.
 fn is_of_libc(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     [&b"ld-linux"[..], b"ld-2", b"libc.so", b"libc-2"].iter().any(|start| name.starts_with(start))
 }
 
-/// Returns the offsets of the words that name the thread `tid` as the owner of a locked recursive mutex of
-/// glibc. Its words: the lock (1, or 2 with waiters), count, owner, users (1) and kind (1).
+/// Returns the offsets of the words that hold `tid` as the owner of a locked recursive mutex of glibc. A
+/// mutex has these words: lock (1, or 2 with waiters), count, owner, users (1), kind (1).
 fn owners(bytes: &[u8], tid: i32) -> Vec<usize> {
     const OWNER: usize = 2;
     let words: Vec<i32> = bytes.as_chunks::<4>().0.iter().map(|word| i32::from_ne_bytes(*word)).collect();
@@ -297,7 +303,8 @@ fn owners(bytes: &[u8], tid: i32) -> Vec<usize> {
     held.map(|(place, _)| (place + OWNER) * 4).collect()
 }
 
-/// The address of a `syscall` instruction in what the kernel maps, and the hash of all of that.
+/// Returns the address of a `syscall` instruction in the code that the kernel maps, and the hash of that
+/// code.
 fn kernel_call(own: &[Area], memory: &Memory) -> Option<(u64, u128)> {
     let area = own.iter().find(|area| matches!(&area.backing, Backing::Kernel(name) if name == "[vdso]"))?;
     let mut bytes = vec![0; (area.end - area.start) as usize];

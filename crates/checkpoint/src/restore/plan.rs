@@ -1,34 +1,34 @@
-//! From what is known of a process to the system calls that make a fresh one into it. Pure: tested on a model
-//! of an address space.
+//! System calls that turn a fresh process into the process of an image. They are computed only, and tested on
+//! a model of an address space.
 //!
-//! The fresh process has just become the same program and has not run an instruction of it. It inherits the
-//! open files that it needs, at numbers of the launcher's choice. In this order:
+//! The fresh process has just executed the same program, and has not run an instruction of it. It inherits
+//! the open files that it needs, at numbers chosen by the launcher. The order of the plan:
 //!
-//! 1. these descriptors go above all numbers that are wanted in the end, everything below is closed;
-//! 2. its own areas are unmapped; what the kernel maps goes to where it was, by way of a place where nothing
-//!    is;
-//! 3. the areas of the image are mapped, and filled ([`Step::Fill`]);
-//! 4. what watches memory is made again (userfaultfd), bounds and auxiliary vector are set;
-//! 5. descriptors get their numbers;
-//! 6. directory, signals, limits, timers.
+//! 1. Inherited descriptors move above all numbers of the image; all lower ones are closed.
+//! 2. The process's own areas are unmapped. Those of the kernel move to their old addresses, by way of free
+//!    addresses.
+//! 3. The areas of the image are mapped and filled ([`Step::Fill`]).
+//! 4. Userfaultfd descriptors are created; bounds and auxiliary vector are set.
+//! 5. Descriptors get their numbers.
+//! 6. Directory, signals, limits and timers are set.
 //!
-//! Threads come last ([`of_thread`]). All calls are made on two mappings in a gap ([`Workplace`]) that
-//! whoever runs the plan makes and unmaps.
+//! Threads come last ([`of_thread`]). All calls are executed on two mappings in a free gap ([`Workplace`]),
+//! which the caller maps and unmaps.
 
 use std::collections::BTreeMap;
 
 use crate::image::{Area, Backing, Descriptor, Host, OpenKind, Process, READ, Thread, WRITE};
 
 const PAGE: u64 = 4096;
-/// Bytes of the gap.
+/// Bytes of the gap for the two mappings.
 const GAP: u64 = 1 << 20;
-/// Bytes of the page with the instruction.
+/// Bytes of the page that holds the `syscall` instruction.
 pub const CODE_BYTES: u64 = PAGE;
-/// Bytes for what calls read and write.
+/// Bytes of the mapping that calls read and write.
 pub const DATA_BYTES: u64 = 4 * PAGE;
-/// Where in the gap the kernel's areas wait.
+/// Offset in the gap at which the kernel's areas lie until they move to their old addresses.
 const WAITING: u64 = 16 * PAGE;
-/// Lowest and highest address of a gap.
+/// Lowest and highest address at which a gap may begin.
 const LOWEST: u64 = 1 << 32;
 const HIGHEST: u64 = 1 << 46;
 const UFFD_USER_MODE_ONLY: u64 = 1;
@@ -41,59 +41,60 @@ const PR_SET_PTRACER: u64 = 0x5961_6d61;
 const MLOCK_ONFAULT: u64 = 1;
 const SIGNAL_SET: u64 = 8;
 
-/// An argument of a call.
+/// Argument of a system call in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// A number.
+    /// Number that is passed unchanged.
     Number(u64),
-    /// The address of these bytes; those of the first such argument of a call lie at [`Workplace::data`].
+    /// Bytes that are copied to the process; the call gets their address. Those of the first such argument of
+    /// a call lie at [`Workplace::data`].
     Bytes(Vec<u8>),
-    /// What the call before this one, counted back from it, has returned.
+    /// Result of an earlier call, counted back from this one: 1 is the call before.
     Result(usize),
 }
 
-/// What a call must return.
+/// Result that a call must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Anything, failures too: what it does is not needed everywhere.
+    /// Any result, including a failure, as not all systems need or have the call.
     Any,
-    /// No failure.
+    /// Any result except a failure.
     Success,
-    /// This.
+    /// Exactly this result.
     Exactly(u64),
 }
 
-/// A system call.
+/// System call of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its name, and what it is about.
+    /// Name of the call and its subject, for messages.
     pub what: String,
-    /// Its number.
+    /// Number of the call (syscalls(2)).
     pub number: i64,
-    /// Its arguments.
+    /// Arguments of the call, at most six.
     pub arguments: Vec<Argument>,
-    /// What it must return.
+    /// Result that the call must have.
     pub expected: Expected,
 }
 
-/// A step of a plan.
+/// Step of a plan, executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A system call.
+    /// Executes a system call in the process.
     Call(Call),
-    /// The bytes of memory are written.
+    /// Writes the bytes of memory from the image.
     Fill,
 }
 
-/// The gap in which calls are made.
+/// Gap between areas, in which the pages for calls are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workplace {
-    /// Its first address: that of the instruction.
+    /// First address of the gap, which is that of the `syscall` instruction.
     pub start: u64,
 }
 
 impl Workplace {
-    /// A gap between the areas of both.
+    /// Finds a gap that is free in both lists of areas; None if there is none.
     pub fn find(image: &[Area], own: &[Area]) -> Option<Workplace> {
         let mut taken: Vec<(u64, u64)> = image.iter().chain(own).map(|area| (area.start, area.end)).collect();
         taken.sort_unstable();
@@ -107,37 +108,37 @@ impl Workplace {
         (at < HIGHEST).then_some(Workplace { start: at })
     }
 
-    /// The first address of what calls read and write.
+    /// Returns the first address of the mapping that calls read and write.
     pub fn data(self) -> u64 {
         self.start + CODE_BYTES
     }
 }
 
-/// The numbers at which the process inherits open files and objects.
+/// Descriptor numbers at which the process inherits open files and objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inherited {
-    /// Of open files, by their index.
+    /// Numbers of open files, by index in [`Host::files`].
     pub files: BTreeMap<u32, i32>,
-    /// Of objects, by their index.
+    /// Numbers of shared objects, by index in [`Host::objects`].
     pub objects: BTreeMap<u32, i32>,
 }
 
-/// A plan that is made.
+/// Plan in preparation, with the current descriptor numbers.
 struct Planner<'a> {
     steps: Vec<Step>,
     image: &'a Process,
     host: &'a Host,
-    /// Where open files and objects are after the first phase.
+    /// Numbers of open files and objects after the first phase, by index.
     files: BTreeMap<u32, u64>,
     objects: BTreeMap<u32, u64>,
     base: u64,
     next: u64,
 }
 
-/// The calls that make a process with the areas `own` into that of `image`.
+/// Returns the steps that turn a process with the areas `own` into the process of `image`.
 ///
 /// # Errors
-/// What differs between this machine and that of the image.
+/// Fails if the kernel maps other code into processes than that of the image.
 pub fn plan(
     image: &Process,
     host: &Host,
@@ -165,7 +166,7 @@ pub fn plan(
 
 use Argument::{Bytes, Number};
 
-/// Paths of openat are absolute.
+/// Directory argument of openat(2). All paths are absolute, so it has no effect.
 const HERE: Argument = Number(libc::AT_FDCWD as i64 as u64);
 
 impl Planner<'_> {
@@ -198,7 +199,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What the kernel maps: first away from where anything could have to go, then into place.
+    /// Moves the areas of the kernel: first to free addresses in the gap, then to their old ones.
     fn place_kernel_areas(&mut self, own: &[Area], workplace: Workplace) -> Result<(), String> {
         let kernel = |area: &&Area| matches!(area.backing, Backing::Kernel(_));
         let wanted: Vec<&Area> = self.image.areas.iter().filter(kernel).collect();
@@ -291,7 +292,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What the system says of a process is opened by itself.
+    /// Opens files of /proc/self, which only the process itself can open.
     fn open_own(&mut self) {
         for descriptor in &self.image.descriptors {
             let file = &self.host.files[descriptor.file as usize];
@@ -308,7 +309,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Gives the descriptor that the last call has made a number above all others; returns that.
+    /// Moves the descriptor that the last call returned above all others, and returns its new number.
     fn move_up(&mut self) -> u64 {
         let target = self.next;
         self.next += 1;
@@ -352,7 +353,7 @@ impl Planner<'_> {
     }
 
     fn set_bounds(&mut self, workplace: Workplace) {
-        // struct prctl_mm_map, and behind it the auxiliary vector, which it names by its address.
+        // The call takes struct prctl_mm_map, which contains the address of the auxiliary vector behind it.
         let mut map = words(&self.image.bounds);
         let size = map.len() as u64 + 16;
         map.extend((workplace.data() + size).to_ne_bytes());
@@ -382,7 +383,8 @@ impl Planner<'_> {
                     Number(number as u64),
                     Bytes(event),
                 ];
-                // The second descriptor of one epoll instance finds everything there.
+                // A second descriptor of the same epoll instance finds its entries present; that failure is
+                // ignored.
                 self.call("epoll_ctl", libc::SYS_epoll_ctl, arguments, Expected::Any);
             }
         }
@@ -402,7 +404,7 @@ impl Planner<'_> {
             ];
             self.call("rt_sigaction", libc::SYS_rt_sigaction, arguments, Expected::Success);
         }
-        // Only systems with Yama have it.
+        // The call exists only in kernels with Yama.
         let anyone = vec![Number(PR_SET_PTRACER), Number(u64::MAX)];
         self.call("prctl(PR_SET_PTRACER)", libc::SYS_prctl, anyone, Expected::Any);
         for (which, timer) in (0..).zip(&self.image.timers) {
@@ -414,7 +416,7 @@ impl Planner<'_> {
     }
 }
 
-/// The calls of one thread.
+/// Returns the calls that restore the state of one thread.
 pub fn of_thread(thread: &Thread) -> Vec<Call> {
     let call = |what: &str, number, arguments, expected| Call {
         what: what.to_string(),
@@ -434,7 +436,7 @@ pub fn of_thread(thread: &Thread) -> Vec<Call> {
         calls.push(call("rseq", libc::SYS_rseq, arguments, Expected::Success));
     }
     let [stack, flags, size] = thread.signal_stack;
-    // SS_ONSTACK is what it is, not what it can be set to.
+    // SS_ONSTACK is reported by the kernel, but cannot be set.
     let stack = words(&[stack, flags & !1, size]);
     calls.push(call("sigaltstack", libc::SYS_sigaltstack, vec![Bytes(stack), Number(0)], Expected::Success));
     let name = vec![Number(libc::PR_SET_NAME as u64), Bytes(terminated(&thread.name))];
@@ -450,5 +452,5 @@ fn terminated(bytes: &[u8]) -> Vec<u8> {
     [bytes, &[0]].concat()
 }
 
-/// What may be read and written.
+/// Protection of the mapping that calls read and write.
 pub const DATA_PROTECTION: u8 = READ | WRITE;
