@@ -61,7 +61,7 @@ pub enum Phase {
     Fork,
     /// Writes and syncs the files of the host.
     Write,
-    /// Lets the ranks go on.
+    /// Resumes the ranks of all hosts.
     Thaw,
     /// Ends the copies of ranks; the order says whether the set is complete.
     Settle,
@@ -69,7 +69,7 @@ pub enum Phase {
     Listen,
     /// Restart: restores connections and ranks.
     Connect,
-    /// Restart: lets the ranks go on.
+    /// Restart: starts the restored ranks.
     Release,
 }
 
@@ -287,7 +287,7 @@ pub struct Coordinator {
     may_fork: bool,
     /// Memory is written from copies of the ranks.
     forks: bool,
-    /// Ranks go on, or were ordered to.
+    /// True once the ranks were ordered to go on with the program.
     is_thawed: bool,
     was_empty: bool,
     /// Consecutive rounds of draining that received nothing.
@@ -453,7 +453,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What goes wrong in a simulated checkpoint.
+    /// Failure that is injected in a simulated checkpoint.
     #[derive(Clone, Copy, Debug)]
     enum Fault {
         Refused { daemon: u32, phase: usize },
@@ -461,7 +461,7 @@ mod tests {
         CommitFails,
     }
 
-    /// Bytes under way of which none is ever taken in.
+    /// Number of bytes in flight that never arrive, a special value of the simulation.
     const NEVER_ARRIVES: u64 = 77;
 
     /// All phases, as faults count them.
@@ -487,7 +487,7 @@ mod tests {
         frozen: Vec<bool>,
         lost: Vec<bool>,
         written: BTreeSet<u32>,
-        /// Who would rather write from copies, and who has keepers.
+        /// Daemons that prefer to write from copies, and daemons that have keepers.
         forks: BTreeSet<u32>,
         keepers: BTreeSet<u32>,
         /// Bytes under way, and how many are taken in at a look.
@@ -495,7 +495,7 @@ mod tests {
         fault: Option<Fault>,
         outcome: Option<Result<u64, String>>,
         committed: bool,
-        /// Who has made its ranks, and who has let them go, after a restart.
+        /// Restart: daemons that have restored their ranks, and daemons that have started them.
         made: BTreeSet<u32>,
         released: BTreeSet<u32>,
     }
@@ -701,9 +701,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in which order and whoever fails when, and whether anybody writes from copies: it
-        /// ends, nobody who is there stays frozen or has keepers left, and a set is whole only if all have
-        /// written.
+        /// Runs checkpoints with messages in random order, with failures, and with or without copies. Each one
+        /// ends. No surviving daemon has stopped ranks or keepers left, and a set is complete only if all
+        /// daemons have written.
         #[test]
         fn nothing_stays_frozen_and_no_half_is_whole(
             daemons in 1u32..12,
@@ -723,7 +723,7 @@ mod tests {
                 at += 1;
                 usize::from(choices[at % choices.len()]) % links
             });
-            // Below one that is lost nobody hears anything: the job ends with it.
+            // Daemons below a lost one receive nothing more; in a real job they end.
             let below_lost = |daemon: u32| {
                 let mut at = daemon;
                 loop {
@@ -757,7 +757,7 @@ mod tests {
             prop_assert_eq!(outcome.is_ok() || !is_sound, true, "{:?}", outcome);
         }
 
-        /// A restart: nobody goes on before all are made, and if anything fails nobody does.
+        /// Runs restarts. No rank starts before all are restored, and none starts after a failure.
         #[test]
         fn nobody_goes_on_before_all_are_made(
             daemons in 1u32..12,

@@ -96,8 +96,8 @@ impl Offered {
 }
 
 impl InputRecord {
-    /// Observes an input that a rank has as it is, while no rank runs. `is_terminal`: it passes on what is
-    /// typed.
+    /// Observes an input that a rank has as it is, while no rank runs. `is_terminal`: a
+    /// user types it.
     pub fn observe(input: BorrowedFd<'_>, is_terminal: bool) -> InputRecord {
         InputRecord::try_observe(input, is_terminal).unwrap_or(InputRecord::Stream { read: None })
     }

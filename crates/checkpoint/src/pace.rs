@@ -35,7 +35,7 @@ pub enum Writing {
     Auto,
     /// Writes while ranks stand still.
     Still,
-    /// Writes from copies, while ranks go on.
+    /// Writes from copies, while ranks run.
     Fork,
 }
 
@@ -104,7 +104,7 @@ pub fn refined(seemed: Option<f64>, bytes: u64, waited: Duration, took: Duration
 /// them.
 ///
 /// # Errors
-/// What the system reports.
+/// Fails if a system call fails.
 pub fn probe(folder: &Path, host: u32) -> io::Result<f64> {
     let (path, mut file) = fresh_file(folder, &format!("probe-{host}"))?;
     let mut measure = || -> io::Result<f64> {

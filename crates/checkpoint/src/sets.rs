@@ -35,7 +35,7 @@ const MAGIC: &[u8; 8] = b"TUTTICKM";
 const MANIFEST: &str = "manifest";
 /// Number of complete sets that are kept.
 const KEPT: usize = 2;
-/// Number of older sets that a set may refer to. The next set is then written in full.
+/// Maximum number of older sets to which a set may refer. The next set is then written in full.
 const MOST_OLDER: usize = 8;
 /// Maximum bytes of a manifest that is read.
 const MOST_MANIFEST: u64 = 1 << 30;
@@ -102,7 +102,7 @@ fn named(path: &Path, error: io::Error) -> io::Error {
 /// Creates a new file with a random suffix in its name, so that no other user can have placed a link there.
 ///
 /// # Errors
-/// What the system reports.
+/// Fails if a system call fails.
 pub fn fresh_file(folder: &Path, start: &str) -> io::Result<(PathBuf, File)> {
     let path = folder.join(format!("{start}-{:016x}", tutti_sys::process::random()?));
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -230,7 +230,7 @@ impl Directory {
     /// incomplete sets.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Fails if a system call fails.
     pub fn begin(&self) -> io::Result<u64> {
         self.prepare()?;
         let entries = fs::read_dir(&self.0).map_err(|error| named(&self.0, error))?;
@@ -398,7 +398,7 @@ mod tests {
         }
     }
 
-    /// What is said of a directory with a set of this manifest.
+    /// Checks the error for a directory that contains a set with this manifest.
     fn check_refused(name: &str, of: Manifest, expected: &str) {
         let directory = Temporary::new(name);
         let set = directory.0.begin().unwrap();

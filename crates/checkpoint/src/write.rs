@@ -21,7 +21,7 @@ const PIECE: u64 = 4 << 20;
 /// Blocks of the files of the last set, by file name.
 pub type KnownFiles = HashMap<String, Known>;
 
-/// Page ranges: first address, and first address behind.
+/// Page ranges: first address, and end address (exclusive).
 type Runs = Vec<(u64, u64)>;
 
 /// Result of writing the files of a host.

@@ -50,7 +50,7 @@ fn quote(word: &[u8]) -> Vec<u8> {
 /// Starts an agent; returns its process and what it says.
 ///
 /// # Errors
-/// If it cannot be started.
+/// Fails if it cannot be started.
 pub fn start(
     agent: &[String],
     host: &str,
@@ -68,7 +68,7 @@ pub fn start(
 /// says, and its input.
 ///
 /// # Errors
-/// If it cannot be started.
+/// Fails if it cannot be started.
 pub fn start_program(
     agent: Option<(&[String], &str)>,
     program: &[u8],

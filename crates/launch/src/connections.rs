@@ -120,7 +120,7 @@ impl Connections {
     /// Begins to listen, on ports of `ports` if they are said; returns where.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// Fails if a system call fails.
     pub fn listen(
         &mut self,
         addresses: &[IpAddr],

@@ -66,7 +66,7 @@ impl Files {
     /// Opens a file, with the folders above it.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Fails if a system call fails.
     pub fn open(&mut self, path: &Path) -> io::Result<File> {
         let is_first = self.known.insert(path.to_path_buf());
         if let Some(folder) = path.parent() {

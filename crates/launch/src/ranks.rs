@@ -102,7 +102,7 @@ impl Ranks {
     /// Makes the job object of this host and decides where on it the ranks run.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// Fails if a system call fails.
     pub fn new(
         job: HostJob,
         surroundings: &Surroundings<'_>,

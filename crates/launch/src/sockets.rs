@@ -128,7 +128,7 @@ impl Sockets {
     /// The socket that open file `file` was.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Fails if a system call fails.
     pub fn open(&self, file: u32, kind: Socket, flags: i32) -> io::Result<OwnedFd> {
         let socket: OwnedFd = match kind {
             Socket::Datagrams => socket::datagrams(self.interface, self.ports)?.into(),

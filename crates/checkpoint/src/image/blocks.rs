@@ -492,7 +492,7 @@ mod tests {
         let always = Packing::Always;
         let (first, blocks) = write_with(&folder, 1, &Known::default(), &content(1.0), always);
         let (second, blocks) = write_with(&folder, 2, &Known::of(&blocks, 1), &content(2.0), always);
-        // Whoever packs nothing refers to packed blocks all the same.
+        // A writer without packing may still refer to packed blocks.
         let (third, _) = write(&folder, 3, &Known::of(&blocks, 2), &content(2.0));
         assert!(first.bytes < 110_000 && second.bytes < 55_000 && third.bytes < 400, "{first:?} {third:?}");
         for (set, record, changed) in [(1, &first, 1.0), (2, &second, 2.0), (3, &third, 2.0)] {

@@ -164,7 +164,7 @@ pub fn fuzz(input: &[u8]) {
     }
 }
 
-/// Puts the first bytes of all numbers first, then the second bytes, and so on. Bytes that remain after the
+/// Puts the first bytes of all numbers first, then the second bytes, etc. Bytes that remain after the
 /// last whole number stay at the end.
 fn transpose(bytes: &[u8], width: usize, room: &mut Vec<u8>) {
     let count = bytes.len() / width;
@@ -207,7 +207,7 @@ mod tests {
         (0..bytes).map(|_| next()).collect()
     }
 
-    /// What the first block becomes: the width it was transposed by, or nothing.
+    /// Checks the width by which the first block is transposed; None if it stays plain.
     fn check(packing: Packing, bytes: &[u8], expected: Option<u8>) {
         let mut packer = Packer::new(packing);
         for _ in 0..3 {
@@ -255,7 +255,7 @@ mod tests {
             assert!(packer.pack(&block).is_none());
         }
         assert!((20..60).contains(&trials), "{trials}");
-        // What follows is looked at again some time.
+        // Later blocks are tried again after a while.
         let block = smooth(8192);
         assert!((0..=HOLDS[1]).any(|_| packer.pack(&block).is_some()));
     }

@@ -67,7 +67,7 @@ pub fn freeze(pids: &[i32], is_critical: impl Fn(usize) -> bool) -> Result<Vec<F
     }
 }
 
-/// Lets all threads of the processes go on.
+/// Resumes all threads of the processes.
 pub fn thaw(frozen: Vec<Frozen>) {
     for thread in frozen.into_iter().flat_map(|frozen| frozen.threads) {
         // A process that was killed meanwhile has no threads left.

@@ -165,7 +165,7 @@ mod tests {
         freeze::thaw(frozen);
         until(|| content(&memory, &pages).unwrap() != before);
         assert!(content(&kept, &pages).unwrap() == before && !before.is_empty());
-        // It is nobody's but ours, has nothing open and stands still.
+        // The copy is a child of this process alone, has no open files and is stopped.
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         assert_eq!(children, "");
         assert_eq!(field(keeper.pid(), "PPid"), std::process::id().to_string());

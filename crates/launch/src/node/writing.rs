@@ -70,7 +70,7 @@ impl Writing {
     /// Begins what is ordered, in another thread.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Fails if a system call fails.
     pub(super) fn begin(
         order: &Order,
         captured: Captured,

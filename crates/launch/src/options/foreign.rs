@@ -53,7 +53,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// What becomes of the option `text` with these values. Words that stand in its place go in front of `rest`.
 ///
 /// # Errors
-/// The reason of a refusal.
+/// Fails with the reason of the refusal.
 pub(super) fn take(
     reading: &mut Reading,
     row: &Foreign,
@@ -87,7 +87,7 @@ fn put(words: &[&str], values: &[String], rest: &mut VecDeque<OsString>) {
 /// A parameter of Open MPI.
 ///
 /// # Errors
-/// The reason of a refusal.
+/// Fails with the reason of the refusal.
 pub(super) fn parameter(
     reading: &mut Reading,
     name: &str,
