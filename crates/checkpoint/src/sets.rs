@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Sets that are made one after the other, with what each refers to; what is there in the end.
+    /// Commits sets one after the other, each with references to the given older ones. Checks which sets remain.
     fn check(older: &[&[u64]], expected: &[u64]) {
         let directory = Temporary::new(&format!("kept-{}", older.len()));
         for older in older {

@@ -1,38 +1,43 @@
-//! `mpirun`: places the ranks of a job on hosts, starts them, carries their input and output, and ends
-//! them all when one fails.
+//! `mpirun`: places the ranks of a job on hosts, starts them, forwards their input and output, and ends all
+//! of them when one fails.
 //!
-//! Two processes: the [`supervisor`] is the one the user started and the one signals reach; its child,
-//! the [`node`], starts the ranks and serves them in one event loop. Each adopts the orphans below it,
-//! so whichever of the two is killed, the other ends every process of the job. The node is in a Unix session
-//! of its own, and its ranks with it, each in a process group: a kernel that shares processors by session
-//! (CONFIG_SCHED_AUTOGROUP) gives the ranks of a host as much as all other programs of the user's terminal
-//! together, and not as much as each. One session for all of them, not one each: sched_yield gives a processor to
-//! others of the same session only. Ranks hence have no controlling terminal (`/dev/tty` does not open); they were
-//! never in its foreground, where alone it can be read. On other hosts run the same
-//! two processes, the nodes joined in a [`tree`]. The rules are pure
-//! state machines: [`policy`] decides what an exit or a signal means, [`lines`] how outputs merge,
-//! [`placement`] where ranks run. Deliberately absent: MPI; the launcher sees ranks through the job
-//! object only.
+//! There are two processes. The [`supervisor`] is started by the user and receives signals and the terminal's
+//! input. Its child, the [`node`], starts the ranks and serves them in one event loop. Each of the two adopts
+//! the orphans below it. If one is killed, the other ends every process of the job. On other hosts the same
+//! two processes run (`mpirun --daemon`, started by the parent's agent), and the nodes are joined in a
+//! [`tree`]. A job on one host is a tree of one.
 //!
-//! # What is where
+//! The node is in a Unix session of its own, together with its ranks; each rank has a process group. A kernel
+//! that shares processors by session (CONFIG_SCHED_AUTOGROUP) gives one session as much as all programs of
+//! the user's terminal together. All ranks of a host share one session, because sched_yield gives a processor
+//! only to others of the same session. Consequently ranks have no controlling terminal (`/dev/tty` does not
+//! open). They could not read it before either, since they were never in its foreground.
 //!
-//! `mpirun`, two processes: the supervisor (started by the user; takes signals and the terminal's input)
-//! and the node (starts the ranks and serves them in one event loop, in a process group of its own). Both
-//! adopt orphans, so whichever is killed, the other ends every process of the job. On other hosts run the
-//! same two (`mpirun --daemon`, called by the parent's agent), the nodes joined in a tree of settable
-//! radix; a job on one host is a tree of one. Entry points: `options::parse` (one table: parser, help,
-//! hints), `program::prepare` (all that can be refused is refused before anything runs; makes `JobInfo`,
-//! which every daemon gets), `program::HostJob` (what one host has to start of it), `policy::Policy` (what
-//! an exit or a signal means), `lines::Merger` (outputs merge by lines, at each daemon), `hosts` (which
-//! hosts), `allocation` (hosts and agents in variables of other launchers and resource managers), `needed`
-//! (which MPI library a program needs, read from ELF as the dynamic loader does), `mapping` (which host
-//! each rank runs on), `placement` (where on it), `tree::Daemon` (what a
-//! daemon does about what it hears), `tree::Directory` (addresses of ranks, on request), `tree::Link`
-//! (frames, heartbeats), `tree::handshake` (proof of the secret). All these are pure; `node` executes what
-//! they decide (`node/agents`, `children`, `local`, `streams`, `input`, `decisions`), `ranks` holds the
-//! processes of a host, `root` what only mpirun's own daemon has, `connections` the sockets. A new message
-//! between daemons goes into `tree::message` and `tree::daemon`. Absent: MPI; files, named segments;
-//! encryption (frames are authenticated, not hidden).
+//! The rules are pure state machines; the node executes their decisions. Deliberately absent: MPI, as the
+//! launcher sees ranks through the job object only; files; named segments; encryption (frames are
+//! authenticated, not hidden).
+//!
+//! # Modules
+//!
+//! | module | task |
+//! |---|---|
+//! | `options` | command line: one table for parser, help and hints; `options::parse` |
+//! | `program` | `program::prepare` all checks before the start, and the daemons' `JobInfo` |
+//! | `program::HostJob` | the part of a job that one host starts |
+//! | [`policy`] | consequences of an exit or a signal |
+//! | [`lines`] | merges outputs by lines, at each daemon |
+//! | `hosts`, `allocation` | hosts and agents, from options and from variables of resource managers |
+//! | `needed` | MPI library that a program needs, read from ELF as the dynamic loader does |
+//! | `mapping` | host of each rank |
+//! | [`placement`] | processors of each rank on its host |
+//! | `tree::Daemon` | actions of a daemon on each event |
+//! | `tree::Directory` | addresses of ranks, on request |
+//! | `tree::Link`, `tree::handshake` | frames and heartbeats; proof of the shared secret |
+//! | `node` | executes decisions: `node/agents`, `children`, `local`, `streams`, `input`, `decisions` |
+//! | `ranks`, `connections` | processes of a host; sockets |
+//! | `root` | state of mpirun's own daemon only |
+//!
+//! A new message between daemons goes into `tree::message` and `tree::daemon`.
 #![deny(unsafe_code)]
 
 pub mod agent;
@@ -42,7 +47,7 @@ pub mod connections;
 pub mod debugger;
 pub mod environment;
 pub mod generated {
-    //! From `spec/`.
+    //! Tables that are generated from `spec/`.
     pub mod foreign;
     pub mod statuses;
 }
@@ -81,7 +86,7 @@ use options::Parsed;
 use outcome::STATUS_USAGE;
 use tutti_sys::{refusal, signal};
 
-/// Runs `mpirun` with the arguments of this process; returns its exit status.
+/// Runs `mpirun` with the arguments of this process, and returns its exit status.
 pub fn main() -> u8 {
     // The parent of this process may ignore SIGCHLD, which its programs inherit.
     signal::restore_child_signal();
@@ -108,7 +113,8 @@ pub fn main() -> u8 {
     }
 }
 
-/// Runs as the daemon of another host: `NUMBER --parent ADDRESS,...`, as a daemon calls it.
+/// Runs as the daemon of another host. The arguments are `NUMBER --parent ADDRESS,...`, as another daemon
+/// passes them.
 fn daemon(arguments: &[String]) -> u8 {
     let parsed = match arguments {
         [number, flag, parents] if flag == "--parent" => {
@@ -130,7 +136,7 @@ fn daemon(arguments: &[String]) -> u8 {
 
 fn show(text: &str) -> u8 {
     use std::io::Write;
-    // Nothing to do if the reader of a help text has gone.
+    // The reader of the help text may be gone, which is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
     0
 }

@@ -1,15 +1,18 @@
-//! What an exit or a signal means for the job. Pure: events and the time go in, actions come out.
+//! Consequences of an exit or a signal for the job, as a pure state machine: events and the time go in,
+//! actions come out.
 //!
 //! | event | consequence |
 //! |---|---|
 //! | a rank exits 0 before MPI_Init or after MPI_Finalize | none |
 //! | exits otherwise after MPI_Finalize | its code is the job's status |
 //! | exits otherwise after MPI_Finalize, before all ranks have called it | the others are killed at once |
-//! | exits otherwise before MPI_Init | its code is the status; ranks that still run [`GRACE`] later are killed |
-//! | exits between MPI_Init and MPI_Finalize, is killed by a signal, calls MPI_Abort | the others are killed at once |
-//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on (at the first SIGINT it is told which ranks have waited for long); ranks may end in any way; those that still run [`PATIENCE`] later are killed |
+//! | exits otherwise before MPI_Init | its code is the status; the others are killed [`GRACE`] later |
+//! | exits between MPI_Init and MPI_Finalize, or by a signal, or by MPI_Abort | the others are killed at once |
+//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on; ranks that still run [`PATIENCE`] later are killed |
 //!
-//! Only the first failure counts and is told, in one message; MPI_Abort has told it already.
+//! After such a signal, ranks may end in any way. At the first SIGINT, mpirun also prints which ranks have
+//! waited for long. Only the first failure counts and is reported, in one message. MPI_Abort has printed its
+//! own message already.
 
 use std::time::Duration;
 
@@ -17,133 +20,134 @@ use serde::{Deserialize, Serialize};
 use tutti_sys::job::RankState;
 use tutti_sys::process::Exit;
 
-/// How long others may go on when a program that has not called MPI_Init fails: they often fail
-/// alike, and may finish their own message.
+/// Time for which others may go on when a program fails that has not called MPI_Init. They often fail alike,
+/// and may finish their own message.
 pub const GRACE: Duration = Duration::from_millis(10);
-/// How long ranks have to end after a signal that the user sent.
+/// Time that ranks have to end after a signal from the user.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// Two interrupts within this time kill.
+/// Time within which a second interrupt kills the ranks.
 pub const AGAIN: Duration = Duration::from_secs(1);
-/// How long to wait until all ranks are known to have died of SIGKILL: those that hang in the kernel do not, and hosts whose
-/// connection has stalled do not say so.
+/// Time after which mpirun stops waiting for the end of killed ranks. Ranks that hang in the kernel do not
+/// end, and hosts with a stalled connection do not report it.
 pub const RESIGNATION: Duration = Duration::from_secs(5);
-/// Status after the time limit, as that of timeout(1).
+/// Exit status after the time limit, as that of timeout(1).
 pub const STATUS_TIMEOUT: u8 = 124;
 
-/// What the launcher sees happen.
+/// Event that the launcher observes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A rank ended.
+    /// A rank ended, normally or by a signal.
     Exited {
-        /// Which.
+        /// Number of the rank.
         rank: u32,
-        /// How.
+        /// Exit code or signal.
         exit: Exit,
-        /// How far it had come.
+        /// State that the rank had reached.
         state: RankState,
         /// Argument of MPI_Abort.
         abort_code: i32,
     },
-    /// Somebody sent a signal to mpirun.
+    /// A process sent a signal to mpirun.
     Signal(i32),
-    /// The time limit that the user set is over.
+    /// The time limit of the user has expired.
     TimeLimit,
-    /// Our output can no longer be written.
+    /// The output of mpirun can no longer be written.
     OutputLost {
-        /// Whether that is a failure; it is none if the reader has gone.
+        /// True for a failure; false if the reader is gone.
         is_failure: bool,
     },
-    /// The process that the user started is gone: nobody waits for this job.
+    /// The process that the user started is gone, so that no process waits for this job.
     SupervisorLost,
-    /// The user wanted the job to end with a checkpoint, and that is whole.
+    /// The checkpoint with which the user wanted the job to end is complete.
     Stopped,
     /// A host is lost or cannot start its ranks.
     Failure {
-        /// Exit status.
+        /// Exit status of the job.
         status: u8,
-        /// What to tell.
+        /// Message for the user.
         text: String,
-        /// Ranks that will never be heard of.
+        /// Number of ranks whose end will never be reported.
         gone: u32,
     },
 }
 
-/// What the launcher has to do.
+/// Action that the launcher must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send a signal to the process group of every rank that runs.
+    /// Sends a signal to the process group of every running rank.
     SignalAll(i32),
-    /// Tell the user.
+    /// Prints a message for the user.
     Tell(Notice),
-    /// Print where ranks wait.
+    /// Prints the operations in which ranks wait.
     ReportWaits(Reported),
 }
 
-/// Which ranks are told of.
+/// Ranks whose waiting is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reported {
-    /// Every one.
+    /// Every rank of the job.
     All,
-    /// Those that have waited for a second and more: who ends a job by hand often does so as nothing
-    /// happens in it.
+    /// Ranks that have waited for a second or longer. A user who interrupts a job often does so because it
+    /// hangs.
     Stuck,
-    /// Ranks that have waited for some milliseconds and more.
+    /// Ranks that have waited for some milliseconds or longer.
     Waiting,
 }
 
-/// A message to the user.
+/// Message for the user about the end of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A signal killed a rank.
+    /// Report that a signal killed a rank.
     Killed {
-        /// Which.
+        /// Number of the rank.
         rank: u32,
-        /// The signal.
+        /// Number of the signal.
         signal: i32,
-        /// Whether there is a core file.
+        /// True if there is a core file.
         core: bool,
     },
-    /// A rank ended between MPI_Init and MPI_Finalize.
+    /// Report that a rank ended between MPI_Init and MPI_Finalize.
     NotFinalized {
-        /// Which.
+        /// Number of the rank.
         rank: u32,
-        /// Its exit code.
+        /// Exit code of the rank.
         code: i32,
     },
-    /// A rank ended with a code other than 0 before MPI_Init.
+    /// Report that a rank ended with a code other than 0 before MPI_Init.
     Failed {
-        /// Which.
+        /// Number of the rank.
         rank: u32,
-        /// Its exit code.
+        /// Exit code of the rank.
         code: i32,
     },
-    /// A rank ended with a code other than 0 after MPI_Finalize, which other ranks had not called yet.
+    /// Report that a rank ended with a code other than 0 after MPI_Finalize, which other ranks had not called
+    /// yet.
     Left {
-        /// The rank.
+        /// Number of the rank.
         rank: u32,
         /// The exit code of the rank.
         code: i32,
     },
-    /// The time limit is over.
+    /// Report that the time limit has expired.
     TimedOut,
-    /// Ranks did not end after a signal that the user sent.
+    /// Report that ranks did not end after this signal from the user.
     Unresponsive(i32),
-    /// The end of ranks that were killed is not known: they do not die, or their hosts do not say so.
+    /// Report that the end of killed ranks is unknown. They do not end, or their hosts do not report it.
     Unended,
-    /// Something else.
+    /// Message with this text.
     Told(String),
 }
 
-/// The state of a job.
+/// State of a job, from its start to its exit status.
 #[derive(Debug)]
 pub struct Policy {
     running: u32,
     status: Option<u8>,
-    /// The status is a 1 that no rank has said: the code of a rank that has exited meanwhile is told instead.
+    /// The status is a 1 that no rank returned. The code of a rank that exited meanwhile replaces it.
     is_assumed: bool,
-    /// When to kill what still runs.
+    /// Time at which ranks that still run are killed.
     kill_at: Option<Duration>,
-    /// What to say when that kills somebody.
+    /// Message that is printed if ranks are killed then.
     pending: Option<Notice>,
     killed: Option<Duration>,
     has_resigned: bool,
@@ -154,7 +158,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A job of `ranks` running ranks.
+    /// Creates the state of a job with `ranks` running ranks.
     pub fn new(ranks: u32) -> Policy {
         Policy {
             running: ranks,
@@ -171,7 +175,7 @@ impl Policy {
         }
     }
 
-    /// Takes an event at time `now`; appends what to do.
+    /// Handles an event at time `now` and appends the actions.
     pub fn handle(&mut self, event: Event, now: Duration, actions: &mut Vec<Action>) {
         match event {
             Event::Exited { rank, exit, state, abort_code } => {
@@ -214,7 +218,7 @@ impl Policy {
         }
     }
 
-    /// Does what is due at time `now`.
+    /// Performs the actions that are due at time `now`.
     pub fn tick(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.kill_at.is_some_and(|at| at <= now) && self.killed.is_none() {
             self.tell_pending(actions);
@@ -228,33 +232,33 @@ impl Policy {
         }
     }
 
-    /// When [`Policy::tick`] has something to do.
+    /// Returns the time at which [`Policy::tick`] must be called next, if any.
     pub fn deadline(&self) -> Option<Duration> {
         let next = self.killed.map(|at| at + RESIGNATION).or(self.kill_at);
         next.filter(|_| self.running > 0)
     }
 
-    /// How many ranks run.
+    /// Returns the number of running ranks.
     pub fn running(&self) -> u32 {
         self.running
     }
 
-    /// Whether neither a failure nor the user has ended the job so far.
+    /// Returns true if neither a failure nor the user has ended the job.
     pub fn is_unended(&self) -> bool {
         self.killed.is_none() && self.user_signal.is_none() && self.status.is_none()
     }
 
-    /// Whether ranks may end with any code: the user has sent a signal, or nobody reads their output.
+    /// Returns true if ranks may end with any code: the user has sent a signal, or the output has no reader.
     pub fn expects_failures(&self) -> bool {
         self.user_signal.is_some() || self.output_lost
     }
 
-    /// Whether the end of some ranks was not waited for.
+    /// Returns true if mpirun stopped waiting for the end of some ranks.
     pub fn has_resigned(&self) -> bool {
         self.has_resigned
     }
 
-    /// Exit status of the job, once no rank runs.
+    /// Returns the exit status of the job. It is final when no rank runs.
     pub fn status(&self) -> u8 {
         self.status.unwrap_or(0)
     }
@@ -284,7 +288,7 @@ impl Policy {
             },
             (_, Exit::Code(0)) => {}
             (_, Exit::Code(code)) if self.output_lost => {
-                // It could not write: that needs no words.
+                // The rank could not write its output, which needs no message.
                 self.first_status(code);
                 self.kill(now, actions);
             }
@@ -301,7 +305,8 @@ impl Policy {
                 if is_first && self.user_signal.is_none() {
                     self.pending = Some(Notice::Failed { rank, code });
                     self.kill_at = Some(now + GRACE);
-                    // 126 and 127 are what a shell or the dynamic loader say: worth a word in any case.
+                    // A shell or the dynamic loader exits with 126 or 127, which the user should see in any
+                    // case.
                     if code == 126 || code == 127 {
                         self.tell_pending(actions);
                     }
@@ -313,7 +318,7 @@ impl Policy {
     fn died(&mut self, rank: u32, signal: i32, core: bool, now: Duration, actions: &mut Vec<Action>) {
         let expected = self.user_signal == Some(signal) || self.output_lost && signal == PIPE;
         if self.user_signal.is_some() && expected {
-            // The user wanted it; the other ranks keep their time to end.
+            // The user requested it; the other ranks keep their time to end.
             self.first_status(128 + signal);
         } else if expected {
             self.first_status(128 + signal);
@@ -403,7 +408,7 @@ const CONTINUE: i32 = libc::SIGCONT;
 const STOP: i32 = libc::SIGSTOP;
 const STOP_KEY: i32 = libc::SIGTSTP;
 
-/// The low byte of the code, as exit would have it, but never 0 for a code that is not.
+/// Returns the low byte of the code, like exit(2), but never 0 for a code other than 0.
 fn abort_status(code: i32) -> u8 {
     match (code & 0xff) as u8 {
         0 if code != 0 => 1,
@@ -411,7 +416,7 @@ fn abort_status(code: i32) -> u8 {
     }
 }
 
-/// Order in which exits seen at the same moment are taken: what explains the others comes first.
+/// Returns the order in which simultaneous exits are handled. The exit that explains the others comes first.
 pub fn precedence(exit: Exit, state: RankState) -> u8 {
     match (state, exit) {
         (RankState::Aborted, _) => 0,

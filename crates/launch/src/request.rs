@@ -1,4 +1,4 @@
-//! What a command line asks for, as data.
+//! Parsed command line of `mpirun`, as data.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,115 +7,115 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tutti_checkpoint::input::RestartInput;
 
-/// How ranks follow one another over the hosts.
+/// Order in which consecutive ranks are assigned to hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Across {
-    /// All slots of a host, then the next.
+    /// Fills all slots of a host, then those of the next.
     #[default]
     Slot,
-    /// Neighbouring ranks on different hosts, in turn.
+    /// Assigns consecutive ranks to different hosts, in turn.
     Node,
 }
 
-/// Which rank runs on which host, where that is said rank by rank.
+/// Source of the host of each rank.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Assignment {
-    /// It is not: by slots.
+    /// Slots: ranks are assigned by the number of slots.
     #[default]
     Slots,
-    /// A file with a line a rank: its host and cores.
+    /// File with a line for each rank: its host and cores.
     RankFile(String),
-    /// A file with a line a rank: its host. `None`: the host file.
+    /// File with a line for each rank: its host. None: the host file.
     Sequence(Option<String>),
-    /// For each rank the place of its host in the list of hosts.
+    /// Index in the list of hosts, for each rank.
     Hosts(Vec<u32>),
 }
 
-/// How the ranks of a host follow one another over the machine.
+/// Order in which the ranks of a host are assigned to its processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapBy {
-    /// Neighbouring ranks on neighbouring cores.
+    /// Assigns consecutive ranks to neighbouring cores.
     Core,
-    /// Neighbouring ranks on different level 2 caches, in turn.
+    /// Assigns consecutive ranks to different level 2 caches, in turn.
     L2,
-    /// Neighbouring ranks on different level 3 caches, in turn.
+    /// Assigns consecutive ranks to different level 3 caches, in turn.
     L3,
-    /// Neighbouring ranks on different NUMA nodes, in turn.
+    /// Assigns consecutive ranks to different NUMA nodes, in turn.
     Numa,
-    /// Neighbouring ranks on different packages, in turn.
+    /// Assigns consecutive ranks to different packages, in turn.
     Package,
 }
 
-/// To what a rank is confined.
+/// Processors to which a rank is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindTo {
-    /// To the processors of the job.
+    /// All processors of the job.
     None,
-    /// To one processor.
+    /// One processor, that is one hardware thread.
     Processor,
-    /// To one core.
+    /// All processors of one core.
     Core,
-    /// To one level 2 cache.
+    /// All processors of one level 2 cache.
     L2,
-    /// To one level 3 cache.
+    /// All processors of one level 3 cache.
     L3,
-    /// To one NUMA node.
+    /// All processors of one NUMA node.
     Numa,
-    /// To one package.
+    /// All processors of one package.
     Package,
 }
 
 /// Cores of a host, by their order on the machine or within one package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
-    /// The package whose cores are counted.
+    /// Package whose cores are counted. None: cores of the whole machine.
     pub package: Option<u32>,
-    /// The cores.
+    /// Indices of the cores, from 0.
     pub cores: Vec<u32>,
 }
 
-/// Where on a host its ranks run.
+/// Options that place the ranks of a host on its processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placing {
-    /// Mapping, if it was said.
+    /// Mapping of the ranks, if the command line has one.
     pub map_by: Option<MapBy>,
-    /// So many neighbouring ranks on a unit before the next one; 0 is 1.
+    /// Number of consecutive ranks on a unit before the next unit; 0 means 1.
     pub ranks_per_unit: u32,
-    /// Cores of each rank, if that was said; 0: it was not.
+    /// Cores of each rank; 0 if the command line has no number.
     pub cores_per_rank: u32,
-    /// Binding, if it was said.
+    /// Binding of the ranks, if the command line has one.
     pub bind_to: Option<BindTo>,
-    /// The cores that ranks may use, by their order on the machine; none: all.
+    /// Cores that ranks may use, by their order on the machine. Empty: all.
     pub cores: Vec<u32>,
-    /// (rank, its cores), for ranks that were told.
+    /// Ranks with an explicit assignment, and their cores.
     pub told: Vec<(u32, Cores)>,
 }
 
-/// What stands before each line of output.
+/// Prefix of each line of output.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Tagging {
-    /// Nothing.
+    /// No prefix at all.
     #[default]
     Plain,
-    /// `[rank] `.
+    /// Prefix with the rank: `[rank] `.
     Rank,
-    /// `[rank]<stdout>: `.
+    /// Prefix with rank and stream: `[rank]<stdout>: `.
     Stream,
-    /// This, with `%r`, `%h`, `%g` and `%p` replaced.
+    /// Pattern with `%r`, `%h`, `%g` and `%p`, which are replaced for each rank.
     Pattern(String),
 }
 
-/// Where what ranks write goes.
+/// Destination of the output of ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputTo {
-    /// A file a rank for its standard output, relative to the folder of mpirun, with `%r`, `%h`, `%g` and
-    /// `%p` replaced.
+    /// File for the standard output of each rank, relative to the working directory of mpirun. `%r`, `%h`,
+    /// `%g` and `%p` are replaced.
     pub out: Option<String>,
-    /// The same for its standard error.
+    /// File for the standard error of each rank, likewise.
     pub err: Option<String>,
-    /// Whether it comes out of mpirun too.
+    /// True if mpirun also prints the output.
     pub is_shown: bool,
-    /// Standard error goes where standard output goes.
+    /// True if standard error goes to the destination of standard output.
     pub is_merged: bool,
 }
 
@@ -125,116 +125,116 @@ impl Default for OutputTo {
     }
 }
 
-/// Which inherited variables a program gets.
+/// Inherited environment variables that a program gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Inherit {
-    /// All.
+    /// All inherited variables.
     #[default]
     All,
-    /// None.
+    /// No inherited variable.
     None,
-    /// These; a name that ends with `*` stands for all that begin so.
+    /// Names of variables that are passed. A name that ends with `*` is a prefix.
     Only(Vec<String>),
-    /// All but these.
+    /// Names of variables that are not passed.
     Except(Vec<String>),
 }
 
-/// What is shown of a job before it starts.
+/// Information about a job that is shown before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Display {
-    /// Which rank runs on which host.
+    /// Shows the host of each rank.
     pub map: bool,
-    /// The hosts and their slots.
+    /// Shows the hosts and their slots.
     pub allocation: bool,
 }
 
-/// How much `mpirun` says.
+/// Amount of messages that `mpirun` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Verbosity {
-    /// Errors that end the job only.
+    /// Prints only errors that end the job.
     Quiet,
-    /// Errors and warnings.
+    /// Prints errors and warnings.
     #[default]
     Normal,
-    /// Also what is started where.
+    /// Also prints the programs and hosts that are started.
     Verbose,
 }
 
-/// What becomes of files that were open for writing and have been written since the checkpoint.
+/// Treatment of files that were open for writing and whose length has changed since the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum RestartFiles {
-    /// They are cut back to what they were.
+    /// Cuts files back to their length at the checkpoint; a file that is shorter now is refused.
     #[default]
     Truncate,
-    /// They stay as they are.
+    /// Keeps files as they are.
     Keep,
-    /// The restart is refused.
+    /// Refuses the restart if the length of a file has changed.
     Refuse,
 }
 
-/// What a command line says of checkpoints.
+/// Options of the command line for checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Checkpoints {
-    /// Time from one to the next.
+    /// Time between two checkpoints.
     pub every: Option<Duration>,
-    /// Where the sets are.
+    /// Directory of the checkpoint sets.
     pub directory: Option<OsString>,
-    /// A signal to mpirun that asks for one.
+    /// Signal to mpirun that requests a checkpoint.
     pub on_signal: Option<i32>,
-    /// How often the job is restarted by itself.
+    /// Number of automatic restarts after failures.
     pub restarts: u32,
-    /// Restart from this directory, from this set or the newest.
+    /// Directory from which the job is restarted, and the set; None for the newest set.
     pub restart: Option<(OsString, Option<u64>)>,
-    /// What becomes of files.
+    /// Treatment of files whose length has changed since the checkpoint.
     pub files: RestartFiles,
     /// Content of the standard input of a restart (`--restart-input`).
     pub input: RestartInput,
     /// True if this mpirun holds the lock of the directory of sets.
     pub is_locked: bool,
-    /// Whether a restart believes sets that other users may have written.
+    /// True if a restart accepts sets that other users may have written.
     pub allows_others: bool,
 }
 
-/// One program of the job; a job has several when `:` separates them.
+/// One program of the job. A job has several if `:` separates them on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// How many ranks, if it was said.
+    /// Number of ranks, if the command line has one.
     pub count: Option<u32>,
-    /// The program and its arguments.
+    /// Program name and arguments.
     pub command: Vec<OsString>,
-    /// Working directory, if it was said.
+    /// Working directory, if the command line has one.
     pub directory: Option<OsString>,
-    /// Directories to look for the program in before those of PATH, separated by colons.
+    /// Directories that are searched for the program before those of PATH, separated by colons.
     pub search: Option<OsString>,
-    /// Variables to set, in order; a later one wins.
+    /// Variables to set, in order; a later value replaces an earlier one.
     pub environment: Vec<(String, String)>,
-    /// Variables to pass on as they are.
+    /// Variables that are exported with their current values.
     pub exported: Vec<String>,
-    /// Which inherited variables it gets, if it was said for it alone.
+    /// Inherited variables, if this program has an option of its own.
     pub inherit: Option<Inherit>,
-    /// Variables that it does not get.
+    /// Variables that the program does not get.
     pub unset: Vec<String>,
 }
 
-/// What belongs to a job that a rank of another has started.
+/// Properties of a job that a rank of another job has started (MPI_Comm_spawn).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spawned {
-    /// The number of the job.
+    /// Identifier of the new job.
     pub job_id: u64,
-    /// How many processes the job has that ordered it.
+    /// Number of processes of the group that started the job.
     pub parents: u32,
-    /// The environment in the place of that of this process.
+    /// Environment variables, in place of those of this process.
     pub variables: Vec<(OsString, OsString)>,
 }
 
 /// Servers for the files of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoServers {
-    /// How many.
+    /// Number of servers; 0 if there are none.
     pub count: u32,
-    /// The directory of their files.
+    /// Directory that contains the files of the servers.
     pub root: PathBuf,
-    /// `scratch` or `forward`.
+    /// Mode of the servers: `scratch` or `forward`.
     pub mode: String,
 }
 
@@ -249,91 +249,91 @@ impl Default for IoServers {
     }
 }
 
-/// A whole command line.
+/// All options of a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The programs, in the order of their ranks.
+    /// Programs of the job, in the order of their ranks.
     pub programs: Vec<Program>,
     /// Variables to set for all programs.
     pub environment: Vec<(String, String)>,
-    /// Hosts named on the command line, `name` or `name:slots`.
+    /// Hosts named on the command line, each `name` or `name:slots`.
     pub hosts: Vec<String>,
-    /// Files that name hosts.
+    /// Paths of files that name hosts.
     pub host_files: Vec<String>,
-    /// Ranks a host.
+    /// Number of ranks on each host.
     pub per_node: Option<u32>,
-    /// Mapping over the hosts.
+    /// Assignment of ranks to hosts.
     pub across: Across,
-    /// How ranks are numbered over the hosts, if that differs from the mapping.
+    /// Numbering of ranks over the hosts, if it differs from the assignment.
     pub rank_by: Option<Across>,
-    /// `ppr:N:UNIT`, with the units of a host of which N ranks each are started.
+    /// Option `ppr:N:UNIT`: number of ranks on each unit of a host, and the unit.
     pub per_unit: Option<(u32, MapBy)>,
-    /// Which rank runs on which host, if it was said.
+    /// Explicit hosts of the ranks, if the command line has them.
     pub assignment: Assignment,
-    /// Host files for the case that no hosts are named.
+    /// Paths of host files that are used if no other option names hosts.
     pub default_host_files: Vec<String>,
-    /// This host has no ranks.
+    /// True if this host gets no ranks.
     pub is_not_here: bool,
-    /// Hosts by their number of slots: ascending or not.
+    /// Order of hosts by their number of slots: true for ascending, false for descending.
     pub hosts_ascending: Option<bool>,
-    /// No more ranks than slots.
+    /// True if a job with more ranks than slots is refused.
     pub is_within_slots: bool,
-    /// Value of the attribute MPI_UNIVERSE_SIZE, if it was said.
+    /// Value of the attribute MPI_UNIVERSE_SIZE, if the command line has one.
     pub universe: Option<u32>,
-    /// Which inherited variables programs get.
+    /// Inherited variables that programs get.
     pub inherit: Inherit,
-    /// Where ranks run on their hosts.
+    /// Placement of the ranks on their hosts.
     pub placing: Placing,
-    /// Ranks run under a debugger or wait for one.
+    /// True if ranks run under a debugger or wait for one.
     pub is_debugged: bool,
-    /// Print where each rank is bound.
+    /// True if the binding of each rank is printed.
     pub report_bindings: bool,
-    /// Tags before lines.
+    /// Prefix of each line of output.
     pub tagging: Tagging,
-    /// Where what ranks write goes.
+    /// Destination of the output of ranks.
     pub output: OutputTo,
-    /// Which rank reads the standard input: `Some(None)` none.
+    /// Rank that reads the standard input. `Some(None)`: no rank; None: the default.
     pub input: Option<Option<u32>>,
-    /// Every rank reads a copy of the standard input.
+    /// True if every rank reads a copy of the standard input.
     pub is_input_copied: bool,
-    /// What is shown before the start.
+    /// Information that is shown before the start.
     pub display: Display,
-    /// Nothing is started.
+    /// True if the job is only prepared and shown, not started.
     pub is_dry: bool,
-    /// Print how every rank ended.
+    /// True if the exit status of every rank is printed.
     pub exit_codes: bool,
-    /// Where the number of this process is written.
+    /// Destination to which the process number of mpirun is written.
     pub pid_to: Option<String>,
-    /// Options that mean nothing here, and why.
+    /// Options without an effect in Tutti, each with the reason.
     pub ignored: Vec<(String, String)>,
-    /// Refuse those.
+    /// True if such options are refused.
     pub is_strict: bool,
-    /// Seconds since the start before each line.
+    /// True if each line is preceded by the seconds since the start.
     pub timestamp: bool,
-    /// How much to say.
+    /// Amount of messages that mpirun prints.
     pub verbosity: Verbosity,
-    /// End the job after this time.
+    /// Time after which the job is ended.
     pub timeout: Option<Duration>,
-    /// What starts daemons on other hosts, if it was said.
+    /// Command that starts daemons on other hosts, if the command line has one.
     pub agent: Option<String>,
-    /// Name of the manner in which hosts are reached, if it was said.
+    /// Name of the method that reaches other hosts, if the command line has one.
     pub launcher: Option<String>,
-    /// Children a daemon, if it was said.
+    /// Maximum number of children of a daemon, if the command line has one.
     pub radix: Option<u32>,
-    /// The interface that other hosts are reached by, if it was said.
+    /// Network interface for connections to other hosts, if the command line has one.
     pub interface: Option<String>,
-    /// Where Tutti lies on the other hosts, if it was said.
+    /// Directory in which Tutti is installed on other hosts, if the command line has one.
     pub prefix: Option<String>,
-    /// Servers for its files, if there are to be any.
+    /// Servers for the files of the job.
     pub io_servers: IoServers,
-    /// Checkpoints and restart.
+    /// Checkpoints and restart of the job.
     pub checkpoints: Checkpoints,
     /// Hosts that were lost in this run and are not used again.
     pub lost: Vec<String>,
-    /// An execution of the job that failed took bytes of the standard input that cannot be read again.
+    /// True if a failed execution of the job took bytes of the standard input that cannot be read again.
     pub input_taken: bool,
-    /// Print when each phase of the start was over.
+    /// True if the time of each phase of the start is printed.
     pub timings: bool,
-    /// What a rank of another job that starts this one has said; nothing for what a user starts.
+    /// Properties of a job that was started by a rank of another job; None for a job of a user.
     pub spawned: Option<Spawned>,
 }

@@ -1,18 +1,19 @@
-//! What a daemon does about what it hears, from its start to its end. Pure: events and the time go in, actions come out.
+//! Actions of a daemon on each event, from its start to its end. The state machine is pure: events and the
+//! time go in, actions come out.
 //!
 //! | event | consequence |
 //! |---|---|
-//! | the plan comes | agents start the children's daemons, then the ranks of this host are started |
+//! | the plan arrives | agents start the children's daemons, then the ranks of this host are started |
 //! | a child joins | it gets the plan |
-//! | all hosts of the subtree have said what their processors are | told upwards; the root tells all which hosts are one machine |
-//! | ranks end, a host is lost, ranks cannot be started | told upwards; the root decides |
-//! | all ranks of the subtree have called MPI_Finalize | told upwards; the root tells all |
-//! | a rank wants another one to connect to it | told towards that one |
-//! | a signal comes down | to the ranks of this host and on to the children |
-//! | the parent is lost, or the job is over | ranks are killed, children are told, this daemon ends |
+//! | all hosts of the subtree have reported their processors | passed up; all receive which hosts are one machine |
+//! | ranks end, a host is lost, ranks cannot be started | passed up; the root decides |
+//! | all ranks of the subtree have called MPI_Finalize | passed up; the root informs all |
+//! | a rank requests another one to connect to it | passed towards that one |
+//! | a signal comes down | sent to the ranks of this host and to the children |
+//! | the parent is lost, or the job is over | ranks are killed, children are informed, this daemon ends |
 //!
-//! All state is a few words a child: nothing grows with the size of the job but the plan itself and, until it is passed on,
-//! what hosts say of their processors.
+//! The state is a few words for each child. It does not grow with the size of the job, with two exceptions:
+//! the plan itself, and the processors of hosts until they are passed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,120 +32,120 @@ use super::message::{
 use super::shape::{Hop, Shape};
 use crate::policy::Reported;
 
-/// How long children have to leave when the job is over, at most. Who starts daemons (Slurm) may end them with their agents, so the
-/// last one to go is the root; on a busy machine a farewell takes a second.
+/// Time that children have at most to leave when the job is over. A process manager that starts daemons
+/// (Slurm) may end them with their agents, so the root leaves last. On a busy machine this may take a second.
 pub const FAREWELL: Duration = Duration::from_secs(3);
-/// Signals remembered for children that have not joined yet.
+/// Maximum number of signals that are remembered for children that have not joined yet.
 const MOST_SIGNALS: usize = 16;
-/// Generations of programs that some ranks have ended and others not, at most.
+/// Maximum number of program generations that some ranks have finished and others not.
 const MOST_ARRIVALS: usize = 1024;
 const KILL: i32 = libc::SIGKILL;
 
-/// What a daemon sees happen.
+/// Event that a daemon observes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// This is the job; for the root.
+    /// The job is known (root only).
     Plan(Arc<JobInfo>),
-    /// The parent says.
+    /// The parent sent a message.
     Down(Down),
-    /// A child says.
+    /// A child sent a message.
     Up(u32, Up),
     /// A child has joined.
     Joined(u32),
-    /// A child's connection has ended, or its agent before it joined.
+    /// The connection of a child has ended, or its agent before it joined.
     Lost(u32, Cause),
-    /// The parent's connection has ended.
+    /// The connection of the parent has ended.
     ParentLost,
-    /// The ranks of this host have reached a phase; drained: all that is known here has been passed up.
+    /// The ranks of this host have reached a phase. Drained: all of their reports and output were passed up.
     Reached(Phase),
     /// Ranks of this host ended.
     Exits(Vec<RankExit>),
-    /// Ranks of this host were started: their processes.
+    /// Ranks of this host were started, with these process numbers.
     Processes(Vec<(u32, i32)>),
     /// The ranks of this host cannot be started.
     Refused {
         /// Exit status of the job.
         status: u8,
-        /// A line for the user.
+        /// Line of text for the user.
         reason: String,
     },
-    /// What this host's processors are.
+    /// The processors of this host are known.
     Processors(Processors),
-    /// A rank of this host asks for an address.
+    /// A rank of this host requests an address.
     Ask(u32, Ask),
-    /// A rank of this host wants another one to connect to it.
+    /// A rank of this host requests another one to connect to it.
     Call(u32, Ask),
-    /// A rank of this host has an address, in its program of this generation.
+    /// A rank of this host has published an address for its program of this generation.
     Published(u32, u32, Address),
     /// A rank of this host has ended.
     RankEnded(u32),
     /// All ranks of this host have called MPI_Finalize in their programs of this generation.
     Arrived(u32),
-    /// Somebody sent a signal to this process.
+    /// A process sent a signal to this one.
     Signal(i32),
-    /// A rank of this host wants a checkpoint, and whether the job is to end with it.
+    /// A rank of this host requests a checkpoint. True: the job ends with it.
     Wanted(bool),
-    /// The root wants all ranks to get a signal.
+    /// The root sends a signal to all ranks.
     SignalAll(i32),
-    /// The root wants to know where ranks wait.
+    /// The root requests a report of waiting ranks.
     Report(Reported),
-    /// The root has standard input for rank 0.
+    /// The root has input for the rank that reads it.
     Input(Bytes),
-    /// Rank 0, on this host, has taken so much of its input.
+    /// The reader of the input, on this host, has accepted this number of bytes.
     InputTaken(u32),
-    /// The root wants a phase of a checkpoint.
+    /// The root orders a phase of a checkpoint.
     Checkpoint(Order),
-    /// This host has done its part of a phase.
+    /// This host has performed its part of a phase.
     CheckpointDone(Report),
     /// The job is over.
     Quit,
 }
 
-/// What a daemon has to do.
+/// Action that a daemon must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Start the agent for a child.
+    /// Starts the agent for a child.
     StartAgent(u32),
-    /// End the agent of a child and accept it no more.
+    /// Ends the agent of a child, whose connection is no longer accepted.
     StopAgent(u32),
-    /// Start the ranks of this host.
+    /// Starts the ranks of this host.
     StartRanks,
-    /// Send a signal to the ranks of this host.
+    /// Sends a signal to the ranks of this host.
     SignalRanks(i32),
-    /// Say where ranks of this host wait.
+    /// Reports the operations in which ranks of this host wait.
     ReportWaits(Reported),
-    /// Pass standard input to rank 0.
+    /// Passes input to the rank of this host that reads it.
     TakeInput(Bytes),
-    /// So many bytes more of an output may go to the parent.
+    /// Permits this number of further bytes of an output to the parent.
     Credit(StreamNumber, u32),
-    /// Nobody reads this output any more.
+    /// Records that an output has no reader any more.
     BreakOutput(StreamNumber),
-    /// Take what a child's subtree wrote.
+    /// Takes output of a child's subtree.
     Output(u32, StreamNumber, Bytes),
-    /// No more output comes from a child.
+    /// Records that no more output comes from a child.
     OutputEnd(u32),
-    /// Answer a rank of this host.
+    /// Sends a rank of this host the address that it requested.
     Answer(u32, Ask, Address),
-    /// Tell a rank of this host that another one wants it to connect.
+    /// Informs a rank of this host that another rank requests it to connect.
     Call(u32, Ask),
-    /// Tell the ranks of this host which hosts are one machine.
+    /// Informs the ranks of this host which hosts are one machine.
     TakeMachines(Machines),
-    /// Tell the ranks of this host that all ranks have called MPI_Finalize in their programs of this
+    /// Informs the ranks of this host that all ranks have called MPI_Finalize in their programs of this
     /// generation.
     NoteAllArrived(u32),
-    /// Do this host's part of a phase of a checkpoint.
+    /// Performs this host's part of a phase of a checkpoint.
     Checkpoint(Order),
-    /// Tell a child.
+    /// Sends a message to a child.
     Down(u32, Down),
-    /// Tell the parent; at the root, decide.
+    /// Sends a message to the parent; at the root, decides.
     Up(Up),
-    /// End this process.
+    /// Ends this process.
     End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Must have joined by this time.
+    /// Started, and must join by this time.
     Starting(Duration),
     Joined,
     Gone,
@@ -154,11 +155,11 @@ enum State {
 struct Child {
     state: State,
     reached: [bool; PHASES.len()],
-    /// Questions for its subtree until it has joined; the directory asks each only once.
+    /// Address requests for its subtree until it has joined. The directory forwards each only once.
     asks: Vec<Ask>,
 }
 
-/// A daemon.
+/// State of a daemon: its place in the tree, its children and the progress of the job.
 #[derive(Debug)]
 pub struct Daemon {
     number: u32,
@@ -171,16 +172,16 @@ pub struct Daemon {
     directory: Directory,
     machines: Gathered,
     checkpoint: Member,
-    /// By generation: children whose subtrees have arrived in MPI_Finalize; `None` is this host.
+    /// Children whose subtrees have arrived in MPI_Finalize, by generation. None stands for this host.
     arrivals: BTreeMap<u32, BTreeSet<Option<u32>>>,
     signals: Vec<i32>,
-    /// When the job was over.
+    /// Time at which the job was over.
     over: Option<Duration>,
     ended: bool,
 }
 
 impl Daemon {
-    /// Number `number`; 0 is the root. It learns the rest from the plan.
+    /// Creates daemon `number`; 0 is the root. All else comes with the plan.
     pub fn new(number: u32) -> Daemon {
         Daemon {
             number,
@@ -199,49 +200,49 @@ impl Daemon {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the daemon in the tree.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The job, once it is known.
+    /// Returns the job, once it is known.
     pub fn job(&self) -> Option<&Arc<JobInfo>> {
         self.job.as_ref()
     }
 
-    /// The host of the placement that this daemon serves, if any.
+    /// Returns the host of the placement that this daemon serves, if any.
     pub fn host(&self) -> Option<u32> {
         let daemons = &self.job.as_ref()?.daemon_of;
         daemons.iter().position(|&daemon| daemon == self.number).map(|host| host as u32)
     }
 
-    /// The tree.
+    /// Returns the shape of the tree of daemons.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Whether a connection from `child` is waited for.
+    /// Returns true while the connection of `child` is awaited.
     pub fn expects(&self, child: u32) -> bool {
         self.children.get(&child).is_some_and(|child| matches!(child.state, State::Starting(_)))
     }
 
-    /// Whether any connection is waited for.
+    /// Returns true while the connection of any child is awaited.
     pub fn expects_any(&self) -> bool {
         self.children.values().any(|child| matches!(child.state, State::Starting(_)))
     }
 
-    /// Whether output of children may still come.
+    /// Returns true if output of children may still arrive.
     pub fn awaits_output(&self) -> bool {
         let is_done = |child: &Child| child.reached[Phase::Drained as usize] || child.state == State::Gone;
         !self.children.values().all(is_done)
     }
 
-    /// Whether the job is over and failures mean nothing any more.
+    /// Returns true if the job is over, so that failures no longer matter.
     pub fn is_over(&self) -> bool {
         self.over.is_some()
     }
 
-    /// Takes an event at time `now`; appends what to do.
+    /// Handles an event at time `now` and appends the actions.
     pub fn handle(&mut self, event: Event, now: Duration, actions: &mut Vec<Action>) {
         match event {
             Event::Plan(job) => self.begin(job, now, actions),
@@ -295,7 +296,7 @@ impl Daemon {
         self.end_when_alone(now, actions);
     }
 
-    /// Does what is due at time `now`.
+    /// Performs the actions that are due at time `now`.
     pub fn tick(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let is_late = |child: &Child| matches!(child.state, State::Starting(until) if until <= now);
         let late: Vec<u32> =
@@ -307,7 +308,7 @@ impl Daemon {
         self.end_when_alone(now, actions);
     }
 
-    /// When [`Daemon::tick`] has something to do.
+    /// Returns the time at which [`Daemon::tick`] must be called next, if any.
     pub fn deadline(&self) -> Option<Duration> {
         if self.ended {
             return None;
@@ -360,7 +361,8 @@ impl Daemon {
             Down::Machines(of_host, processors) => {
                 match Machines::said(of_host, processors, self.job_hosts()) {
                     Some(machines) => self.tell_machines(machines, actions),
-                    // Ranks would wait for what can be, or choose otherwise than those of other hosts: such a parent is as good as lost.
+                    // With a malformed table, ranks would wait forever or choose other algorithms than those
+                    // of other hosts. The parent is treated as lost.
                     None => self.quit(now, actions),
                 }
             }
@@ -425,7 +427,7 @@ impl Daemon {
         if before == State::Gone {
             return;
         }
-        // A child that was told to leave, leaves.
+        // A child that was ordered to leave is not a failure.
         if self.over.is_none() {
             actions.push(Action::Up(Up::Lost(Loss { daemon: number, cause })));
         }
@@ -443,11 +445,11 @@ impl Daemon {
         follow(out, actions);
     }
 
-    /// Tells the parent of every phase that the whole subtree has newly reached.
+    /// Reports to the parent each phase that the whole subtree has newly reached.
     fn report(&mut self, actions: &mut Vec<Action>) {
         for phase in PHASES {
             let at = phase as usize;
-            // Of a lost child nothing comes any more: its output is at its end.
+            // A lost child sends nothing more, so its output has ended.
             let done =
                 |child: &Child| child.reached[at] || child.state == State::Gone && phase == Phase::Drained;
             if self.own[at] && !self.reported[at] && self.children.values().all(done) {
@@ -457,14 +459,15 @@ impl Daemon {
         }
     }
 
-    /// What this host says of its processors; of interest where there are others.
+    /// Records the processors of this host. They matter if the job has several hosts.
     fn know_processors(&mut self, own: Processors, actions: &mut Vec<Action>) {
         let Some(host) = self.host() else { return };
         self.machines.own = vec![HostProcessors { host, identity: own.identity, count: own.count }];
         self.pass_processors(actions);
     }
 
-    /// Once all of the subtree have said what their processors are, that goes up; from the root, what follows from it comes down.
+    /// Passes the processors up when all hosts of the subtree have reported theirs. The root computes from
+    /// them which hosts are one machine, and sends that down.
     fn pass_processors(&mut self, actions: &mut Vec<Action>) {
         let hosts = self.job_hosts();
         if hosts <= 1 {
@@ -478,7 +481,7 @@ impl Daemon {
         self.tell_machines(machines::of(&said, hosts), actions);
     }
 
-    /// How many hosts have ranks of the job; none before the plan is there.
+    /// Returns the number of hosts with ranks of the job; 0 before the plan has arrived.
     fn job_hosts(&self) -> usize {
         self.job.as_ref().map_or(0, |job| job.daemon_of.len())
     }
@@ -493,9 +496,9 @@ impl Daemon {
         actions.push(Action::TakeMachines(machines));
     }
 
-    /// All ranks of this host, or of a child's subtree, have called MPI_Finalize in their programs of a
-    /// generation. It may be said more than once. Once it is so in the whole subtree that goes up; from the
-    /// root it comes down to all.
+    /// Records that all ranks of this host (None), or of a child's subtree, have called MPI_Finalize in their
+    /// programs of a generation. The same report may arrive more than once. When the whole subtree has
+    /// arrived, this is passed up; the root then informs all.
     fn arrived(&mut self, child: Option<u32>, generation: u32, actions: &mut Vec<Action>) {
         if self.arrivals.len() >= MOST_ARRIVALS && !self.arrivals.contains_key(&generation) {
             return;
@@ -529,7 +532,7 @@ impl Daemon {
         for (&number, child) in &self.children {
             match child.state {
                 State::Joined => actions.push(Action::Down(number, Down::Signal(signal))),
-                // Whoever has not come by now has no ranks to kill.
+                // A child that has not joined yet has no ranks to kill.
                 State::Starting(_) if signal == KILL => given_up.push(number),
                 _ => {}
             }
@@ -575,14 +578,14 @@ impl Daemon {
         self.take_steps(steps, actions);
     }
 
-    /// Passes a call on. Who is called has an address, so its daemon has joined.
+    /// Passes a request to connect towards its rank. That rank has an address, so its daemon has joined.
     fn call(&mut self, call: Call, actions: &mut Vec<Action>) {
         let daemon = self.job.as_ref().and_then(|job| job.daemon_of.get(call.to.host as usize));
         match daemon.map(|&daemon| self.shape.hop(self.number, daemon)) {
             Some(Hop::Here) => actions.push(Action::Call(call.to.local, call.from)),
             Some(Hop::Parent) => actions.push(Action::Up(Up::Call(call))),
             Some(Hop::Child(child)) => actions.push(Action::Down(child, Down::Call(call))),
-            // There is no such host: an error of who calls.
+            // The host does not exist, which is an error of the requesting rank.
             None => {}
         }
     }
@@ -621,7 +624,7 @@ impl Daemon {
                 Some(child) if child.state != State::Gone => child.asks.push(ask),
                 _ => {}
             },
-            // There is no such host: an error of who asks, which gets no answer.
+            // The host does not exist. This is an error of the requesting rank, which gets no answer.
             Some(Hop::Here) | None => {}
         }
     }
@@ -653,7 +656,7 @@ impl Daemon {
     }
 }
 
-/// What follows from a phase of a checkpoint.
+/// Turns the consequences of a phase of a checkpoint into actions.
 fn follow(consequences: Vec<Consequence>, actions: &mut Vec<Action>) {
     actions.extend(consequences.into_iter().map(|consequence| match consequence {
         Consequence::Perform(order) => Action::Checkpoint(order),
@@ -662,7 +665,7 @@ fn follow(consequences: Vec<Consequence>, actions: &mut Vec<Action>) {
     }));
 }
 
-/// How a process ended, in the words of messages.
+/// Returns the end of a process in the form of messages.
 pub fn ending(exit: tutti_sys::process::Exit) -> Ending {
     match exit {
         tutti_sys::process::Exit::Code(code) => Ending::Code(code),

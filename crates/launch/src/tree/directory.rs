@@ -1,8 +1,13 @@
-//! Where ranks can be reached: each daemon keeps the table of its own host and of those that somebody asked for. Pure.
+//! Addresses of ranks: each daemon has the table of its own host, and of hosts that were requested. The state
+//! machine is pure.
 //!
-//! A daemon that does not know asks its neighbour in the tree towards that host, once for all who ask it, and keeps the answer, which is the whole
-//! table of the host as far as it is known: the other ranks of a host are asked for soon after the first. So a question that all ranks ask (who is
-//! rank 0?) costs one message an edge of the tree, whatever their number, and what nobody asks for costs nothing. An answer that is not known yet comes when it is.
+//! A daemon that lacks an address requests it from its neighbour in the tree towards that host. It does so
+//! once for all requesting ranks, and keeps the answer. The answer is the whole table of the host as far as
+//! it is known, because the other ranks of a host are usually requested soon after the first.
+//!
+//! Thus a request that all ranks make (the address of rank 0) costs one message per edge of the tree. An
+//! address that no rank requests costs nothing. A request for an address that is not known yet is answered
+//! when it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,57 +15,58 @@ use tutti_sys::job::ADDRESS_BYTES;
 
 use super::message::{Address, Ask, Table};
 
-/// Who wants to know.
+/// Origin of a request for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asker {
-    /// A rank of this host, by its local number.
+    /// Rank of this host, by its local number.
     Rank(u32),
-    /// The parent daemon.
+    /// Parent of this daemon.
     Parent,
-    /// A child daemon.
+    /// Child of this daemon, by its number.
     Child(u32),
 }
 
-/// What is to be done.
+/// Action that a daemon must perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Pass the question on towards that host.
+    /// Forwards the request towards its host.
     Forward(Ask),
-    /// Tell a local rank what it asked for.
+    /// Answers a rank of this host.
     Tell {
-        /// The local rank that asked.
+        /// Local number of the rank that requested the address.
         to: u32,
-        /// What it asked for.
+        /// Request that is answered.
         ask: Ask,
-        /// The answer.
+        /// Address of the requested rank; empty if it will never have one.
         address: Address,
     },
-    /// Tell a daemon.
+    /// Answers a neighbouring daemon.
     Send(Asker, Table),
 }
 
-/// Most entries in one answer: bounds a message. The rest is asked for when it is needed.
+/// Maximum number of entries in one answer, which bounds a message. Others are requested when they are
+/// needed.
 const ENTRIES: usize = 4096;
 
-/// The tables of a daemon.
+/// Address tables of a daemon, and the requests that wait.
 #[derive(Debug, Default)]
 pub struct Directory {
-    /// The host that this daemon serves, if any.
+    /// Host that this daemon serves, if any.
     own: Option<u32>,
-    /// By host and generation.
+    /// Addresses by local rank, for each host and generation.
     tables: BTreeMap<(u32, u32), BTreeMap<u32, Address>>,
     waiting: BTreeMap<Ask, BTreeSet<Asker>>,
-    /// Local ranks of the own host that have ended.
+    /// Local numbers of ranks of this host that have ended.
     ended: BTreeSet<u32>,
 }
 
 impl Directory {
-    /// Of the daemon that serves host `own`.
+    /// Creates the empty directory of the daemon that serves host `own`.
     pub fn new(own: Option<u32>) -> Directory {
         Directory { own, ..Directory::default() }
     }
 
-    /// Somebody asks.
+    /// Handles a request for an address.
     pub fn ask(&mut self, asker: Asker, ask: Ask, steps: &mut Vec<Step>) {
         let table = self.tables.get(&(ask.host, ask.generation));
         let known = table.and_then(|table| table.get(&ask.local)).cloned();
@@ -77,13 +83,13 @@ impl Directory {
         }
     }
 
-    /// A rank of this host has an address in its program of this generation.
+    /// Records an address that a rank of this host has published in its program of this generation.
     pub fn publish(&mut self, local: u32, generation: u32, address: Address, steps: &mut Vec<Step>) {
         let Some(host) = self.own else { return };
         self.learn(Table { host, generation, entries: vec![(local, address)] }, steps);
     }
 
-    /// A rank of this host has ended: addresses that it has not published by now it will never have.
+    /// Records the end of a rank of this host. It will never have addresses that it has not published yet.
     pub fn end(&mut self, local: u32, steps: &mut Vec<Step>) {
         let Some(host) = self.own else { return };
         self.ended.insert(local);
@@ -102,7 +108,7 @@ impl Directory {
         own.map_or(0, |table| table.values().filter(|address| !address.is_empty()).count() as u32)
     }
 
-    /// A daemon answers.
+    /// Records the table in a daemon's answer.
     pub fn learn(&mut self, table: Table, steps: &mut Vec<Step>) {
         let Table { host, generation, .. } = table;
         for (local, address) in table.entries {

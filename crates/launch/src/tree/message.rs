@@ -1,4 +1,4 @@
-//! What daemons tell each other. Every message is plain data; what arrives is checked where it is used.
+//! Messages between daemons. Each message is plain data. Its values are checked where they are used.
 
 use serde::{Deserialize, Serialize};
 use tutti_checkpoint::coordination::{Order, Report};
@@ -10,107 +10,107 @@ use crate::request::{IoServers, OutputTo, Placing, RestartFiles, Tagging};
 /// Text or path of the operating system: bytes that need not be UTF-8.
 pub type Bytes = Vec<u8>;
 
-/// The fabric address of a rank, as it published it; empty: it will never have one.
+/// Fabric address of a rank, as the rank published it. Empty: the rank will never have one.
 pub type Address = Vec<u8>;
 
-/// A program of the job, as the daemons start it.
+/// Program of the job, in the form in which daemons start it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramPlan {
-    /// Name and arguments.
+    /// Program name and arguments.
     pub command: Vec<Bytes>,
-    /// Working directory.
+    /// Working directory, if it differs from that of the job.
     pub directory: Option<Bytes>,
-    /// Directories to look for the program in before those of PATH.
+    /// Directories that are searched for the program before those of PATH.
     pub search: Option<Bytes>,
-    /// Environment, without what differs from rank to rank.
+    /// Environment, without variables that differ between ranks.
     pub variables: Vec<(Bytes, Bytes)>,
 }
 
-/// How ranks are placed and shown: what of the command line every host needs.
+/// Placement and output of ranks: options of the command line that every host needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manner {
-    /// Where on its host each rank runs.
+    /// Placement of the ranks on the processors of their hosts.
     pub placing: Placing,
-    /// `--report-bindings`.
+    /// True for `--report-bindings`.
     pub report_bindings: bool,
-    /// Tags.
+    /// Prefix of each line of output.
     pub tagging: Tagging,
-    /// Where what ranks write goes.
+    /// Destination of the output of ranks.
     pub output: OutputTo,
-    /// The rank that reads the standard input.
+    /// Rank that reads the standard input, if any.
     pub input: Option<u32>,
-    /// Every rank reads a copy of it.
+    /// True if every rank reads a copy of the standard input.
     pub is_input_copied: bool,
-    /// `--verbose`.
+    /// True for `--verbose`.
     pub verbose: bool,
-    /// Ranks wait for a debugger.
+    /// True if ranks wait for a debugger.
     pub waits_for_debugger: bool,
 }
 
-/// All that a daemon has to know of the job; the same for all, so that it is passed on as it came.
+/// Description of the job for daemons. It is the same for all, so that each daemon passes it on unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobInfo {
-    /// Random number of the job.
+    /// Random identifier of the job.
     pub job_id: u64,
-    /// Names of the daemons' hosts, as the agent takes them; the first is that of mpirun.
+    /// Names of the daemons' hosts, in the form that the agent takes. The first is that of mpirun.
     pub names: Vec<String>,
-    /// For each host of the placement the daemon that serves it.
+    /// Number of the daemon that serves each host of the placement.
     pub daemon_of: Vec<u32>,
-    /// (host, number of ranks), in the order of ranks.
+    /// Pairs of host and number of ranks, in the order of ranks.
     pub runs: Vec<(u32, u32)>,
-    /// (program, number of ranks), in the order of ranks.
+    /// Pairs of program and number of ranks, in the order of ranks.
     pub programs_of: Vec<(u32, u32)>,
-    /// The programs.
+    /// Programs, to which `programs_of` refers by index.
     pub programs: Vec<ProgramPlan>,
     /// Value of the attribute MPI_UNIVERSE_SIZE.
     pub universe_size: u32,
-    /// What machines cost (text of `tutti_coll::Model`), if that is known.
+    /// Cost model of the machines (text of `tutti_coll::Model`); empty if unknown.
     pub model: Bytes,
-    /// How ranks are placed and shown.
+    /// Placement and output of the ranks.
     pub manner: Manner,
-    /// Children a daemon; 0 is a star.
+    /// Maximum number of children of a daemon; 0 makes all daemons children of the root.
     pub radix: u32,
-    /// Heartbeat interval and silence that ends the job, in milliseconds.
+    /// Interval of heartbeats, and silence after which a connection is lost, in milliseconds.
     pub pace_ms: (u64, u64),
-    /// How long a child may take until it has joined, in milliseconds.
+    /// Time in which a child must join, in milliseconds.
     pub start_ms: u64,
-    /// The agent: command and arguments.
+    /// Command and arguments of the agent.
     pub agent: Vec<String>,
-    /// Directory of mpirun: that of programs which name none.
+    /// Working directory of mpirun, for programs without one of their own.
     pub directory: Bytes,
-    /// The launcher's program on every host.
+    /// Path of the launcher on every host.
     pub launcher: Bytes,
-    /// Which interface to listen on (the setting TUTTI_INTERFACE), may be empty.
+    /// Network interface for listening sockets (setting TUTTI_INTERFACE); may be empty.
     pub interface: String,
-    /// The lowest and the highest port to listen on (the setting TUTTI_PORT_RANGE).
+    /// Lowest and highest port for listening sockets (setting TUTTI_PORT_RANGE).
     pub ports: Option<(u16, u16)>,
-    /// When checkpoints are written, and whether they are packed.
+    /// Mode in which checkpoints are written, and whether they are packed.
     pub keeping: (Writing, Packed),
-    /// For tests: the set and the step of a checkpoint at which daemons stop themselves.
+    /// Tests only: set and step of a checkpoint at which daemons stop themselves.
     pub stop: String,
-    /// From what the ranks are made, if they are not started.
+    /// Checkpoint from which the ranks are restored. None: they are started.
     pub restart: Option<Restart>,
     /// Servers of the job's files, which a restart starts again.
     pub io_servers: IoServers,
 }
 
-/// A set of a checkpoint that ranks are made from.
+/// Checkpoint set from which ranks are restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restart {
-    /// The directory of sets.
+    /// Path of the directory of sets.
     pub directory: Bytes,
-    /// The set.
+    /// Number of the set.
     pub set: u64,
-    /// What becomes of files that have grown since.
+    /// Treatment of files whose length has changed since the checkpoint.
     pub files: RestartFiles,
-    /// Whether other users may have written the set.
+    /// True if other users may have written the set.
     pub allows_others: bool,
-    /// Text that says where the servers of the job's files are, with their key; empty: there are none.
+    /// Addresses and key of the servers of the job's files, as text; empty if there are none.
     pub servers: Bytes,
 }
 
 impl JobInfo {
-    /// The host of the rank that reads the standard input.
+    /// Returns the host of the rank that reads the standard input, if any.
     pub fn input_host(&self) -> Option<u32> {
         let rank = self.manner.input?;
         let mut first = 0u32;
@@ -121,209 +121,210 @@ impl JobInfo {
         ends.find(|&(_, end)| rank < end).map(|(host, _)| host)
     }
 
-    /// How many ranks run a program.
+    /// Returns the number of ranks that run a program.
     pub fn ranks_of(&self, program: usize) -> u32 {
         let of_it = self.programs_of.iter().filter(|(number, _)| *number as usize == program);
         of_it.fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 }
 
-/// How a process ended.
+/// End of a process, by exit or by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// It exited.
+    /// Exit code of the process.
     Code(i32),
-    /// A signal killed it.
+    /// Signal that killed the process.
     Signal {
-        /// Which.
+        /// Number of the signal.
         number: i32,
-        /// Whether there is a core file.
+        /// True if there is a core file.
         core: bool,
     },
 }
 
-/// A rank that ended.
+/// Report about a rank that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankExit {
-    /// Its number in the world.
+    /// Rank in MPI_COMM_WORLD of the job.
     pub rank: u32,
-    /// Its process.
+    /// Process number of the rank.
     pub pid: i32,
-    /// How it ended.
+    /// Exit code or signal.
     pub ending: Ending,
-    /// How far it had come, as [`tutti_sys::job::RankState`] numbers it.
+    /// State that the rank had reached, as [`tutti_sys::job::RankState`] numbers it.
     pub state: u8,
     /// Argument of MPI_Abort.
     pub abort_code: i32,
-    /// What its host knows of the cause, for the user; empty if nothing.
+    /// Cause as far as the host knows it, as a text for the user; otherwise empty.
     pub remark: String,
 }
 
-/// How far a whole subtree has come.
+/// Progress of a whole subtree of daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
-    /// All daemons have joined.
+    /// All daemons of the subtree have joined.
     Joined,
-    /// All ranks are started.
+    /// All ranks of the subtree are started.
     Started,
-    /// All ranks have published an address, at the end of their first MPI_Init.
+    /// All ranks have published an address, which they do at the end of their first MPI_Init.
     Initialised,
-    /// All ranks have ended and all they wrote has been passed up.
+    /// All ranks have ended, and all of their output was passed up.
     Drained,
 }
 
 /// All phases, in order.
 pub const PHASES: [Phase; 4] = [Phase::Joined, Phase::Started, Phase::Initialised, Phase::Drained];
 
-/// Why a daemon is lost.
+/// Reason why a daemon is lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The agent ended before the daemon had joined.
+    /// Agent that ended before the daemon had joined.
     Agent(Ending),
-    /// The agent could not be started.
+    /// Agent that could not be started, with the error.
     NoAgent(String),
-    /// It did not join in time.
+    /// Time for joining expired.
     Late,
-    /// Nothing was heard of it.
+    /// No message arrived for too long.
     Silent,
-    /// It is there, but says that it heard nothing of its parent, and leaves.
+    /// Daemon that has received no message from its parent and leaves.
     CutOff,
-    /// Its connection was closed, as the system does it for a process that ends.
+    /// Connection closed, as the system does it for a process that ends.
     Closed,
-    /// Its connection failed: what the system says.
+    /// Connection failed with this error of the system.
     Broken(String),
-    /// It sent what is no message.
+    /// Bytes that are not a message.
     Malformed,
 }
 
-/// A lost daemon.
+/// Report about a lost daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// Its number.
+    /// Number of the daemon.
     pub daemon: u32,
-    /// Why.
+    /// Reason of the loss.
     pub cause: Cause,
 }
 
-/// Why a daemon cannot start its ranks.
+/// Report of a daemon that cannot start its ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Its number.
+    /// Number of the daemon.
     pub daemon: u32,
     /// Exit status of the job.
     pub status: u8,
-    /// A line for the user.
+    /// Line of text for the user.
     pub reason: String,
 }
 
-/// Which output.
+/// Number of an output stream of the ranks.
 pub type StreamNumber = u8;
 
-/// What a parent tells its child.
+/// Message from a parent to a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Down {
-    /// The job.
+    /// Description of the job, the first message.
     Plan(Box<JobInfo>),
-    /// Send this signal to all ranks.
+    /// Sends this signal to all ranks of the subtree.
     Signal(i32),
-    /// Say where ranks wait.
+    /// Requests a report of the operations in which ranks wait.
     ReportWaits(Reported),
-    /// Standard input of rank 0; no bytes: its end.
+    /// Bytes of the standard input. No bytes: its end.
     Input(Bytes),
-    /// So many bytes more of an output may come.
+    /// Permits this number of further bytes of an output.
     Credit(StreamNumber, u32),
-    /// Nobody reads this output any more.
+    /// Reports that an output has no reader any more.
     BreakOutput(StreamNumber),
-    /// See [`Ask`].
+    /// Request for an address, see [`Ask`].
     Ask(Ask),
-    /// See [`Table`].
+    /// Addresses of ranks, see [`Table`].
     Table(Table),
-    /// See [`Call`].
+    /// Request to connect, see [`Call`].
     Call(Call),
-    /// Which hosts are one machine: the machine of each host, and the processors of a machine ([`tutti_base::Machines`]).
+    /// Machine of each host, and number of processors of a machine ([`tutti_base::Machines`]). Hosts may be
+    /// one machine.
     Machines(Vec<u32>, u32),
-    /// The job is over.
+    /// Ends the job and the daemons of the subtree.
     Quit,
-    /// A phase of a checkpoint.
+    /// Order to perform a phase of a checkpoint.
     Checkpoint(Box<Order>),
-    /// All ranks have called MPI_Finalize in their programs of this generation.
+    /// Reports that all ranks have called MPI_Finalize in their programs of this generation.
     Arrived(u32),
 }
 
-/// What a child tells its parent.
+/// Message from a child to its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Up {
-    /// Its subtree has reached a phase.
+    /// Reports that the subtree has reached a phase.
     Reached(Phase),
-    /// Ranks of its subtree that were started, and their processes.
+    /// Ranks of the subtree that were started, with their process numbers.
     Processes(Vec<(u32, i32)>),
-    /// Ranks of its subtree that ended.
+    /// Ranks of the subtree that ended.
     Exits(Vec<RankExit>),
-    /// A daemon cannot start its ranks.
+    /// Reports a daemon that cannot start its ranks.
     Refused(Refusal),
-    /// A daemon of its subtree is lost.
+    /// Reports a daemon of the subtree that is lost.
     Lost(Loss),
-    /// Somebody sent a signal to a daemon.
+    /// Signal that a process sent to a daemon.
     Signal(i32),
-    /// What its subtree wrote.
+    /// Output of the ranks of the subtree.
     Output(StreamNumber, Bytes),
-    /// Bytes of the standard input that rank 0's daemon has taken.
+    /// Number of bytes of the standard input that the reader's daemon has accepted.
     InputTaken(u32),
-    /// See [`Ask`].
+    /// Request for an address, see [`Ask`].
     Ask(Ask),
-    /// See [`Table`].
+    /// Addresses of ranks, see [`Table`].
     Table(Table),
-    /// See [`Call`].
+    /// Request to connect, see [`Call`].
     Call(Call),
-    /// What the hosts of its subtree say of their processors, once all of them have.
+    /// Processors of the hosts of the subtree, when all of them have reported.
     Processors(Vec<HostProcessors>),
-    /// Its subtree has done a phase of a checkpoint.
+    /// Report that the subtree has performed a phase of a checkpoint.
     Checkpoint(Box<Report>),
-    /// A rank wants a checkpoint, and whether the job is to end with it.
+    /// Request of a rank for a checkpoint. True: the job ends with it.
     Wanted(bool),
-    /// All ranks of its subtree have called MPI_Finalize in their programs of this generation.
+    /// Reports that all ranks of the subtree have called MPI_Finalize in their programs of this generation.
     Arrived(u32),
 }
 
-/// What a host says of the processors that its ranks run on: a [`tutti_base::machines::Processors`].
+/// Processors of a host on which its ranks run, see [`tutti_base::machines::Processors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostProcessors {
-    /// Host of the placement.
+    /// Number of the host in the placement.
     pub host: u32,
-    /// The same on two hosts exactly if they share all of them.
+    /// Identity of the processors. Equal on two hosts exactly if these share all processors.
     pub identity: u64,
-    /// How many.
+    /// Number of processors.
     pub count: u32,
 }
 
-/// What is the address of this rank?
+/// Request for the address of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ask {
-    /// Host of the placement.
+    /// Number of the host in the placement.
     pub host: u32,
-    /// Rank on that host.
+    /// Local number of the rank on that host.
     pub local: u32,
-    /// Generation of the program that asks, which speaks to programs of its own generation alone.
+    /// Generation of the requesting program. It communicates with programs of its own generation only.
     pub generation: u32,
 }
 
-/// A rank cannot connect to another one, and wants it to connect itself.
+/// Request of a rank that cannot connect to another rank: the other one should connect instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Who is to connect.
+    /// Rank that should connect.
     pub to: Ask,
-    /// To whom.
+    /// Rank to which it should connect.
     pub from: Ask,
 }
 
-/// What is known of the ranks of a host.
+/// Known addresses of the ranks of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// Host of the placement.
+    /// Number of the host in the placement.
     pub host: u32,
     /// Generation of the programs that have these addresses.
     pub generation: u32,
-    /// Local rank and its address.
+    /// Local numbers of ranks, and their addresses.
     pub entries: Vec<(u32, Address)>,
 }
 
