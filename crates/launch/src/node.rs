@@ -1,6 +1,7 @@
-//! The daemon of one host: one thread, one event loop. It starts the ranks of its host and the agents of its children, serves them,
-//! and executes what [`tree::daemon`](crate::tree::daemon) and, at the root, [`policy`](crate::policy) decide. That of mpirun and those of
-//! other hosts are the same; a job on one host is a tree of one.
+//! Daemon of one host: one thread with one event loop. It starts the ranks of its host and the agents of its
+//! children, serves them, and executes decisions. Those come from [`tree::daemon`](crate::tree::daemon) and,
+//! at the root, from [`policy`](crate::policy). The daemon of mpirun and those of other hosts are the same. A
+//! job on one host is a tree of one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -53,25 +54,25 @@ const TOKEN_INPUT_TARGET: u64 = 6;
 const TOKEN_OUTPUTS: u64 = 16;
 const TOKEN_INQUIRIES: u64 = connections::TOKENS_END;
 const TOKEN_AGENTS: u64 = TOKEN_INQUIRIES + (1 << 32);
-/// How long to wait for the end of outputs when no process of this host is left.
+/// Maximum wait for the end of outputs when no process of this host is left.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How soon to try again what a rank had no room for.
+/// Interval after which messages to ranks that found no room are tried again.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// What a node is given by its supervisor.
+/// Arguments of a node from its supervisor.
 #[derive(Debug)]
 pub struct Given {
-    /// Delivers signal numbers and ends when the supervisor does.
+    /// Pipe that delivers signal numbers. It ends when the supervisor does.
     pub control: PipeReader,
-    /// Standard input, at the root.
+    /// Standard input of mpirun, used at the root.
     pub input: OwnedFd,
-    /// Signal mask of ranks.
+    /// Signal mask that ranks get.
     pub mask: Mask,
-    /// The secret of the job.
+    /// Shared secret of the job.
     pub secret: Secret,
-    /// How often the kernel had killed for lack of memory before the job.
+    /// Number of processes that the kernel had killed for lack of memory before the job.
     pub killings: Killings,
-    /// Takes the table of processes, once.
+    /// Pipe to the supervisor for the table of processes, which is sent once.
     pub table: Option<PipeWriter>,
     /// Pipe that carries the [`EndReport`] to the supervisor.
     pub outcome: PipeWriter,
@@ -87,22 +88,22 @@ struct Node {
     outputs: Outputs,
     daemon: Daemon,
     connections: Connections,
-    /// The address by which this host's ranks are reached.
+    /// Address by which this host's ranks are reached; empty if it is unknown.
     interface: String,
-    /// Where children find this daemon.
+    /// Addresses at which children reach this daemon.
     listening: Vec<SocketAddr>,
     agents: BTreeMap<u32, agents::Agent>,
-    /// Of the children that have joined.
+    /// Output streams of the children that have joined.
     streams: BTreeMap<u32, streams::ChildStreams>,
     here: Option<HostJob>,
     ranks: Option<Ranks>,
     /// Times at which ranks are searched for other MPI libraries.
     inspections: InspectionSchedule,
-    /// Whether ranks of this host wait for its address to be known.
+    /// True if the start of the ranks waits until the address of this host is known.
     is_start_deferred: bool,
-    /// What ranks have started.
+    /// Jobs that ranks of this host have started.
     spawned: spawned::SpawnedJobs,
-    /// Whether ranks are not to be started any more.
+    /// True if ranks must not be started any more.
     is_killed: bool,
     checkpoints: checkpoint::Checkpoints,
     swept_at: Option<Duration>,
@@ -111,19 +112,19 @@ struct Node {
     time_limit: Option<Duration>,
     prints_timings: bool,
     hurry: bool,
-    /// Standard input under way to another host, and from there to the rank that reads it.
+    /// Source (root) and destinations (ranks of this host) of standard input that mpirun passes on.
     input_source: Option<input::Source>,
     input_targets: Vec<input::Target>,
-    /// Bytes of the input that all local ranks have taken, as the root knows.
+    /// Number of bytes of the input that all local ranks have taken, as reported to the root.
     input_reported: u64,
     events: VecDeque<Event>,
     end: bool,
 }
 
-/// Runs the job as its root; returns its exit status.
+/// Runs the job as its root, and returns its exit status.
 pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: Given) -> u8 {
-    // Ranks that wait for each other give their processors to each other, which the kernel does within a session: those that a
-    // rank has started stay in the session of those.
+    // Waiting ranks yield their processors to each other, which the kernel does within a session. Therefore a
+    // job that a rank has started stays in the session of that rank.
     if request.spawned.is_some() {
         process::lead_group();
     } else {
@@ -148,7 +149,8 @@ pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: 
     node.serve()
 }
 
-/// Runs as daemon `number` of a job on another host, whose parent is at `parents`; returns the exit status of this process.
+/// Runs as daemon `number` of a job on another host, whose parent listens at `parents`. Returns the exit
+/// status of this process.
 pub fn run_daemon(number: u32, parents: &[SocketAddr], given: Given) -> u8 {
     process::lead_session();
     let joined = Node::new(given, Daemon::new(number)).and_then(|mut node| {
@@ -226,7 +228,7 @@ impl Node {
         self.clock.now(self.start.elapsed())
     }
 
-    /// The event loop: until all ranks have ended and all they wrote is passed on.
+    /// Runs the event loop until all ranks have ended and all of their output was passed on.
     fn serve(&mut self) -> u8 {
         let mut ready = Vec::new();
         loop {
@@ -237,7 +239,7 @@ impl Node {
             let timeout = self.deadline().map(|at| at.saturating_sub(self.now()));
             self.clock.sleeps(self.start.elapsed(), timeout);
             if self.poller.wait(timeout, &mut ready).is_err() {
-                // Out of memory in the kernel: nothing can be served any more.
+                // The kernel is out of memory, so that the job cannot be served any more.
                 self.decide(policy::Event::SupervisorLost);
                 self.events.push_back(Event::Quit);
             }
@@ -249,7 +251,7 @@ impl Node {
         }
     }
 
-    /// Does all that follows from what has happened, until nothing more does.
+    /// Handles the consequences of all events, until no more follow.
     fn settle(&mut self) {
         loop {
             self.drain_events();
@@ -271,7 +273,7 @@ impl Node {
         sweep::sweep();
         let outcome = self.root.as_ref().map(|root| root.outcome.clone()).unwrap_or_default();
         let report = EndReport { outcome, took_input: self.has_taken_input() };
-        // A supervisor that is gone restarts nothing.
+        // A supervisor that is gone does not restart the job.
         let _ = self.given.outcome.write_all(&report.encode());
         self.root.as_ref().map_or(0, |root| root.policy.status())
     }
@@ -326,7 +328,7 @@ impl Node {
             TOKEN_CONTROL => self.read_control(),
             TOKEN_CHILD => self.reap(),
             TOKEN_INPUT => self.read_input(),
-            // There is room for input again: it is passed on before the next wait.
+            // The pipe of the input has room again. Input is passed on before the next wait.
             TOKEN_INPUT_TARGET => {}
             TOKEN_SPAWNS => self.take_spawns(),
             TOKEN_CHECKPOINT => self.take_written(),

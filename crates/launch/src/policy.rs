@@ -7,8 +7,8 @@
 //! | exits otherwise after MPI_Finalize | its code is the job's status |
 //! | exits otherwise after MPI_Finalize, before all ranks have called it | the others are killed at once |
 //! | exits otherwise before MPI_Init | its code is the status; the others are killed [`GRACE`] later |
-//! | exits between MPI_Init and MPI_Finalize, or by a signal, or by MPI_Abort | the others are killed at once |
-//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on; ranks that still run [`PATIENCE`] later are killed |
+//! | exits between MPI_Init and MPI_Finalize, by a signal or MPI_Abort | the others are killed at once |
+//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on; ranks are killed [`PATIENCE`] later |
 //!
 //! After such a signal, ranks may end in any way. At the first SIGINT, mpirun also prints which ranks have
 //! waited for long. Only the first failure counts and is reported, in one message. MPI_Abort has printed its

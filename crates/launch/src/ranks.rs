@@ -1,4 +1,4 @@
-//! The ranks of one host: their job object, their processes. What a daemon does is the same on every host.
+//! Ranks of one host: their job object and their processes. Each daemon of a job has one.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -41,25 +41,25 @@ use crate::tree::message::{Address, Ask, RankExit};
 
 mod restore;
 
-/// Who waits longer than this is worth a word when the user ends the job.
+/// Waiting time from which a rank is reported when the user ends the job.
 const STUCK: Duration = Duration::from_secs(1);
-/// Descriptors beside the pipes of each rank; generous.
+/// Number of descriptors in addition to the pipes of each rank; a generous value.
 const SPARE_DESCRIPTORS: u64 = 64;
 
-/// What of a host its ranks need beside the job.
+/// Properties of the host that its ranks need in addition to the job.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// The address that ranks use and listen on, may be empty.
+    /// Address that ranks use and listen on; may be empty.
     pub interface: &'a str,
-    /// What the ranks of the job prove to each other.
+    /// Secret by which the ranks of the job authenticate each other.
     pub secret: [u8; 32],
     /// Standard input, if the rank that reads it runs here.
     pub input: Option<BorrowedFd<'a>>,
     /// Copies of the standard input, one for each local rank, if every rank reads one.
     pub copies: Vec<BorrowedFd<'a>>,
-    /// Signal mask of ranks.
+    /// Signal mask that ranks get.
     pub mask: Mask,
-    /// How often the kernel had killed for lack of memory before the job.
+    /// Number of processes that the kernel had killed for lack of memory before the job.
     pub killings: Killings,
 }
 
@@ -67,11 +67,11 @@ pub struct Surroundings<'a> {
 struct Process {
     pid: i32,
     running: bool,
-    /// What it was given, by device and inode.
+    /// Descriptors that the launcher gave the process, by device and inode.
     roles: Vec<(Inode, Role)>,
 }
 
-/// The ranks of this host.
+/// All ranks of this host, from their start to their end.
 #[derive(Debug)]
 pub struct Ranks {
     job: HostJob,
@@ -81,25 +81,25 @@ pub struct Ranks {
     processes: Vec<Process>,
     by_pid: HashMap<i32, u32>,
     inquiries: Inquiries,
-    /// Files that ranks write to.
+    /// Files to which ranks write their output.
     files: Files,
-    /// Limit on descriptors that ranks get back if ours was raised.
+    /// Limit on descriptors that ranks get back, if the limit of this process was raised.
     descriptors: Option<DescriptorLimit>,
-    /// How often the kernel had killed for lack of memory before the job.
+    /// Number of processes that the kernel had killed for lack of memory before the job.
     killings: Killings,
 }
 
-/// Why ranks cannot be started.
+/// Reason why the ranks of a host cannot be started.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Exit status.
+    /// Exit status of the job.
     pub status: u8,
-    /// A line for the user.
+    /// Line of text for the user.
     pub reason: String,
 }
 
 impl Ranks {
-    /// Makes the job object of this host and decides where on it the ranks run.
+    /// Creates the job object of this host, and decides on which processors the ranks run.
     ///
     /// # Errors
     /// Fails if a system call fails.
@@ -116,7 +116,7 @@ impl Ranks {
             .map_err(|error| refuse_system(&error, count))?;
         for (local, set) in (0..).zip(&bindings) {
             object.block(local).set_places(set.as_ref().map(|set| machine.places(set)).unwrap_or_default());
-            // Before any rank runs: they make process sets of it.
+            // The application number must be set before any rank runs, as ranks make process sets of it.
             object.block(local).app_number.store(job.program_of[local as usize] as u32, Ordering::Relaxed);
         }
         if job.info.manner.report_bindings {
@@ -143,10 +143,10 @@ impl Ranks {
         })
     }
 
-    /// Starts all of them.
+    /// Starts the processes of all ranks.
     ///
     /// # Errors
-    /// Why one cannot be started; those before it run.
+    /// Fails at the first rank that cannot be started. Those before it run.
     pub fn start(
         &mut self,
         surroundings: &Surroundings<'_>,
@@ -213,7 +213,7 @@ impl Ranks {
         spawn_or_script(spawn).map(|pid| (pid, roles)).map_err(|error| self.refuse(local, &error))
     }
 
-    /// Where a rank writes: into a pipe to us, or into a file.
+    /// Opens the output of a rank: a pipe to this process, or a file.
     fn open_output(&mut self, stream: Stream, rank: u32, outputs: &mut Outputs) -> Result<OwnedFd, Refused> {
         let count = self.job.world.len();
         let manner = &self.job.info.manner;
@@ -245,7 +245,7 @@ impl Ranks {
         Ok(writer.into())
     }
 
-    /// In a job of several hosts, makes the next rank's way to ask.
+    /// Creates the connection on which the next rank sends inquiries, in a job of several hosts.
     fn open_inquiry(&mut self) -> io::Result<Option<RankEnd>> {
         if self.job.placement.hosts() == 1 { Ok(None) } else { self.inquiries.open().map(Some) }
     }
@@ -271,12 +271,12 @@ impl Ranks {
         }
     }
 
-    /// The job object of this host.
+    /// Returns the job object of this host.
     pub fn object(&self) -> &Job {
         &self.object
     }
 
-    /// All ranks, to be kept; `None` if one has ended.
+    /// Returns all ranks for a checkpoint; None if one has ended.
     pub fn to_keep(&self) -> Option<Vec<Rank>> {
         let is_whole = self.processes.len() == self.job.world.len();
         let all = (0..).zip(self.job.world.iter().zip(&self.processes));
@@ -288,49 +288,50 @@ impl Ranks {
         all.collect::<Option<Vec<_>>>().filter(|_| is_whole)
     }
 
-    /// Number of this host in the job.
+    /// Returns the number of this host in the job.
     pub fn host(&self) -> u32 {
         self.job.host
     }
 
-    /// Says to processes of other jobs that are connected with ranks of this one that it is being ended.
+    /// Informs processes of other jobs that are connected with ranks of this job that the job is being ended.
     pub fn give_up(&self) {
         for object in self.objects() {
             object.as_ref().unwrap_or(&self.object).node().failed.store(1, Ordering::Release);
         }
     }
 
-    /// The objects that the ranks of this host use now, one a rank: none for the first one.
+    /// Returns the job objects that the ranks of this host use now, one for each rank. None stands for the
+    /// first object.
     fn objects(&self) -> impl Iterator<Item = Option<Job>> {
         (0..self.job.world.len() as u32).map(|local| self.object.object_of(local).unwrap_or(None))
     }
 
-    /// Whether a rank that runs is connected with another job.
+    /// Returns true if a running rank is connected with job `job`.
     pub fn are_tied_to(&self, job: u64) -> bool {
         let all = (0..).zip(&self.processes).zip(self.objects());
         let mut running = all.filter(|((_, process), _)| process.running);
         running.any(|((local, _), later)| later.as_ref().unwrap_or(&self.object).block(local).is_tied_to(job))
     }
 
-    /// The ends on which ranks ask, by local rank.
+    /// Returns the connections on which ranks send inquiries, by local rank.
     pub fn inquiry_ends(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
         self.inquiries.ends()
     }
 
-    /// What a rank says now about addresses.
+    /// Receives the inquiries of a rank.
     pub fn inquired(&mut self, local: u32) -> Vec<Inquired> {
         self.inquiries.hear(local, &self.object, &self.job.placement)
     }
 
-    /// The local number of a rank of this host.
+    /// Returns the local number of a rank, if it is on this host.
     pub fn local_of(&self, rank: u32) -> Option<u32> {
         self.job.world.binary_search(&rank).ok().map(|local| local as u32)
     }
 
-    /// Tells the ranks of this host that all ranks have called MPI_Finalize in their programs of a
+    /// Informs the ranks of this host that all ranks have called MPI_Finalize in their programs of a
     /// generation.
     pub fn note_all_arrived(&self, generation: u32) {
-        // A generation that no rank of this host has reached cannot be that of all.
+        // All ranks have reached the generation, so a rank of this host must have reached it too.
         let Ok(later) = self.object.later(generation) else { return };
         later.as_ref().unwrap_or(&self.object).note_all_arrived();
         for bell in (0..self.processes.len() as u32).filter_map(|local| self.object.bell(local)) {
@@ -338,22 +339,22 @@ impl Ranks {
         }
     }
 
-    /// Tells a rank where another is.
+    /// Sends a rank the address of another rank.
     pub fn answer(&mut self, local: u32, ask: Ask, address: Address) {
         self.inquiries.answer(local, ask, address, &self.job.placement);
     }
 
-    /// Tells a rank that another one wants it to connect.
+    /// Informs a rank that another rank requests it to connect.
     pub fn call(&mut self, local: u32, caller: Ask) {
         self.inquiries.call(local, caller, &self.job.placement);
     }
 
-    /// Tries again what found no room.
+    /// Sends messages again that found no room.
     pub fn flush_answers(&mut self) {
         self.inquiries.flush();
     }
 
-    /// Whether there is such.
+    /// Returns true if there are messages that found no room.
     pub fn has_late_answers(&self) -> bool {
         self.inquiries.has_late()
     }
@@ -362,7 +363,7 @@ impl Ranks {
         let name = self.program_name(local);
         let missing = error.error.kind() == io::ErrorKind::NotFound;
         if error.step == Step::Execute && missing {
-            // The file was there when we looked.
+            // The program itself existed when it was checked.
             let reason =
                 format!("cannot execute {name}: the interpreter or loader that it names does not exist");
             return Refused { status: STATUS_NOT_FOUND, reason };
@@ -383,18 +384,18 @@ impl Ranks {
         Refused { status, reason }
     }
 
-    /// Rank and process of all that were started.
+    /// Returns rank and process number of all ranks that were started.
     pub fn started(&self) -> Vec<(u32, i32)> {
         self.job.world.iter().zip(&self.processes).map(|(&rank, process)| (rank, process.pid)).collect()
     }
 
-    /// Returns true if a rank that uses another MPI library is alone by mistake: the job has several ranks,
-    /// and nobody has asked for that.
+    /// Returns true if a rank that uses another MPI library would be alone by mistake. That is so if the job
+    /// has several ranks and the user has not requested it.
     pub fn refuses_other_mpi(&self) -> bool {
         self.job.placement.ranks() > 1 && self.job.config.launch.foreign_mpi == ForeignMpi::Refuse
     }
 
-    /// Returns the ranks that run and have not called MPI_Init, with their processes.
+    /// Returns rank and process number of the running ranks that have not called MPI_Init.
     pub fn uninitialised(&self) -> Vec<(u32, i32)> {
         let is_meant = |local: u32, process: &Process| {
             process.running && self.object.block(local).state() == RankState::Started
@@ -405,13 +406,13 @@ impl Ranks {
             .collect()
     }
 
-    /// How many have not ended, of those that were started.
+    /// Returns the number of started ranks that have not ended.
     pub fn running(&self) -> usize {
         self.by_pid.len()
     }
 
-    /// Takes the ends of processes; returns those of ranks, the cause of others first. The others are orphans that we
-    /// adopted.
+    /// Handles the ends of processes, and returns those of ranks. The exit that explains the others comes
+    /// first. Other processes are adopted orphans.
     pub fn ended(&mut self, exits: &[(i32, Exit)]) -> Vec<RankExit> {
         let mut ended = Vec::new();
         for &(pid, exit) in exits {
@@ -421,7 +422,7 @@ impl Ranks {
             let block = later.as_ref().unwrap_or(&self.object).block(local);
             let state = block.state();
             if state == RankState::Left {
-                // Ranks that wait for it now learn that they do so in vain.
+                // Ranks that wait for this one now detect that their wait is in vain.
                 block.set_state(RankState::Finalized);
             }
             ended.push((
@@ -440,14 +441,14 @@ impl Ranks {
         ended.into_iter().map(|(_, exit)| exit).collect()
     }
 
-    /// Sends a signal to the process group of every rank that runs.
+    /// Sends a signal to the process group of every running rank.
     pub fn signal(&self, signal: i32) {
         for process in self.processes.iter().filter(|process| process.running) {
             process::kill_group(process.pid, signal);
         }
     }
 
-    /// Says where every rank waits.
+    /// Prints the operations in which the selected ranks wait.
     pub fn report_waits(&self, which: Reported, outputs: &mut Outputs, now: Duration) {
         for local in 0..self.processes.len() as u32 {
             let running = self.processes[local as usize].running;
@@ -495,7 +496,7 @@ fn refuse_system(error: &io::Error, ranks: usize) -> Refused {
     }
 }
 
-/// Decides where ranks run; the machine is described only if that took a look at it.
+/// Decides on which processors ranks run. The machine is described only if its topology was needed.
 fn place(job: &HostJob, usable: usize) -> Result<(Vec<Option<ProcessorSet>>, Machine), String> {
     let threads = job.programs.iter().flatten().any(|program| {
         let wanted = program.variables.get(OsStr::new("OMP_NUM_THREADS")).and_then(|text| text.to_str());
@@ -534,7 +535,7 @@ fn create_object(
     })
 }
 
-/// What the ranks are told of the machine: what it is, and what it costs.
+/// Returns the description of the machine and its cost model for the ranks.
 fn texts(machine: Option<&Machine>, model: &[u8]) -> Vec<u8> {
     let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
     if !model.is_empty() {
@@ -543,7 +544,7 @@ fn texts(machine: Option<&Machine>, model: &[u8]) -> Vec<u8> {
     }
     texts
 }
-/// Starts a program; a script without a first line that names its interpreter is run by the shell.
+/// Starts a program. A script whose first line names no interpreter is run by the shell.
 fn spawn_or_script(mut spawn: Spawn<'_>) -> Result<i32, SpawnError> {
     match process::spawn(&spawn) {
         Err(error)
@@ -560,14 +561,14 @@ fn spawn_or_script(mut spawn: Spawn<'_>) -> Result<i32, SpawnError> {
     }
 }
 
-/// Whether a file that cannot be executed is a program of another machine, not a script.
+/// Returns true if a file that cannot be executed is a program for another architecture rather than a script.
 fn is_binary(file: &CStr) -> bool {
     let mut start = [0; 4];
     let file = File::open(std::ffi::OsStr::from_bytes(file.to_bytes()));
     file.and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
 }
 
-/// Device and inode.
+/// Returns the device and inode of an open file.
 pub(crate) fn inode(fd: BorrowedFd<'_>) -> io::Result<Inode> {
     let known = File::from(fd.try_clone_to_owned()?).metadata()?;
     Ok((known.dev(), known.ino()))

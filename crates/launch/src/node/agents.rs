@@ -1,7 +1,8 @@
-//! The agents that start the daemons below: what they say, how they end.
+//! Agents that start the daemons of children: their output and their end.
 //!
-//! What an agent says before its daemon has joined is shown only if the daemon never does: a login that goes well has
-//! banners and warnings. Afterwards it is what the daemon itself says; and nothing of the end of the connection, which is told once.
+//! Output of an agent before its daemon has joined is shown only if the daemon never joins, since a
+//! successful login prints banners and warnings. Later output comes from the daemon itself and is shown.
+//! Output about the end of the connection is dropped, as that end is reported once.
 
 use std::io::{self, PipeReader, Read};
 use std::net::SocketAddr;
@@ -16,18 +17,18 @@ use crate::outcome::STATUS_USAGE;
 use crate::tree::daemon::{self, Event};
 use crate::tree::message::Cause;
 
-/// Bytes of an agent's words that are kept.
+/// Maximum bytes of an agent's output that are kept.
 const MOST_WORDS: usize = 16 << 10;
 
-/// A child's agent.
+/// Process that starts the daemon of a child.
 #[derive(Debug)]
 pub(super) struct Agent {
     pid: i32,
     is_running: bool,
     pipe: Option<PipeReader>,
-    /// What it said and is not shown yet.
+    /// Output that is not shown yet.
     held: Vec<u8>,
-    /// Whether its daemon has joined.
+    /// True once the daemon of the child has joined.
     is_trusted: bool,
 }
 
@@ -60,7 +61,7 @@ impl Node {
         self.root.iter_mut().for_each(|root| root.called(now));
     }
 
-    /// An agent says something.
+    /// Reads the output of an agent.
     pub(super) fn read_agent(&mut self, child: u32) {
         let Some(agent) = self.agents.get_mut(&child) else { return };
         let Some(pipe) = &mut agent.pipe else { return };
@@ -79,7 +80,7 @@ impl Node {
         }
     }
 
-    /// Shows what is held of an agent, line by line.
+    /// Prints the kept output of an agent, line by line.
     fn show_words(&mut self, child: u32) {
         let Some(agent) = self.agents.get_mut(&child) else { return };
         let held = std::mem::take(&mut agent.held);
@@ -89,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Its daemon has joined.
+    /// Records that the daemon of a child has joined.
     pub(super) fn trust_agent(&mut self, child: u32) {
         let is_verbose = self.daemon.job().is_some_and(|job| job.manner.verbose);
         if is_verbose {
@@ -101,7 +102,7 @@ impl Node {
         }
     }
 
-    /// Its daemon is lost or told to leave: it has nothing more to say.
+    /// Drops further output of an agent, since its daemon is lost or was ordered to leave.
     pub(super) fn silence_agent(&mut self, child: u32) {
         if let Some(agent) = self.agents.get_mut(&child) {
             agent.pipe = None;
@@ -121,13 +122,13 @@ impl Node {
         self.connections.drop_child(child);
     }
 
-    /// Takes the ends of processes that may be agents.
+    /// Handles the ends of processes that may be agents.
     pub(super) fn end_agents(&mut self, exits: &[(i32, Exit)]) {
         for &(pid, exit) in exits {
             let found = self.agents.iter_mut().find(|(_, agent)| agent.pid == pid);
             let Some((&child, agent)) = found else { continue };
             agent.is_running = false;
-            // Once the daemon has joined, its connection tells of its end.
+            // Once the daemon has joined, the end of its connection reports its end.
             if self.daemon.expects(child) {
                 self.read_agent(child);
                 self.show_words(child);
@@ -136,7 +137,7 @@ impl Node {
         }
     }
 
-    /// The agents that run.
+    /// Returns the process numbers of the running agents.
     pub(super) fn running_agents(&self) -> Vec<i32> {
         self.agents.values().filter(|agent| agent.is_running).map(|agent| agent.pid).collect()
     }

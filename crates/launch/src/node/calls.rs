@@ -1,6 +1,6 @@
-//! Users who ask for checkpoints (`tutti checkpoint`), and what they are told.
+//! Requests of users for checkpoints (`tutti checkpoint`), and the replies.
 //!
-//! Who has connected may take its time to say what it wants: it is heard when its words are there, and this
+//! A client that has connected may delay its request. The request is read when it has arrived, so that this
 //! host serves its job meanwhile.
 
 use std::os::fd::AsFd;
@@ -11,22 +11,22 @@ use tutti_sys::letter;
 use tutti_sys::local_socket::{Carries, Connection, Listener};
 use tutti_sys::process;
 
-/// Who has said nothing yet may be so many.
+/// Maximum number of clients that have connected and not sent a request.
 const MOST_SILENT: usize = 64;
 
-/// Where users ask.
+/// Listening socket for requests, and the clients.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     listener: Option<Listener>,
     token: u64,
-    /// Have connected, and said nothing yet.
+    /// Clients that have connected, and not sent a request yet.
     silent: Vec<Connection>,
-    /// Wait for an answer.
+    /// Clients that wait for a reply.
     callers: Vec<Connection>,
 }
 
 impl Calls {
-    /// Takes calls from now on, of which the poller tells by `token`.
+    /// Accepts requests from now on. The poller reports them by `token`.
     pub(super) fn listen(&mut self, poller: &Poller, token: u64) {
         let pid = process::parent();
         let bound = Listener::bind(&call::name(pid), Carries::Bytes);
@@ -42,7 +42,7 @@ impl Calls {
         }
     }
 
-    /// What was asked for meanwhile, by whom.
+    /// Returns the requests that have arrived, each with the client's connection.
     pub(super) fn heard(&mut self, poller: &Poller) -> Vec<(Call, Connection)> {
         while let Some(Ok(Some(connection))) = self.listener.as_ref().map(Listener::accept) {
             let is_welcome = self.silent.len() < MOST_SILENT;
@@ -61,17 +61,17 @@ impl Calls {
         said.into_iter().filter_map(hear).collect()
     }
 
-    /// Somebody waits for what becomes of the next checkpoint.
+    /// Adds a client that waits for the outcome of the next checkpoint.
     pub(super) fn waits(&mut self, caller: Connection) {
         self.callers.push(caller);
     }
 
-    /// Whether somebody waits.
+    /// Returns true if a client waits.
     pub(super) fn is_waited_for(&self) -> bool {
         !self.callers.is_empty()
     }
 
-    /// Tells all who wait.
+    /// Sends the outcome to all waiting clients.
     pub(super) fn answer(&mut self, is_whole: bool, text: &str) {
         for caller in self.callers.drain(..) {
             tell(&caller, is_whole, text);
@@ -79,9 +79,9 @@ impl Calls {
     }
 }
 
-/// Tells one.
+/// Sends an outcome to one client.
 pub(super) fn tell(caller: &Connection, is_whole: bool, text: &str) {
     let answer = Answer { is_whole, text: text.to_string() };
-    // Who has gone does not want to know.
+    // A client that has disconnected gets no reply.
     let _ = letter::send(caller, &answer.encode(), &[]);
 }

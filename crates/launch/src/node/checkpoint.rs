@@ -1,8 +1,9 @@
-//! This host's part of a checkpoint, and at the root what begins one and what becomes of it.
+//! Checkpoints at a daemon: this host's part of each phase. The root also begins them and reports their
+//! outcome.
 //!
-//! The phases come as orders ([`tutti_checkpoint::coordination`]). Ranks are stopped, looked at and let go by
-//! this thread, which the kernel takes for their tracer; their memory is written by another, so that this
-//! host goes on to be heard of.
+//! Phases arrive as orders ([`tutti_checkpoint::coordination`]). This thread stops, describes and resumes the
+//! ranks, since the kernel takes it for their tracer. Another thread writes their memory, so that this host
+//! continues to send heartbeats.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -45,76 +46,76 @@ use crate::root::STATUS_LOST;
 use crate::sockets::{Meeting, Sockets};
 use crate::tree::daemon::Event;
 
-/// What who asked for a checkpoint is told.
+/// Reply to a client that requested a checkpoint, if the job ends before it is complete.
 const ENDED: &str = "no checkpoint: the job has ended before it was whole";
 
-/// Of one host.
+/// State of the checkpoints of one host.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
-    /// Phases that this host has to do its part of.
+    /// Orders whose phases this host has not performed yet.
     pub(super) ordered: VecDeque<Order>,
     frozen: Vec<Frozen>,
     captured: Option<Captured>,
     writing: Option<Writing>,
-    /// Copies of ranks that are written.
+    /// Copies of ranks from which memory is written.
     keepers: Vec<Keeper>,
     pace: Pace,
-    /// The blocks of the last whole set, and its number.
+    /// Number and blocks of the last complete set.
     known: Option<(u64, KnownFiles)>,
     written: Blocks,
-    /// Ranks that were made from a set and stand still.
+    /// Ranks that were restored from a set and are still stopped.
     restored: Vec<Restored>,
-    /// Where daemons of other hosts connect before the ranks are made.
+    /// Socket on which daemons of other hosts connect before the ranks are restored.
     door: Option<TcpListener>,
     root: Option<RootPart>,
-    /// Of the standard input that is passed on to a rank of this host, when it stood still: bytes that it had
-    /// read, and whether nothing was left.
+    /// State of the standard input that is passed on to a rank of this host, at the time of the freeze:
+    /// number of bytes that the rank had read, and whether nothing was left.
     input_read: Option<(u64, bool)>,
-    /// Users who ask for checkpoints.
+    /// Requests of users for checkpoints.
     pub(super) calls: Calls,
 }
 
-/// At the root.
+/// State of the checkpoints at the root.
 #[derive(Debug)]
 struct RootPart {
     said: request::Checkpoints,
     directory: Option<PathBuf>,
     coordinator: Coordinator,
-    /// All ranks are there: before, a checkpoint would be of some of them, or come between the steps of a
+    /// True once all ranks run. An earlier checkpoint would miss some of them, or come between the steps of a
     /// restart.
     is_started: bool,
-    /// When the next begins by itself.
+    /// Time at which the next periodic checkpoint begins.
     due: Option<Duration>,
     begun: Duration,
     frozen_at: Duration,
     thawed_at: Duration,
-    /// When each phase was done.
+    /// Time at which each phase was done.
     done: Vec<(Phase, Duration)>,
-    /// The set under way ends the job.
+    /// True if the job ends with the set in progress.
     stops: bool,
     is_asked_for: bool,
-    /// The program asked while one was under way, and whether the job is to end with it.
+    /// Request of the program while another checkpoint was in progress. True: the job ends with it.
     wanted: Option<bool>,
     bytes: u64,
     last: Option<u64>,
-    /// The lock of the directory, if it was taken for the first checkpoint and not at the start.
+    /// Lock of the directory, if it was taken for the first checkpoint and not at the start.
     lock: Option<DirectoryLock>,
-    /// The standard input before anything was read of it, and when the ranks of this host stood still.
+    /// State of the standard input before any byte was read, and at the freeze of this host's ranks.
     input_before: InputRecord,
     input_now: InputRecord,
-    /// Whether it is passed on to a rank of this host, too, so that mpirun can count what the rank reads.
+    /// True if the input is passed on even to a rank of this host, so that mpirun can count the bytes read.
     counts_input: bool,
-    /// Why there was no checkpoint the last time.
+    /// Reason why the last checkpoint failed, as it was reported.
     told: Option<String>,
 }
 
 impl RootPart {
-    /// When the last phase was done.
+    /// Returns the time at which the last phase was done.
     fn over_at(&self) -> Duration {
         self.done.last().map_or(self.begun, |&(_, at)| at)
     }
 
-    /// Takes the lock of the directory, if this mpirun does not hold it yet.
+    /// Takes the lock of the directory, if this mpirun does not have it yet.
     fn lock(&mut self, directory: &Directory) -> io::Result<()> {
         if self.said.is_locked || self.lock.is_some() {
             return Ok(());
@@ -124,7 +125,7 @@ impl RootPart {
         Ok(())
     }
 
-    /// How long each phase took, for people.
+    /// Returns the duration of each phase as text for the user.
     fn phases(&self) -> String {
         let mut since = self.begun;
         let times = self.done.iter().map(|&(phase, at)| {
@@ -136,11 +137,11 @@ impl RootPart {
 }
 
 impl Checkpoints {
-    /// At the root.
+    /// Creates the state at the root.
     pub(super) fn at_root(said: request::Checkpoints, input: InputRecord) -> Checkpoints {
         let directory = said.directory.clone().or_else(|| said.restart.as_ref().map(|(dir, _)| dir.clone()));
         let directory = directory.map(PathBuf::from);
-        // Sets of another directory have other blocks, whatever their numbers are.
+        // The sets of another directory have other blocks, even if their numbers are equal.
         let is_same = |(from, _): &&(OsString, _)| directory.as_deref() == Some(Path::new(from));
         let last = said.restart.as_ref().filter(is_same).and_then(|(_, set)| *set);
         let counts_input = directory.is_some() && matches!(input, InputRecord::Stream { .. });
@@ -168,25 +169,25 @@ impl Checkpoints {
         Checkpoints { root: Some(root), ..Checkpoints::default() }
     }
 
-    /// At the root: returns true if what ranks read of the standard input has to be counted. That is decided
-    /// at the start.
+    /// Returns true at the root if the bytes that ranks read of the standard input must be counted. This is
+    /// decided at the start.
     pub(super) fn counts_input(&self) -> bool {
         self.root.as_ref().is_some_and(|root| root.counts_input)
     }
 
-    /// When something is to be done by itself.
+    /// Returns the time at which an action is due, if any.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let next = self.root.as_ref().filter(|root| !root.coordinator.is_busy()).and_then(|root| root.due);
         let told = self.writing.as_ref().filter(|_| self.root.is_some()).map(|writing| writing.progress.told);
         next.into_iter().chain(told).min()
     }
 
-    /// Whether a signal to mpirun asks for a checkpoint.
+    /// Returns true if a signal to mpirun requests a checkpoint.
     pub(super) fn is_asked_by(&self, signal: i32) -> bool {
         self.root.as_ref().is_some_and(|root| root.said.on_signal == Some(signal))
     }
 
-    /// The ranks of this host were made from these files of a set and stand still.
+    /// Takes the ranks of this host that were restored from the files of a set and are still stopped.
     pub(super) fn restored(&mut self, ranks: Vec<Restored>, set: u64, files: Vec<(String, Vec<Block>)>) {
         self.restored = ranks;
         self.known = Some((set, known_of(&files, set)));
@@ -197,18 +198,19 @@ fn known_of(files: &[(String, Vec<Block>)], set: u64) -> KnownFiles {
     files.iter().map(|(name, blocks)| (name.clone(), Known::of(blocks, set))).collect()
 }
 
-/// The state of the ranks of this host before and while they are kept.
+/// This host's part of the phases of a checkpoint.
 impl Node {
-    /// Does what was ordered next, if anything: when the hosts below have been told, as all do it at once.
+    /// Performs the next order, if there is one. The children have received it before, so that all hosts work
+    /// at the same time.
     pub(super) fn next_of_checkpoint(&mut self) -> bool {
         let Some(order) = self.checkpoints.ordered.pop_front() else { return false };
         self.checkpoint(order);
-        // Whoever was busy for long has heard nobody meanwhile, as if it had been away.
+        // A daemon that was busy for long has received nothing meanwhile, as if it had been suspended.
         self.clock.wakes(self.start.elapsed());
         true
     }
 
-    /// Does this host's part of a phase.
+    /// Performs this host's part of a phase.
     fn checkpoint(&mut self, order: Order) {
         self.stop_at(order.set, &coordination::name(order.phase), "before");
         let result = match order.phase {
@@ -230,7 +232,7 @@ impl Node {
             Phase::Listen => self.open_door(),
             Phase::Connect => match self.make_again(&order) {
                 true => Ok(Summary::default()),
-                // The root is told why, and ends the job.
+                // The reason was reported to the root, which ends the job.
                 false => return,
             },
             Phase::Release => self.release().map(|()| Summary::default()),
@@ -238,7 +240,7 @@ impl Node {
         self.checkpoint_done(&order, result);
     }
 
-    /// Stops this process if tests want that here.
+    /// Stops this process if a test requests it at this step.
     fn stop_at(&self, set: u64, step: &str, when: &str) {
         let wanted = self.daemon.job().map_or("", |job| &job.stop).replace(coordination::FORKED, "");
         if !wanted.is_empty() && wanted == format!("{set}:{step}:{when}") {
@@ -283,7 +285,7 @@ impl Node {
         let words: Vec<(i32, u64)> = (0..list.len() as u32).map(|local| object.kept(local)).collect();
         let hold = |which: usize, is_held: bool| {
             let Ok(memory) = Memory::of(pids[which]) else { return };
-            // Of who has ended meanwhile the freezing tells.
+            // If the rank has ended meanwhile, the freeze reports it.
             let _ = memory.write(words[which].1 + at::HELD, &u32::from(is_held).to_ne_bytes());
         };
         let is_critical = |which: usize| {
@@ -312,7 +314,7 @@ impl Node {
         Ok(())
     }
 
-    /// Notes how far the standard input has been read, while the ranks of this host stand still.
+    /// Records the position in the standard input, while the ranks of this host stand still.
     fn note_input(&mut self) {
         let target = self.input_targets.first();
         self.checkpoints.input_read = target.and_then(|target| target.read_by_rank().ok());
@@ -322,7 +324,7 @@ impl Node {
         }
     }
 
-    /// Takes in what the network holds for the ranks of this host.
+    /// Receives the bytes that the network holds for the ranks of this host.
     fn drain(&mut self) -> Result<Summary, String> {
         let Some(captured) = &mut self.checkpoints.captured else { return Ok(Summary::default()) };
         let Round { in_flight, drained, lingers } =
@@ -330,7 +332,7 @@ impl Node {
         Ok(Summary { in_flight, drained, lingers, ..Summary::default() })
     }
 
-    /// Gives the ranks of this host what was taken in.
+    /// Returns the received bytes to the ranks of this host.
     fn give_back(&mut self) {
         let (Some(ranks), Some(captured)) = (&self.ranks, &mut self.checkpoints.captured) else { return };
         let object = ranks.object();
@@ -341,7 +343,7 @@ impl Node {
         }
     }
 
-    /// Does this host's part of a phase in which is written: begins, or goes on with what has begun.
+    /// Performs this host's part of a phase that writes. Begins the write, or continues the one in progress.
     fn write(&mut self, order: &Order) -> Result<(), String> {
         if let Some(writing) = &mut self.checkpoints.writing {
             writing.goes_on(order);
@@ -356,7 +358,7 @@ impl Node {
             return Ok(());
         };
         if order.phase == Phase::Fork && checkpoints.pace.forks {
-            // Where there can be none, all is written before ranks go on.
+            // If copies cannot be made, all is written before ranks go on.
             checkpoints.keepers = captured.keep(&checkpoints.frozen).unwrap_or_default();
         }
         let known = match checkpoints.known.take() {
@@ -370,7 +372,7 @@ impl Node {
         added.map_err(|error| error.to_string())
     }
 
-    /// Whoever writes has said something.
+    /// Handles a report of the writing thread.
     pub(super) fn take_written(&mut self) {
         let Checkpoints { writing, pace, .. } = &mut self.checkpoints;
         let Some(writing) = writing else { return };
@@ -390,7 +392,7 @@ impl Node {
         self.checkpoint_done(&order, result.map_err(why));
     }
 
-    /// Nothing is written any more; a thread that has not ended has nothing left to read.
+    /// Ends the write and its keepers. A thread that is still running has nothing left to read.
     fn end_writing(&mut self) {
         self.checkpoints.keepers.clear();
         if let Some(writing) = self.checkpoints.writing.take() {
@@ -399,7 +401,7 @@ impl Node {
     }
 
     fn thaw(&mut self, order: &Order) {
-        // If nothing was written; otherwise they have it.
+        // Needed if nothing was written; otherwise the ranks have the bytes already.
         self.give_back();
         self.ring();
         freeze::thaw(std::mem::take(&mut self.checkpoints.frozen));
@@ -409,7 +411,7 @@ impl Node {
         }
     }
 
-    /// What is written is whole, or never becomes so.
+    /// Records whether the set is complete. If so, the next set may refer to its blocks.
     fn settle_set(&mut self, order: &Order) {
         self.end_writing();
         let checkpoints = &mut self.checkpoints;
@@ -417,7 +419,7 @@ impl Node {
         checkpoints.known = order.is_whole.then(|| (order.set, known_of(&written, order.set)));
     }
 
-    /// Who sleeps looks what has come: not all that would wake it lies in sockets any more.
+    /// Wakes sleeping ranks, as bytes that would wake them may not be in sockets any more.
     fn ring(&self) {
         let Some(ranks) = &self.ranks else { return };
         let object = ranks.object();
@@ -426,7 +428,7 @@ impl Node {
         });
     }
 
-    /// Lets ranks that were made from a set go on.
+    /// Lets the restored ranks run.
     fn release(&mut self) -> Result<(), String> {
         self.ring();
         let restored = std::mem::take(&mut self.checkpoints.restored);
@@ -434,9 +436,9 @@ impl Node {
     }
 }
 
-/// Making the ranks of this host from a set.
+/// Restart: restores the ranks of this host from a set.
 impl Node {
-    /// The address at which this host is reached by the others.
+    /// Returns the address at which other hosts reach this one.
     fn own_address(&self) -> IpAddr {
         let said = self.interface.parse().ok();
         let found = || interface::all().into_iter().next();
@@ -456,7 +458,8 @@ impl Node {
         Ok(Summary { addresses: vec![(host, address)], ..Summary::default() })
     }
 
-    /// Makes the ranks of this host, which then stand still; false: it is told why not.
+    /// Restores the ranks of this host, which stay stopped. Returns false on failure, whose reason is then
+    /// reported.
     fn make_again(&mut self, order: &Order) -> bool {
         let (Some(here), Some(job)) = (&self.here, self.daemon.job().cloned()) else { return true };
         let Some(restart) = &job.restart else { return true };
@@ -479,9 +482,9 @@ impl Node {
     }
 }
 
-/// The root's part.
+/// The root's part of checkpoints and restarts.
 impl Node {
-    /// All hosts are there: if the job goes on from a set, its ranks are made.
+    /// Begins the restart when all hosts have joined, if the job is restored from a set.
     pub(super) fn begin_restart(&mut self) {
         let Some(set) = self.daemon.job().and_then(|job| job.restart.as_ref()).map(|restart| restart.set)
         else {
@@ -493,13 +496,13 @@ impl Node {
         }
     }
 
-    /// All ranks of the job are started.
+    /// Records that all ranks of the job are started.
     pub(super) fn has_started(&mut self) {
         self.checkpoints.root.iter_mut().for_each(|root| root.is_started = true);
         self.begin_wanted();
     }
 
-    /// Begins what is due.
+    /// Begins a periodic checkpoint if it is due.
     pub(super) fn tick_checkpoints(&mut self) {
         let now = self.now();
         let root = self.checkpoints.root.as_ref();
@@ -513,7 +516,7 @@ impl Node {
         self.tell_progress(now);
     }
 
-    /// Says how far a long write is, where somebody looks.
+    /// Prints the progress of a long write, if standard error is a terminal.
     fn tell_progress(&mut self, now: Duration) {
         let writing = self.checkpoints.writing.as_mut().filter(|_| self.root.is_some());
         let word = writing.and_then(|writing| writing.progress.word(writing.order.set, now));
@@ -522,7 +525,7 @@ impl Node {
         }
     }
 
-    /// Users ask for checkpoints.
+    /// Handles requests of users for checkpoints.
     pub(super) fn take_calls(&mut self) {
         for (wanted, caller) in self.checkpoints.calls.heard(&self.poller) {
             if self.checkpoints.root.as_ref().is_none_or(|root| root.coordinator.is_busy()) {
@@ -537,7 +540,8 @@ impl Node {
         }
     }
 
-    /// The program wants a checkpoint: of now, not one that began before.
+    /// Handles a program's request for a checkpoint. One in progress does not count, as it began before the
+    /// request.
     pub(super) fn want_checkpoint(&mut self, stops: bool) {
         if let Some(root) = &mut self.checkpoints.root {
             root.wanted = Some(stops || root.wanted == Some(true));
@@ -545,7 +549,7 @@ impl Node {
         self.begin_wanted();
     }
 
-    /// Begins what the program wants, once nothing else is under way.
+    /// Begins the checkpoint that the program requested, when no other is in progress.
     fn begin_wanted(&mut self) {
         let is_over = self.is_killed || self.swept_at.is_some();
         let root = self.checkpoints.root.as_mut().filter(|root| root.is_started && !is_over);
@@ -555,7 +559,8 @@ impl Node {
         }
     }
 
-    /// Begins a checkpoint; `stops`: the job ends with it.
+    /// Begins a checkpoint. `stops`: the job ends with it. `is_asked_for`: a user or the program requested
+    /// it.
     pub(super) fn begin_checkpoint(&mut self, stops: bool, is_asked_for: bool) {
         let now = self.now();
         let Some(root) = &mut self.checkpoints.root else { return };
@@ -563,7 +568,7 @@ impl Node {
             return;
         }
         root.due = root.said.every.map(|every| now + every);
-        // A user is told each time, also if the reason is known.
+        // A request is answered each time, even if the reason of a failure was reported before.
         root.is_asked_for = is_asked_for;
         if !root.is_started {
             if is_asked_for {
@@ -598,7 +603,7 @@ impl Node {
 
     fn say_no_checkpoint(&mut self, why: &str) {
         if let Some(root) = &mut self.checkpoints.root {
-            // What the clock has begun in vain is told once.
+            // The reason of a failed periodic checkpoint is reported once.
             let is_known = root.told.as_deref() == Some(why) && !root.is_asked_for;
             root.told = Some(why.to_string());
             if is_known {
@@ -613,13 +618,13 @@ impl Node {
         self.outputs.say(&text, self.now());
     }
 
-    /// All hosts have done a phase.
+    /// Handles the joint report of all hosts on a phase.
     pub(super) fn checkpoint_reported(&mut self, report: Report) {
         let now = self.now();
         let phase = report.phase;
         let Some(root) = &mut self.checkpoints.root else { return };
         match root.done.last_mut() {
-            // Its rounds are one.
+            // All rounds of a phase count as one.
             Some((last, at)) if *last == phase => *at = now,
             _ => root.done.push((phase, now)),
         }
@@ -718,7 +723,7 @@ impl Node {
             }
             Ok(_) => {}
             Err(why) => {
-                // The folder of what never became whole.
+                // Deletes the folder of the incomplete set.
                 if let Some(set) = Directory::new(&path).in_work() {
                     Directory::new(&path).give_up(set);
                 }
@@ -730,7 +735,7 @@ impl Node {
         }
     }
 
-    /// The job has ended while what it was some time ago was still written.
+    /// Abandons a checkpoint that is still being written when the job has ended.
     pub(super) fn abandon_checkpoint(&mut self) {
         self.end_writing();
         let Some(root) = self.checkpoints.root.as_ref().filter(|root| root.coordinator.is_busy()) else {
@@ -742,7 +747,7 @@ impl Node {
         self.checkpoints.calls.answer(false, ENDED);
     }
 
-    /// The job ends here: its ranks stand still, and are killed as they are.
+    /// Ends the job with this set. Its ranks stand still and are killed.
     fn end_with(&mut self, set: u64) {
         let path = self.checkpoints.root.as_ref().and_then(|root| root.directory.clone()).unwrap_or_default();
         let text = format!(

@@ -1,4 +1,4 @@
-//! The daemons below: their agents, their connections.
+//! Daemons of children: their messages, and the socket on which they connect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Node {
         }
     }
 
-    /// Takes the address by which a child has come for the one that this host is reached by, if none is
-    /// known. Ranks that wait for it are started.
+    /// Takes the address to which a child has connected as the address of this host, if none is known. Then
+    /// starts the ranks that wait for it.
     fn know_address(&mut self, child: u32) {
         if self.interface.is_empty()
             && let Some(address) = self.connections.own_address(child)
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// In the order in which things were heard.
+    /// Handles all events in the order of their arrival.
     pub(super) fn drain_events(&mut self) {
         while let Some(event) = self.events.pop_front() {
             let mut actions = Vec::new();
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    /// The plan has come: what this host has to start.
+    /// Derives from the plan what this host must start.
     fn learn(&mut self, info: &JobInfo) {
         let info = Arc::new(info.clone());
         self.connections.set_pace(pace(&info));
@@ -83,14 +83,14 @@ impl Node {
         }
     }
 
-    /// Listens for children, once.
+    /// Opens the listening sockets for children, once.
     pub(super) fn listen(&mut self, job: &JobInfo) -> Result<(), String> {
         if !self.listening.is_empty() {
             return Ok(());
         }
         let children = self.daemon.shape().children(self.daemon.number());
         let names: Vec<&str> = children.map(|child| job.names[child as usize].as_str()).collect();
-        // Where the parent was reached, the children will be: asking for their names could take long.
+        // Children can reach this host where the parent reached it. Looking up their names could take long.
         let own = self.interface.parse().ok().filter(|_| self.root.is_none() && job.interface.is_empty());
         let addresses = match own {
             Some(own) => vec![own],

@@ -1,4 +1,4 @@
-//! At the root: what comes up is decided by the policy, and what it decides goes down.
+//! Decisions at the root: reports that come up are handled by the policy, and its actions go down.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use crate::tree::daemon::Event;
 use crate::tree::message::{Phase, Up};
 
 impl Node {
-    /// What goes up at the root ends here.
+    /// Handles a report that has come up to the root.
     pub(super) fn decide_up(&mut self, up: Up) {
         let now = self.now();
         let shape = self.daemon.shape();
@@ -27,7 +27,7 @@ impl Node {
                 match phase {
                     Phase::Joined => self.begin_restart(),
                     Phase::Started => {
-                        // Not before: a rank that is made again has no place for it until then.
+                        // Input is opened now, because a restored rank has no room for it before.
                         self.open_input();
                         self.has_started();
                         self.show_processes();
@@ -38,14 +38,14 @@ impl Node {
             Up::Checkpoint(report) => self.checkpoint_reported(*report),
             Up::Wanted(stops) => self.want_checkpoint(stops),
             Up::InputTaken(bytes) => self.input_taken(bytes as usize),
-            // These are for neighbours.
+            // The following reports are for neighbouring daemons.
             Up::Output(..) | Up::Ask(_) | Up::Table(_) | Up::Call(_) | Up::Processors(_) => {}
             Up::Arrived(_) => {}
         }
         self.obey(actions);
     }
 
-    /// All ranks are started: debuggers and the user are told where.
+    /// Shows the processes to debuggers and to the user, when all ranks are started.
     fn show_processes(&mut self) {
         let now = self.now();
         let Some(root) = &self.root else { return };
@@ -54,7 +54,7 @@ impl Node {
             self.outputs.say(&lines, now);
         }
         if let Some(mut pipe) = self.given.table.take() {
-            // A supervisor that has ended needs none.
+            // A supervisor that has ended needs no table.
             let _ = pipe.write_all(&debugger::encode(&table));
         }
     }
@@ -108,7 +108,8 @@ impl Node {
                     if ends || [libc::SIGHUP, libc::SIGQUIT].contains(&signal.into()) {
                         self.spawned.user_ends();
                     }
-                    // Nobody runs, but a slow reader keeps us: the user wants to leave.
+                    // No rank runs, but a slow reader of the output delays the end, and the user wants to
+                    // leave.
                     let is_alone = self.root.as_ref().is_some_and(|root| root.policy.running() == 0);
                     self.hurry |= is_alone && ends;
                     self.events.push_back(Event::Signal(signal.into()));

@@ -1,7 +1,12 @@
-//! Standard input that mpirun passes on: read at the root as far as there is room at the other end, passed
-//! down the tree, written to a pipe that the rank reads. It is rank 0, unless `--stdin` says another. With
-//! `--stdin all` it goes to every daemon, and into a pipe for each rank. A daemon then reports what its
-//! slowest rank has taken, and the room at the root is that of all daemons together.
+//! Standard input that mpirun passes on to ranks. The root reads it as far as there is room at the other end.
+//! It goes down the tree into a pipe that the rank reads. The rank is 0, unless `--stdin` names another.
+//!
+//! With `--stdin all` the input goes to every daemon, and into a pipe for each rank. A daemon then reports
+//! how much its slowest rank has taken. The room at the root is that of all daemons together.
+//!
+//! Input is passed on if the rank runs on another host. It is also passed on for a pipe or a device if
+//! checkpoints can be written: only then can it be counted, and a restart must know whether anything was
+//! read.
 //!
 //! That is done if the rank runs on another host. It is also done for a pipe or a device where checkpoints
 //! can be written: only what is passed on is counted, and a restart has to know whether anything was read.
@@ -17,35 +22,35 @@ use tutti_sys::event::{self, Interest};
 use super::{Node, TOKEN_INPUT, TOKEN_INPUT_TARGET};
 use crate::tree::daemon::Event;
 
-/// Most bytes under way.
+/// Maximum bytes in flight to each daemon.
 const WINDOW: usize = 64 << 10;
-/// Bytes read in one go.
+/// Bytes that are read at once.
 const PIECE: usize = 4096;
 
-/// At the root.
+/// Input at the root: reads it and limits the bytes in flight.
 #[derive(Debug)]
 pub(super) struct Source {
     under_way: usize,
-    /// Daemons that take it and report what they have taken.
+    /// Number of daemons that take the input and report how much they have taken.
     daemons: usize,
     is_watched: bool,
-    /// What cannot be watched is always ready.
+    /// True for an input that cannot be watched; it is always ready.
     is_file: bool,
     has_ended: bool,
-    /// Whether bytes were read that cannot be read again.
+    /// True if bytes were read that cannot be read again.
     has_taken: bool,
 }
 
-/// At the rank's daemon.
+/// Destination of the input at the daemon of the rank that reads it.
 #[derive(Debug)]
 pub(super) struct Target {
     pipe: Option<PipeWriter>,
-    /// The end that the rank reads: shows how much the rank has not read yet. None for one of several copies:
-    /// a rank that closes its input has to be noticed.
+    /// End of the pipe that the rank reads, to see how much it has not read yet. None for one of several
+    /// copies, as this daemon must notice when a rank closes its input.
     reader: Option<PipeReader>,
-    /// Bytes that were written to the pipe.
+    /// Number of bytes that were written to the pipe.
     delivered: u64,
-    /// Bytes that were written or thrown away.
+    /// Number of bytes that were written or dropped.
     taken: u64,
     held: VecDeque<u8>,
     has_ended: bool,
@@ -59,7 +64,8 @@ impl Source {
 }
 
 impl Target {
-    /// Makes a pipe; returns the end that the rank reads, and ours. `is_copy`: every rank has one.
+    /// Creates a pipe. Returns the end that the rank reads, and the destination. `is_copy` is true if every
+    /// rank has one.
     pub(super) fn new(is_copy: bool) -> io::Result<(PipeReader, Target)> {
         let (reader, writer) = event::pipe()?;
         event::set_nonblocking(writer.as_fd())?;
@@ -85,7 +91,7 @@ impl Target {
         Ok((self.delivered.saturating_sub(waiting), is_over))
     }
 
-    /// Writes what can be written.
+    /// Writes as many bytes as the pipe accepts.
     fn write(&mut self) {
         while !self.held.is_empty() {
             let Some(pipe) = &mut self.pipe else {
@@ -111,7 +117,7 @@ impl Target {
 }
 
 impl Node {
-    /// Root: observes the standard input before anything is read of it.
+    /// Returns the record of the standard input at the root, before any byte is read.
     pub(super) fn observe_input(&self) -> InputRecord {
         InputRecord::observe(self.given.input.as_fd(), io::stdin().is_terminal())
     }
@@ -136,20 +142,20 @@ impl Node {
         }
     }
 
-    /// Root: returns true if bytes of the input were taken that a restart cannot read again. What was typed
-    /// is no such input.
+    /// Root: returns true if bytes of the input were taken that a restart cannot read again. Input that was
+    /// typed does not count.
     pub(super) fn has_taken_input(&self) -> bool {
         self.checkpoints.counts_input() && self.input_source.as_ref().is_some_and(|source| source.has_taken)
     }
 
-    /// Root: the rank's daemon has room again.
+    /// Root: records that a rank's daemon has taken bytes, and so has room again.
     pub(super) fn input_taken(&mut self, bytes: usize) {
         if let Some(source) = &mut self.input_source {
             source.under_way = source.under_way.saturating_sub(bytes);
         }
     }
 
-    /// Root: there is something to read.
+    /// Root: reads the input, which is ready.
     pub(super) fn read_input(&mut self) {
         let Some(source) = &mut self.input_source else { return };
         if source.has_ended || !source.has_room() {
@@ -175,7 +181,7 @@ impl Node {
         self.events.push_back(Event::Input(bytes));
     }
 
-    /// Does what can be done now, and tells the poller what to watch next.
+    /// Reads and writes as much as is possible now, and sets up the poller for the rest.
     pub(super) fn pass_input(&mut self) {
         if let Some(source) = &mut self.input_source {
             let wanted = !source.has_ended && source.has_room();
@@ -199,7 +205,7 @@ impl Node {
         self.write_input();
     }
 
-    /// The rank's daemon: takes input.
+    /// Daemon of the rank: takes bytes of the input.
     pub(super) fn take_input(&mut self, bytes: Vec<u8>) {
         for target in &mut self.input_targets {
             target.has_ended |= bytes.is_empty();

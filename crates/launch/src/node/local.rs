@@ -1,4 +1,4 @@
-//! The ranks of this host: their start, their questions, their ends.
+//! Ranks of this host: their start, their inquiries, their ends.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,19 +21,20 @@ use crate::tree::message::Phase;
 
 impl Node {
     pub(super) fn start_ranks(&mut self) {
-        // Ranks that are made again are so when all hosts are there: in a phase of its own.
+        // Ranks of a restart are restored in a phase of its own, when all hosts have joined.
         if self.here.as_ref().is_some_and(|here| here.info.restart.is_some()) {
             return;
         }
-        // Other hosts are told the address of these ranks: where no name shows which it is, that is known
-        // when a child has come.
+        // Other hosts get the address of these ranks. If no name determines it, it is known when a child has
+        // connected.
         self.is_start_deferred = self.interface.is_empty() && self.daemon.expects_any() && !self.is_killed;
         if !self.is_start_deferred {
             self.start_here(None);
         }
     }
 
-    /// Starts the ranks of this host, or makes them again with these sockets; whether they are there.
+    /// Starts the ranks of this host, or restores them with the sockets in `network`. Returns true on
+    /// success; a failure is reported to the root.
     pub(super) fn start_here(&mut self, network: Option<&Sockets>) -> bool {
         let Some(here) = self.here.take().filter(|_| !self.is_killed) else { return false };
         match self.start_these(here, network) {
@@ -86,7 +87,8 @@ impl Node {
             return Ok(());
         }
         let mut ranks = Ranks::new(here, &surroundings, &mut self.outputs)?;
-        // Before any rank runs, which takes the lack of it for a lack of a launcher.
+        // The socket must exist before any rank runs. A rank that does not find it concludes that there is no
+        // launcher.
         self.spawned.listen(&ranks, &self.poller);
         let result = ranks.start(&surroundings, &mut self.outputs, now);
         self.inspections.begin(now);
@@ -97,7 +99,7 @@ impl Node {
     fn watch_inquiries(&mut self) {
         let Some(ranks) = &self.ranks else { return };
         for (local, end) in ranks.inquiry_ends() {
-            // A rank that cannot be watched gets no answer: it will say that it waits for one.
+            // A rank that cannot be watched gets no reply, and reports that it waits for one.
             let _ = self.poller.add(end, TOKEN_INQUIRIES + u64::from(local), Interest::Read);
         }
     }
@@ -137,7 +139,7 @@ impl Node {
         self.end_spawned(exits);
     }
 
-    /// Notices when the ranks of this host, and at the root those of the job, have ended.
+    /// Detects that the ranks of this host, and at the root those of the job, have ended.
     pub(super) fn watch_for_end(&mut self) {
         let is_started = self.ranks.is_some() || self.is_killed || self.daemon.is_over();
         let no_rank_runs = self.ranks.as_ref().is_none_or(|ranks| ranks.running() == 0);

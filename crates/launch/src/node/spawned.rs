@@ -1,9 +1,9 @@
-//! Jobs that ranks of this host have started (MPI-5 section 11.8): each has a `mpirun` of its own, a child of this daemon, which does
-//! with it what this one does with the job of the ranks.
+//! Jobs that ranks of this host have started (MPI-5 section 11.8). Each has its own `mpirun`, a child of this
+//! daemon. It serves the new job as this one serves the job of the ranks.
 //!
-//! This daemon takes calls at a socket whose name all ranks know, hands the connection to the new `mpirun`, passes on what
-//! that one writes, and decides what its end means: a job that fails ends those that are connected with it (MPI-5 section 11.10.4),
-//! which the ranks say in their blocks.
+//! This daemon accepts requests at a socket whose name all ranks know. It passes the connection to the new
+//! `mpirun`, forwards its output, and decides the consequences of its end. A job that fails ends the jobs
+//! that are connected with it (MPI-5 section 11.10.4). Ranks record such connections in their blocks.
 
 use std::fs::File;
 use std::io;
@@ -23,27 +23,27 @@ use crate::ranks::{Ranks, strings, terminated};
 use crate::tree::daemon::{self, Event};
 use crate::tree::message::Ending;
 
-/// How long a rank that has connected may take to say for which job.
+/// Maximum time from the connection of a rank to its request.
 const CALL: Duration = Duration::from_millis(500);
 
-/// A job that a rank has started.
+/// Running `mpirun` of a job that a rank has started.
 #[derive(Debug)]
 pub(super) struct Spawned {
     pid: i32,
     job_id: u64,
 }
 
-/// The spawned jobs of this host.
+/// All running jobs that ranks of this host have started.
 #[derive(Debug, Default)]
 pub(super) struct SpawnedJobs {
     listener: Option<Listener>,
     running: Vec<Spawned>,
-    /// The user wants everything to end.
+    /// True if the user has ended the job, and with it all that it has started.
     is_all_over: bool,
 }
 
 impl SpawnedJobs {
-    /// Takes calls of ranks from now on.
+    /// Accepts requests of ranks from now on.
     pub(super) fn listen(&mut self, ranks: &Ranks, poller: &Poller) {
         let header = ranks.object().header();
         let name = spawning::name(header.job_id, header.host);
@@ -53,19 +53,19 @@ impl SpawnedJobs {
         }
     }
 
-    /// Whether one runs.
+    /// Returns true if a spawned job is running.
     pub(super) fn any(&self) -> bool {
         !self.running.is_empty()
     }
 
-    /// The user ends the job, and with it all that it has started.
+    /// Records that the user ends the job, and with it all that it has started.
     pub(super) fn user_ends(&mut self) {
         self.is_all_over = true;
     }
 }
 
 impl Node {
-    /// Ranks call.
+    /// Handles the requests of ranks that have connected.
     pub(super) fn take_spawns(&mut self) {
         while let Some(listener) = &self.spawned.listener {
             let Ok(Some(connection)) = listener.accept() else { return };
@@ -82,7 +82,7 @@ impl Node {
                     continue;
                 }
             };
-            // The caller sees the connection end, and is told what can be said.
+            // The rank sees the connection end, and gets the reason as far as possible.
             if let Err(error) = self.start_mpirun(&connection, job_id) {
                 let reason = format!("a further mpirun cannot be started: {error}");
                 let _ = tutti_sys::letter::send(&connection, reason.as_bytes(), &[]);
@@ -118,18 +118,19 @@ impl Node {
         self.outputs.add(err_reader, Stream::Err, String::new(), None)
     }
 
-    /// Passes a signal on: to all of them if the user sent it, otherwise, as this job ends, to those that are connected with it.
+    /// Passes a signal on. All spawned jobs get a signal of the user. The end of this job ends only those
+    /// that are connected with it.
     pub(super) fn signal_spawned(&self, signal: i32) {
         for job in &self.spawned.running {
             let is_tied = self.ranks.as_ref().is_some_and(|ranks| ranks.are_tied_to(job.job_id));
             if signal != libc::SIGKILL || self.spawned.is_all_over || is_tied {
-                // It has to stop what it has started before itself.
+                // The other mpirun must stop its ranks before itself, which SIGSTOP would not let it do.
                 process::kill(job.pid, if signal == libc::SIGSTOP { libc::SIGTSTP } else { signal });
             }
         }
     }
 
-    /// Takes the ends of processes that may be such a `mpirun`.
+    /// Handles the ends of processes that may be the `mpirun` of a spawned job.
     pub(super) fn end_spawned(&mut self, exits: &[(i32, Exit)]) {
         for &(pid, exit) in exits {
             let Some(at) = self.spawned.running.iter().position(|job| job.pid == pid) else { continue };
@@ -140,7 +141,7 @@ impl Node {
             };
             let is_tied = self.ranks.as_ref().is_some_and(|ranks| ranks.are_tied_to(job.job_id));
             if status != 0 && is_tied && !self.is_killed {
-                // It has told what happened.
+                // The other mpirun has printed the reason.
                 self.fail_with(status);
             }
         }

@@ -1,4 +1,5 @@
-//! Outputs: to those of mpirun or to the parent, and from the children, by credit.
+//! Output streams: from the ranks and children to the outputs of mpirun or to the parent, with flow control
+//! by credit.
 
 use std::io;
 
@@ -7,12 +8,12 @@ use crate::output::Stream;
 use crate::policy;
 use crate::tree::message::{Down, Up};
 
-/// The streams of a child that has joined.
+/// Output streams of a child that has joined.
 #[derive(Debug)]
 pub(super) struct ChildStreams {
-    /// Their numbers among the outputs.
+    /// Numbers of the streams among the outputs.
     numbers: [usize; Stream::ALL.len()],
-    /// Whether it knows that nobody reads them any more.
+    /// True if the child was informed that the stream has no reader any more.
     knows_broken: [bool; Stream::ALL.len()],
 }
 
@@ -36,7 +37,7 @@ impl Node {
         }
     }
 
-    /// Writes to our own outputs or to the parent, and lets children write.
+    /// Writes output to this process's own outputs or to the parent, and grants credit to children.
     pub(super) fn pass_outputs(&mut self) {
         let now = self.now();
         self.outputs.advance(&self.poller, now);
@@ -57,7 +58,7 @@ impl Node {
         self.tell_children();
     }
 
-    /// How much more they may send, or that nobody reads.
+    /// Informs children how much more they may send, or that a stream has no reader any more.
     fn tell_children(&mut self) {
         let now = self.now();
         for (&child, streams) in &mut self.streams {

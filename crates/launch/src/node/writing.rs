@@ -1,7 +1,7 @@
-//! Files of this host that are being written, and what a user is told of a long write.
+//! Files of a checkpoint that this host is writing, and progress messages of a long write.
 //!
-//! Another thread writes. With keepers it says twice how far it is: when ranks may go on, and when all is
-//! written; without, both come at the end.
+//! Another thread writes. With keepers it reports twice: when ranks may go on, and when all is written.
+//! Without keepers both reports come at the end.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,51 +23,51 @@ use tutti_checkpoint::write::{self, KnownFiles, Manner, Written};
 use tutti_sys::event;
 use tutti_sys::signal::Mask;
 
-/// After which time of writing a user is told how far it is, and how often then.
+/// Time of writing after which the user gets a progress message, and the interval of further ones.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const NEXT_WORD: Duration = Duration::from_secs(5);
 
-/// How fast this host writes, and what it makes of it.
+/// Rate of the disk of this host, and decisions that depend on it.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Bytes that the disk takes a second, as was seen last.
+    /// Last estimate of the disk's rate, in bytes per second.
     disk_rate: Option<f64>,
-    /// Bytes of the last set.
+    /// Bytes of this host in the last set.
     last_bytes: Option<u64>,
-    /// Whether the set under way is written from copies.
+    /// True if the current set is written from copies of the ranks.
     pub(super) forks: bool,
 }
 
-/// What the thread that writes says.
+/// Report of the writing thread.
 #[derive(Debug)]
 enum Said {
-    /// Ranks need not stand still any more.
+    /// Ranks no longer need to stand still.
     Stood,
-    /// All is written, or cannot be.
+    /// All files are written, or writing has failed.
     Written(io::Result<Written>),
 }
 
-/// Bytes on their way to a disk.
+/// Write in progress, and the thread that performs it.
 #[derive(Debug)]
 pub(super) struct Writing {
     pub(super) order: Order,
-    /// Whether somebody waits for what was ordered last.
+    /// True if the result of the latest order is still to be reported.
     is_awaited: bool,
     has_stood: bool,
     outcome: Option<io::Result<Written>>,
-    /// Of the ranks of this host.
+    /// Connections of the ranks of this host.
     connections: Vec<ConnectionEnd>,
     said: Receiver<Said>,
-    /// Rung when the thread has said something.
+    /// Event descriptor that the thread signals after each report.
     pub(super) bell: OwnedFd,
     pub(super) progress: Progress,
 }
 
-/// The blocks of files, by name.
+/// Blocks of each file, by file name.
 pub(super) type Blocks = Vec<(String, Vec<Block>)>;
 
 impl Writing {
-    /// Begins what is ordered, in another thread.
+    /// Begins the write of an order, in another thread.
     ///
     /// # Errors
     /// Fails if a system call fails.
@@ -94,12 +94,13 @@ impl Writing {
         Ok(Writing { order, is_awaited, has_stood, outcome, connections, said, bell, progress })
     }
 
-    /// More is ordered of what has begun.
+    /// Continues the write with a further order.
     pub(super) fn goes_on(&mut self, order: &Order) {
         (self.order, self.is_awaited) = (order.clone(), true);
     }
 
-    /// Of the order that is waited for, if it is done: what came of it, and what was written, if that is all.
+    /// Returns the result of the order in progress, if it is finished. The blocks are present if the whole
+    /// write is finished.
     pub(super) fn look(&mut self, pace: &mut Pace) -> Option<(Result<Summary, io::Error>, Option<Blocks>)> {
         self.hear();
         if !self.is_awaited {
@@ -121,7 +122,7 @@ impl Writing {
         })
     }
 
-    /// Takes what the thread has said.
+    /// Receives the reports of the thread.
     fn hear(&mut self) {
         event::damp(self.bell.as_fd());
         loop {
@@ -138,7 +139,7 @@ impl Writing {
     }
 }
 
-/// What the thread needs.
+/// Arguments of the writing thread.
 struct Task {
     captured: Captured,
     folder: PathBuf,
@@ -153,7 +154,7 @@ impl Task {
     fn run(self) {
         let Task { captured, folder, known, packing, done, bell, says } = self;
         let say = |said| {
-            // Whoever does not want to hear it any more has given the set up.
+            // If the receiver is gone, the set was abandoned.
             let _ = says.send(said);
             event::strike(bell.as_fd());
         };
@@ -164,10 +165,10 @@ impl Task {
 }
 
 impl Pace {
-    /// Before anything stops: whether this host would rather write from copies of its ranks, which have so
-    /// many bytes of their own.
+    /// Decides, before any rank is stopped, whether this host writes from copies of its ranks. `bytes` is the
+    /// size of their private memory.
     pub(super) fn chooses(&mut self, said: pace::Writing, folder: &Path, host: u32, bytes: u64) -> bool {
-        // What stands in the way of it stands in the way of writing too, which says so.
+        // If the probe fails, writing will fail too and report the reason.
         self.disk_rate = self.disk_rate.or_else(|| pace::probe(folder, host).ok());
         let written = self.last_bytes.unwrap_or(bytes);
         let disk_rate = self.disk_rate.unwrap_or(f64::INFINITY);
@@ -175,7 +176,7 @@ impl Pace {
         self.forks
     }
 
-    /// When blocks are packed.
+    /// Returns the rule by which blocks are packed.
     pub(super) fn packing(&self, said: Packed) -> Packing {
         said.packing(self.disk_rate)
     }
@@ -186,24 +187,24 @@ impl Pace {
     }
 }
 
-/// How far it is.
+/// Progress of a write.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Bytes that are written, and about how many will be.
+    /// Number of bytes that are written, and approximate number of all.
     done: Arc<AtomicU64>,
     expected: u64,
     begun: Duration,
-    /// When to say next how far it is.
+    /// Time of the next progress message.
     pub(super) told: Duration,
 }
 
 impl Progress {
-    /// Of a write that begins now.
+    /// Creates the progress of a write that begins now.
     pub(super) fn new(done: Arc<AtomicU64>, expected: u64, now: Duration) -> Progress {
         Progress { done, expected, begun: now, told: now + FIRST_WORD }
     }
 
-    /// What to say, if it is time.
+    /// Returns a progress message, if it is due.
     pub(super) fn word(&mut self, set: u64, now: Duration) -> Option<String> {
         if now < self.told {
             return None;

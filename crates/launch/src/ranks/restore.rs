@@ -1,9 +1,8 @@
-//! The ranks of a host made from a checkpoint: first what they share, then each of them, stopped before it
-//! goes on.
+//! Restart of the ranks of a host from a checkpoint: first the objects that they share, then each rank, which
+//! stays stopped.
 //!
-//! Objects are filled and files opened here; each rank inherits what it had open and gets it at its old
-//! numbers. What the launcher gives a rank (its outputs, its input, its way to ask) is new, at the numbers
-//! where the old was.
+//! This process fills objects and opens files. Each rank inherits its open files and moves them to their old
+//! numbers. Descriptors from the launcher (outputs, input, inquiries) are new, at the old numbers.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -40,31 +39,31 @@ use crate::request::RestartFiles;
 use crate::sockets::Sockets;
 use crate::tree::message::Restart;
 
-/// Ranks that were made from a set.
+/// Result of a restart: ranks that were restored from a set.
 #[derive(Debug)]
 pub struct Made {
-    /// The ranks.
+    /// Restored ranks of the host.
     pub ranks: Ranks,
-    /// Their processes, that stand still.
+    /// Processes of the ranks, which are still stopped.
     pub stopped: Vec<Restored>,
-    /// The files that they were made from, and their blocks.
+    /// Names and blocks of the files that were read, for the next checkpoint.
     pub files: Vec<(String, Vec<Block>)>,
 }
 
-/// What a host's ranks had open, open again.
+/// Open files and objects of a host's ranks, opened again, by index.
 struct Opened {
     files: BTreeMap<u32, OwnedFd>,
     objects: BTreeMap<u32, OwnedFd>,
 }
 
-/// What a rank of this host is made from.
+/// Data from which a rank is restored.
 struct Content<'a> {
     host: &'a Host,
     image: Reader,
     opened: &'a Opened,
 }
 
-/// A set that ranks of this host are made from.
+/// Checkpoint set from which the ranks of this host are restored.
 struct Set {
     folder: Directory,
     number: u64,
@@ -92,11 +91,11 @@ impl Set {
 }
 
 impl Ranks {
-    /// Makes the ranks of a host from a set; they stand still. `network` has their sockets; `speak` is called
-    /// now and then, as this may take long.
+    /// Restores the ranks of a host, which stay stopped. `network` has their sockets. `speak` is called now
+    /// and then, so that heartbeats are sent during a long restart.
     ///
     /// # Errors
-    /// What is damaged, or differs here, or is refused by the system.
+    /// Fails if the set is damaged, if this machine differs, or if a system call fails.
     pub fn restore(
         job: HostJob,
         restart: &Restart,
@@ -149,7 +148,7 @@ impl Ranks {
         let mut stopped = Vec::with_capacity(count);
         let mut files = vec![(host_file(host.host), reader.blocks)];
         for local in 0..count as u32 {
-            // What the disk has to do for the next one begins before this one is made.
+            // The disk fetches the file of the next rank while this one is restored.
             let image = std::mem::replace(&mut next, reader_of(local + 1));
             let image = image.expect("there are as many as ranks").map_err(|what| damaged(&what))?;
             let content = Content { host: &host, image, opened: &opened };
@@ -212,7 +211,7 @@ impl Ranks {
         }
     }
 
-    /// What the launcher gives a rank, anew.
+    /// Opens the descriptors that the launcher gives a rank.
     fn give(
         &mut self,
         local: u32,
@@ -245,8 +244,8 @@ impl Ranks {
         Ok(given)
     }
 
-    /// Tells every rank the numbers that the processes of the others have now, how its clock goes on and, as
-    /// bytes of its words, what else is new (`told`).
+    /// Informs every rank of the new process numbers of the others, and of the shift of its clock. `told` has
+    /// further bytes, by offset in the rank's record.
     fn renumber(&self, shift_ns: u64, told: &[(u64, Vec<u8>)]) -> io::Result<()> {
         let locals = 0..self.processes.len() as u32;
         let known = locals.clone().zip(&self.processes).filter_map(|(local, process)| {
@@ -273,7 +272,7 @@ impl Ranks {
     }
 }
 
-/// What the launcher gives one rank.
+/// Descriptors that the launcher gives one rank.
 struct Given {
     ends: Vec<(Role, OwnedFd)>,
 }
@@ -294,7 +293,7 @@ fn damaged(restart: &Restart, what: &str) -> Refused {
     Refused { status: STATUS_DAMAGED, reason }
 }
 
-/// A fresh process of the image's program, stopped before its first instruction.
+/// Starts a fresh process of the image's program, stopped before its first instruction.
 fn start(image: &Image, lent: Vec<BorrowedFd<'_>>, mask: Mask) -> io::Result<i32> {
     let null = File::open("/dev/null")?;
     let arguments = image.arguments.iter().map(Vec::as_slice);
@@ -389,7 +388,7 @@ impl Opened {
             OpenKind::Object { object, offset } => {
                 let object = self.objects.get(object).ok_or(io::ErrorKind::InvalidData)?;
                 let path = PathBuf::from(format!("/proc/self/fd/{}", object.as_raw_fd()));
-                // A file that has been deleted may have these, which an object cannot be opened with.
+                // A deleted file may have these flags, with which an object cannot be opened.
                 let flags = file.flags & !(libc::O_TMPFILE | libc::O_DIRECT | libc::O_NOFOLLOW);
                 reopen(&path, flags, *offset, None, RestartFiles::Keep)?
             }
@@ -412,7 +411,8 @@ impl Opened {
     }
 }
 
-/// Opens a file again, where it was; what was written to it since is taken back.
+/// Opens a file again at its old offset. Bytes that were appended since the checkpoint are cut off, unless
+/// `policy` says otherwise.
 fn reopen(
     path: &Path,
     flags: i32,

@@ -1,36 +1,36 @@
-//! The time of a daemon: that in which it ran.
+//! Clock of a daemon, which counts only the time in which the daemon ran.
 //!
-//! A daemon that was away (a machine that was suspended or moved, a frozen container, SIGSTOP) has heard nobody meanwhile, and nobody
-//! came too late for that. So the time it was away is left out here, and every limit that it keeps by this clock lasts so
-//! much longer: the silence of others, the time they have to start, to end, to leave. What has arrived meanwhile is read
-//! before any of these is judged.
+//! A daemon may be suspended: with its machine, in a frozen container, or by SIGSTOP. Meanwhile it receives
+//! no messages, so none is late. Therefore this clock leaves out the time of suspension. Every limit that is
+//! kept by it lasts longer by that time: for the silence of others, and for their start, end and departure.
+//! Bytes that arrived meanwhile are read before a limit is checked.
 
 use std::time::Duration;
 
-/// Who runs so much later than it wanted to was away; less is a busy machine.
+/// Delay from which a daemon counts as suspended. A shorter delay is a busy machine.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Times are those since any fixed moment: by the system's clock those that go in, by the daemon's own those that come out.
+/// Conversion from the system's clock to the daemon's own. Both count from any fixed moment.
 #[derive(Debug, Default)]
 pub struct Clock {
     away: Duration,
-    /// Until when it is known that it ran, or meant to sleep.
+    /// System time up to which the daemon is known to have run, or intended to sleep.
     seen: Option<Duration>,
 }
 
 impl Clock {
-    /// The daemon's own time.
+    /// Returns the daemon's own time for a time of the system.
     pub fn now(&self, system: Duration) -> Duration {
         system.saturating_sub(self.away)
     }
 
-    /// It runs, and is about to sleep for `timeout` at most, if that is bounded.
+    /// Records that the daemon runs, and is about to sleep for `timeout` at most, if there is one.
     pub fn sleeps(&mut self, system: Duration, timeout: Option<Duration>) {
         self.runs(system);
         self.seen = timeout.map(|timeout| system + timeout);
     }
 
-    /// It runs again, woken by an event or the time-out.
+    /// Records that the daemon runs again, woken by an event or the timeout.
     pub fn wakes(&mut self, system: Duration) {
         self.runs(system);
         self.seen = Some(system);

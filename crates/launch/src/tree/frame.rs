@@ -1,19 +1,19 @@
-//! Frames: `length (4 bytes) | payload`, in a sealed stream (`tutti_seal`). So a frame that was changed, left
-//! out, repeated or put in by somebody else is noticed, and nobody on the way can read it: what programs
-//! print and read goes here.
+//! Frames of a connection: `length (4 bytes) | payload`, in a sealed stream (`tutti_seal`). A frame that was
+//! changed, dropped, repeated or inserted on the way is detected. No third party can read it, which matters
+//! as it may carry input and output of programs.
 
 use tutti_seal::{Incoming, Outgoing};
 
 /// Bytes of a length.
 const LENGTH_BYTES: usize = 4;
-/// Longest payload, in bytes: the plan of a job, with the environments of its programs.
+/// Maximum bytes of a payload. The longest is the plan of a job, with the environments of its programs.
 pub const MAXIMUM_BYTES: usize = 64 << 20;
 
-/// A frame that cannot be one of ours.
+/// Error: bytes that the other end did not send as a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Appends a sealed frame.
+/// Appends a sealed frame to `out`.
 ///
 /// # Panics
 /// If the payload is longer than [`MAXIMUM_BYTES`]: a bug of the caller.
@@ -32,31 +32,31 @@ pub fn put(outgoing: &mut Outgoing, payload: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes received, until they are frames.
+/// Reader that assembles received bytes to frames.
 #[derive(Debug)]
 pub struct Reader {
     incoming: Incoming,
-    /// Content of records, of which frames were taken up to `taken`.
+    /// Contents of records. Frames were taken from the first `taken` bytes.
     held: Vec<u8>,
     taken: usize,
 }
 
 impl Reader {
-    /// Of a fresh connection.
+    /// Creates the reader of a fresh connection.
     pub fn new(incoming: Incoming) -> Reader {
         Reader { incoming, held: Vec::new(), taken: 0 }
     }
 
-    /// Takes bytes.
+    /// Appends bytes that were received.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.held.drain(..std::mem::take(&mut self.taken));
         self.incoming.append(bytes);
     }
 
-    /// The next payload, if it is all there.
+    /// Returns the next payload, if all of it has arrived.
     ///
     /// # Errors
-    /// If the frame is too long, or was not sent by the other end; the connection is of no use then.
+    /// Fails if the frame is too long, or was not sent by the other end. The connection cannot be used then.
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, Malformed> {
         loop {
             let held = &self.held[self.taken..];

@@ -1,4 +1,4 @@
-//! What comes over a connection, as any bytes: the entry points of the fuzz targets, which the tests call with
+//! Entry points of the fuzz targets: arbitrary bytes that arrive over a connection. The tests call them with
 //! random input.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::frame::Reader;
 use super::handshake::{Admitting, HELLO_BYTES, Joining};
 use super::message::{Down, Up};
 
-/// A stranger's bytes: whatever he says, he is not admitted.
+/// Checks that a peer that sends arbitrary bytes is never admitted.
 pub fn strangers(input: &[u8]) {
     let admitting = input.split_first_chunk::<HELLO_BYTES>().and_then(|(hello, rest)| {
         let (admitting, _) = Admitting::new([9; 32], hello, &[1; 32]).ok()?;
@@ -25,7 +25,7 @@ pub fn strangers(input: &[u8]) {
     }
 }
 
-/// Bytes on a connection of two who trust each other: none of them becomes a frame without the key.
+/// Checks that bytes inserted into a trusted connection never become a frame, as they lack the key.
 pub fn frames(input: &[u8]) {
     let salts = Salts { connecting: [1; SALT_BYTES], accepting: [2; SALT_BYTES] };
     let keys = Root::new(&[3; 32], "fuzz").connection(Cover::Encrypted, End::Accepting, &salts, b"");
@@ -40,7 +40,7 @@ pub fn frames(input: &[u8]) {
     }
 }
 
-/// Messages from a daemon that has gone mad: parsed or refused, and taken without harm.
+/// Checks that arbitrary messages of a faulty daemon are parsed or refused, and handled without harm.
 pub fn messages(input: &[u8]) {
     let mut daemon = Daemon::new(1);
     let mut actions = Vec::new();

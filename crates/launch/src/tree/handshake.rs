@@ -1,4 +1,5 @@
-//! Proof of the secret, both ways, before anything else is said. Pure; the nonces come from outside.
+//! Mutual proof of the shared secret, before any other message. The state machine is pure; the caller
+//! provides the nonces.
 //!
 //! | step | bytes |
 //! |---|---|
@@ -6,38 +7,39 @@
 //! | parent: challenge | a nonce, proof over both nonces and the number |
 //! | child: proof | proof over the same, with another key |
 //!
-//! A proof is a keyed hash (BLAKE3) whose key is derived from the secret for this purpose and direction, so no proof can be sent back
-//! as the other's. Nobody learns anything from a proof without the secret; who cannot give one is dropped.
+//! A proof is a keyed hash (BLAKE3). Its key is derived from the secret for this purpose and direction, so
+//! that a proof cannot be returned as one's own. Without the secret, a proof reveals nothing. A peer without
+//! a valid proof is disconnected.
 
 use tutti_seal::{Cover, End, Incoming, Outgoing, Root, Salts};
 
 /// The secret of a job: random bytes, passed to daemons over the standard input of the agents.
 pub type Secret = [u8; 32];
-/// A random number used once.
+/// Random number that is used once.
 pub type Nonce = [u8; 32];
 
 const MAGIC: [u8; 8] = *b"tutti-d2";
-/// Bytes of the child's first message.
+/// Bytes of the child's first message, the hello.
 pub const HELLO_BYTES: usize = 8 + 4 + 32;
-/// Bytes of the parent's answer.
+/// Bytes of the parent's reply, the challenge.
 pub const CHALLENGE_BYTES: usize = 32 + 32;
 /// Bytes of the child's proof.
 pub const PROOF_BYTES: usize = 32;
 
-/// The other end does not know the secret or speaks something else.
+/// Error: the other end does not know the secret, or uses another protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign;
 
-/// What both ends have once they trust each other.
+/// Keys of a connection whose ends have proved the secret.
 #[derive(Debug)]
 pub struct Agreed {
-    /// Seals what this end sends.
+    /// Seal for the records that this end sends.
     pub outgoing: Outgoing,
-    /// Opens what it receives.
+    /// Opener for the records that this end receives.
     pub incoming: Incoming,
 }
 
-/// A key for one purpose.
+/// Derives a key for one purpose from the secret.
 pub fn derive(secret: &Secret, purpose: &str) -> [u8; 32] {
     blake3::derive_key(&format!("tutti launch 2026 {purpose}"), secret)
 }
@@ -53,7 +55,7 @@ fn agree(secret: &Secret, number: u32, child: &Nonce, parent: &Nonce, end: End) 
     Agreed { outgoing: Outgoing::new(&keys), incoming: Incoming::new(&keys) }
 }
 
-/// The child's side.
+/// Child's side of the handshake.
 #[derive(Debug)]
 pub struct Joining {
     secret: Secret,
@@ -62,7 +64,7 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// Begins: what to send first.
+    /// Begins the handshake, and returns the hello to send.
     pub fn new(secret: Secret, number: u32, nonce: Nonce) -> (Joining, [u8; HELLO_BYTES]) {
         let mut hello = [0; HELLO_BYTES];
         hello[..8].copy_from_slice(&MAGIC);
@@ -71,10 +73,10 @@ impl Joining {
         (Joining { secret, number, nonce }, hello)
     }
 
-    /// Takes the parent's challenge: what to send as proof.
+    /// Checks the parent's challenge, and returns the proof to send.
     ///
     /// # Errors
-    /// If the parent does not know the secret.
+    /// Fails if the parent does not know the secret.
     pub fn prove(self, challenge: &[u8; CHALLENGE_BYTES]) -> Result<([u8; PROOF_BYTES], Agreed), Foreign> {
         let (nonce, proof) = challenge.split_first_chunk::<32>().ok_or(Foreign)?;
         let text = transcript(self.number, &self.nonce, nonce);
@@ -89,21 +91,21 @@ impl Joining {
     }
 }
 
-/// The parent's side, after the hello.
+/// Parent's side of the handshake, after the hello.
 #[derive(Debug)]
 pub struct Admitting {
     secret: Secret,
-    /// The number that the child claims.
+    /// Number that the child claims.
     pub number: u32,
     child: Nonce,
     nonce: Nonce,
 }
 
 impl Admitting {
-    /// Takes a hello: what to send as challenge.
+    /// Reads a hello, and returns the challenge to send.
     ///
     /// # Errors
-    /// If it is none.
+    /// Fails if the bytes are not a hello.
     pub fn new(
         secret: Secret,
         hello: &[u8; HELLO_BYTES],
@@ -124,10 +126,10 @@ impl Admitting {
         Ok((Admitting { secret, number, child, nonce: *nonce }, challenge))
     }
 
-    /// Takes the child's proof.
+    /// Checks the child's proof.
     ///
     /// # Errors
-    /// If the child does not know the secret.
+    /// Fails if the child does not know the secret.
     pub fn admit(&self, proof: &[u8; PROOF_BYTES]) -> Result<Agreed, Foreign> {
         let text = transcript(self.number, &self.child, &self.nonce);
         let expected = blake3::keyed_hash(&derive(&self.secret, "proof of the child"), &text);

@@ -1,7 +1,7 @@
-//! One edge of the tree once both ends trust each other: typed messages in frames, and heartbeats.
+//! Connection between a parent and a child after the handshake: typed messages in frames, and heartbeats.
 //!
-//! Each end says something at least every `interval`, and gives the other up after `limit` of silence. A cable that is out for less than
-//! that is repaired by TCP's own retransmission.
+//! Each end sends at least one frame every `interval`. It gives the other end up after `limit` without bytes.
+//! TCP's retransmission bridges an interruption of the network that is shorter.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -14,16 +14,16 @@ use tutti_seal::Outgoing;
 use super::frame::{self, Malformed, Reader};
 use super::handshake::Agreed;
 
-/// How often to speak and how long to wait.
+/// Times of the heartbeats of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Longest time without a word of ours.
+    /// Maximum time between two frames that this end sends.
     pub interval: Duration,
-    /// Longest time without a word of the other end.
+    /// Maximum time without bytes from the other end.
     pub limit: Duration,
 }
 
-/// Sends `Out`, receives `In`.
+/// Protocol state of a connection that sends `Out` and receives `In`.
 #[derive(Debug)]
 pub struct Link<Out, In> {
     outgoing_seal: Outgoing,
@@ -31,14 +31,14 @@ pub struct Link<Out, In> {
     pace: Pace,
     heard: Duration,
     said: Duration,
-    /// Bytes to write; the owner of the socket takes them away from the front.
+    /// Bytes to write. The owner of the socket removes them from the front.
     pub outgoing: VecDeque<u8>,
     scratch: Vec<u8>,
     types: PhantomData<fn(Out) -> In>,
 }
 
 impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
-    /// A link that begins now.
+    /// Creates a link that begins now.
     pub fn new(agreed: Agreed, pace: Pace, now: Duration) -> Link<Out, In> {
         Link {
             outgoing_seal: agreed.outgoing,
@@ -52,7 +52,7 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         }
     }
 
-    /// Changes the pace: a child learns it from the plan.
+    /// Changes the heartbeat times. A child learns them from the plan.
     pub fn set_pace(&mut self, pace: Pace) {
         self.pace = pace;
     }
@@ -71,10 +71,10 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         self.said = now;
     }
 
-    /// Takes bytes that arrived; appends the messages in them.
+    /// Takes bytes that arrived, and appends the messages in them.
     ///
     /// # Errors
-    /// If they are not what the other end sends.
+    /// Fails if the other end did not send these bytes.
     pub fn receive(&mut self, bytes: &[u8], now: Duration, messages: &mut Vec<In>) -> Result<(), Malformed> {
         self.reader.feed(bytes);
         while let Some(payload) = self.reader.next_frame()? {
@@ -82,26 +82,26 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
             messages.extend(message);
             self.heard = now;
         }
-        // A long frame may take longer than the limit: bytes are a sign of life as well.
+        // A long frame may take longer than the limit, so its bytes count as a sign of life.
         self.heard = self.heard.max(now);
         Ok(())
     }
 
-    /// Says that this end is there, if it has said nothing for long.
+    /// Queues a heartbeat if this end has sent nothing for an interval.
     pub fn speak(&mut self, now: Duration) {
         if self.said + self.pace.interval <= now {
             self.put(None, now);
         }
     }
 
-    /// Does what is due; false when the other end has been silent for too long.
+    /// Performs the actions that are due. Returns false if the other end has been silent for too long.
     #[must_use]
     pub fn tick(&mut self, now: Duration) -> bool {
         self.speak(now);
         now < self.heard + self.pace.limit
     }
 
-    /// When [`Link::tick`] has something to do.
+    /// Returns the time at which [`Link::tick`] must be called next.
     pub fn deadline(&self) -> Duration {
         (self.said + self.pace.interval).min(self.heard + self.pace.limit)
     }

@@ -1,4 +1,5 @@
-//! What the hosts of a subtree say of their processors, until all have, and what the root makes of it.
+//! Processors of the hosts of a subtree, gathered until all hosts have reported. The root computes from them
+//! which hosts are one machine.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +8,25 @@ use tutti_base::machines::Processors;
 
 use super::message::HostProcessors;
 
-/// What was said so far.
+/// Reports that have arrived so far.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Of this host.
+    /// Report of this host; empty until it is known.
     pub own: Vec<HostProcessors>,
     of_children: BTreeMap<u32, Vec<HostProcessors>>,
     is_passed_on: bool,
 }
 
 impl Gathered {
-    /// A child has said what its subtree's processors are; once.
+    /// Records the report of a child's subtree. Only the first one counts.
     pub fn hear(&mut self, child: u32, said: Vec<HostProcessors>) {
         if !self.is_passed_on {
             self.of_children.entry(child).or_insert(said);
         }
     }
 
-    /// All of it, once so many children have spoken and, if it `says` anything, this host: then it is to be passed on.
+    /// Returns all reports, once, when they are complete. Needed are those of `children` children, and of
+    /// this host if `says` is true.
     pub fn complete(&mut self, says: bool, children: usize) -> Option<Vec<HostProcessors>> {
         let is_complete = self.of_children.len() == children && (!says || !self.own.is_empty());
         if self.is_passed_on || !is_complete {
@@ -36,13 +38,14 @@ impl Gathered {
     }
 }
 
-/// Which of so many hosts are one machine: if each has said something once, or else each is one, as all ranks wait for an answer.
+/// Returns which of the hosts are one machine. If a host reported twice or not at all, each host is a machine
+/// of its own, as all ranks wait for a reply.
 pub(super) fn of(said: &[HostProcessors], hosts: usize) -> Machines {
     let least = said.iter().map(|host| host.count).min().unwrap_or(1);
     in_order(said, hosts).map_or_else(|| Machines::apart(hosts as u32, least), |all| Machines::of(&all))
 }
 
-/// What the hosts have said, in their order; `None` unless each has said something once.
+/// Returns the reports in the order of hosts; None unless each host has reported once.
 fn in_order(said: &[HostProcessors], hosts: usize) -> Option<Vec<Processors>> {
     let mut all: Vec<Option<Processors>> = vec![None; hosts];
     for &HostProcessors { host, identity, count } in said {

@@ -1,18 +1,22 @@
-//! What the daemons of a job say to each other, as pure state machines: bytes, events and the time go in, bytes and actions
-//! come out. The sockets are in [`connections`](crate::connections), the processes in [`node`](crate::node).
+//! Protocol between the daemons of a job, as pure state machines. Bytes, events and the time go in; bytes and
+//! actions come out. The sockets are in [`connections`](crate::connections), the processes in
+//! [`node`](crate::node).
 //!
-//! One daemon a host, numbered from 0 (that of mpirun itself) as a complete tree of a settable radix. A daemon starts those of its children,
-//! so the time to start grows with the depth (yu-2006, chapter 2, and its multi-purpose daemons); a star is the same with the
-//! radix of all. Every connection is one edge of the tree: nothing is all-to-all.
+//! There is one daemon on each host. They are numbered from 0, the daemon of mpirun itself, as a complete
+//! tree of a settable radix. A daemon starts its children, so that the time to start grows with the depth
+//! (yu-2006, chapter 2). A star is the tree whose radix is the number of daemons. Every connection is an edge
+//! of the tree; there are no others.
 //!
-//! - [`shape`]: who is whose parent
-//! - [`handshake`]: both ends prove that they know the secret
-//! - [`frame`], [`link`]: messages as authenticated frames, heartbeats
-//! - [`clock`]: the time in which a daemon ran
-//! - [`message`]: what is said
-//! - [`daemon`]: what a daemon does about it
-//! - [`directory`]: where ranks can be reached
-//! - [`fuzz`]: what comes from strangers and from daemons gone mad
+//! | module | task |
+//! |---|---|
+//! | [`shape`] | parents and children |
+//! | [`handshake`] | mutual proof of the secret |
+//! | [`frame`], [`link`] | messages as authenticated frames, heartbeats |
+//! | [`clock`] | time in which a daemon ran |
+//! | [`message`] | messages |
+//! | [`daemon`] | actions of a daemon on each event |
+//! | [`directory`] | addresses of ranks |
+//! | [`fuzz`] | arbitrary bytes from strangers and from faulty daemons |
 
 pub mod clock;
 pub mod daemon;

@@ -1,5 +1,5 @@
-//! Both ends of an edge with their clocks, while one of them or both are away, or the cable between them is out: whether one
-//! gives the other up.
+//! Tests of both ends of an edge with their clocks, while one or both are suspended, or the cable is out.
+//! They check whether one gives the other up.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,22 +11,22 @@ use super::handshake::{Admitting, Joining};
 use super::link::{Link, Pace};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// As the settings have it.
+/// Default values of the settings.
 const PACE: Pace = Pace { interval: SECOND, limit: Duration::from_secs(30) };
 const STEP: Duration = Duration::from_millis(20);
 
 struct End {
     link: Link<u32, u32>,
     clock: Clock,
-    /// By the system's clock.
+    /// System time at which the end wakes up.
     wakes_at: Duration,
-    /// What has arrived and was not read.
+    /// Bytes that have arrived and were not read.
     socket: VecDeque<u8>,
     has_given_up: bool,
 }
 
 impl End {
-    /// One round of the loop of a daemon: it wakes up, reads, does what is due, and sleeps.
+    /// Runs one round of a daemon's loop: wakes up, reads, performs what is due, and sleeps.
     fn round(&mut self, system: Duration) -> Result<(), Malformed> {
         self.clock.wakes(system);
         let now = self.clock.now(system);
@@ -56,7 +56,8 @@ fn ends() -> [End; 2] {
     })
 }
 
-/// Seconds in which the first end is away, the second, and the cable is out: which of them gives the other up.
+/// Runs both ends for 200 s, and checks which of them gives the other up. `away` has the seconds in which
+/// each end is suspended, `cut` those in which the cable is out.
 fn check(away: [Range<u32>; 2], cut: Range<u32>, expected: [bool; 2]) {
     let within =
         |range: &Range<u32>, time: Duration| SECOND * range.start <= time && time < SECOND * range.end;
@@ -68,7 +69,7 @@ fn check(away: [Range<u32>; 2], cut: Range<u32>, expected: [bool; 2]) {
             if !is_away && (end.wakes_at <= now || !end.socket.is_empty()) {
                 end.round(now).unwrap();
             }
-            // TCP sends it again after the cut, at the latest when that has lasted as long again.
+            // TCP sends lost bytes again after the cut, at the latest after the same time again.
             let is_out =
                 !cut.is_empty() && SECOND * cut.start <= now && now < SECOND * (2 * cut.end - cut.start);
             if !is_out {
@@ -86,7 +87,8 @@ fn check(away: [Range<u32>; 2], cut: Range<u32>, expected: [bool; 2]) {
 fn who_was_away_gives_nobody_up() {
     for long in [2, 12, 29, 100] {
         check([10..10 + long, 10..10 + long], 0..0, [false, false]);
-        // Not at the same time: the frozen end is given up where it is silent for too long, and gives nobody up itself.
+        // Only one end is suspended. The other gives it up after too long a silence; the suspended one gives
+        // nothing up.
         check([10..10 + long, 0..0], 0..0, [false, long > 30]);
         check([0..0, 10..10 + long], 0..0, [long > 30, false]);
     }

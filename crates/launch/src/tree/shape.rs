@@ -1,19 +1,19 @@
-//! The tree of daemons: arithmetic on their numbers.
+//! Shape of the tree of daemons: arithmetic on their numbers.
 
 use std::ops::Range;
 
-/// The first hop from a daemon towards another.
+/// First hop from a daemon towards another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
-    /// It is this one.
+    /// No hop: the destination is this daemon.
     Here,
-    /// Up.
+    /// Up to the parent.
     Parent,
-    /// Down, by this child.
+    /// Down to this child.
     Child(u32),
 }
 
-/// A complete tree in level order: the children of `d` are `d * radix + 1 ..= d * radix + radix`.
+/// Complete tree in level order: the children of `d` are `d * radix + 1 ..= d * radix + radix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     daemons: u32,
@@ -21,30 +21,30 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A tree of so many daemons; radix 0 is a star.
+    /// Creates a tree of `daemons` daemons; radix 0 makes it a star.
     pub fn new(daemons: u32, radix: u32) -> Shape {
         let most = daemons.saturating_sub(1).max(1);
         Shape { daemons, radix: if radix == 0 { most } else { radix.min(most) } }
     }
 
-    /// How many there are.
+    /// Returns the number of daemons.
     pub fn daemons(self) -> u32 {
         self.daemons
     }
 
-    /// Who started `daemon`; `None` for the root.
+    /// Returns the parent of `daemon`, which starts it; None for the root.
     pub fn parent(self, daemon: u32) -> Option<u32> {
         Some(daemon.checked_sub(1)? / self.radix)
     }
 
-    /// Whom `daemon` starts.
+    /// Returns the children of `daemon`, which it starts.
     pub fn children(self, daemon: u32) -> Range<u32> {
         let child = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).min(self.daemons);
         let first = u64::from(daemon) * u64::from(self.radix) + 1;
         child(first)..child(first + u64::from(self.radix))
     }
 
-    /// Where a message from `from` to `to` goes first.
+    /// Returns the first hop of a message from `from` to `to`.
     pub fn hop(self, from: u32, to: u32) -> Hop {
         if from == to {
             return Hop::Here;
@@ -59,7 +59,7 @@ impl Shape {
         Hop::Parent
     }
 
-    /// `daemon` and all below it.
+    /// Returns `daemon` and all daemons below it.
     pub fn subtree(self, daemon: u32) -> Vec<u32> {
         let mut members = vec![daemon];
         let mut next = 0;

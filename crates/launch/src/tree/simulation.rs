@@ -1,5 +1,6 @@
-//! Whole trees of daemons without a process or a socket, and the root that decides: events in the order of their times,
-//! connections as ordered queues with a delay, ranks as a few words. What a test breaks, it breaks at a time that a seed gives.
+//! Simulation of whole trees of daemons, without a process or a socket, and of the root that decides. Events
+//! are ordered by time. Connections are ordered queues with a delay; ranks are a few words. A seed determines
+//! the times of failures.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -18,26 +19,26 @@ use crate::root::Root;
 const WIRE: Duration = Duration::from_millis(1);
 const AGENT: Duration = Duration::from_millis(20);
 const START_MS: u64 = 1000;
-/// A daemon notices that a connection has been silent.
+/// Time after which a daemon notices that a connection is silent.
 const SILENCE: Duration = Duration::from_secs(5);
 const KILL: i32 = libc::SIGKILL;
 
 #[derive(Clone, Debug)]
 enum Happening {
     Event(Event),
-    /// Its process begins.
+    /// The process of the daemon begins.
     Begin,
-    /// Its ranks end by themselves.
+    /// The ranks of the daemon end by themselves.
     RanksEnd,
-    /// One of its ranks crashes.
+    /// One of the ranks of the daemon crashes.
     Crash,
-    /// Nothing comes through on the connection to its parent for so long.
+    /// The connection to the parent stalls for this time.
     Stall(Duration),
-    /// What the root has to decide is due.
+    /// A decision of the root is due.
     Decide,
-    /// It is killed: its connections close.
+    /// The daemon is killed, so that its connections close.
     Die,
-    /// Its cable is cut: its connections fall silent.
+    /// The cable of the daemon is cut, so that its connections fall silent.
     Cut,
     Tick,
 }
@@ -46,10 +47,10 @@ enum Happening {
 struct Host {
     daemon: Option<Daemon>,
     has_ended: bool,
-    /// Ranks that run: `None` before their start.
+    /// True while the ranks run; None before their start.
     ranks_run: Option<bool>,
     is_drained: bool,
-    /// An agent that never succeeds.
+    /// True for an agent that never succeeds.
     never_starts: bool,
     answers: Vec<(u32, Ask, Address)>,
     calls: Vec<(u32, Ask)>,
@@ -65,21 +66,21 @@ struct Simulation {
     queue: BinaryHeap<Reverse<(Duration, u64, u32)>>,
     happenings: BTreeMap<u64, Happening>,
     count: u64,
-    /// Messages over the edge above each daemon.
+    /// Number of messages over the edge above each daemon.
     over_edge: Vec<u32>,
     said: Vec<(Duration, Up)>,
     root: Root,
-    /// What the user is told.
+    /// Messages for the user.
     told: String,
-    /// Nothing comes through on the connection above each daemon before.
+    /// Earliest time at which a message passes the connection above each daemon.
     stalled_until: Vec<Duration>,
     ends_by_itself: Duration,
-    /// When the last process ended.
+    /// Time at which the last process ended.
     over: Duration,
 }
 
 impl Simulation {
-    /// `hosts` daemons with `ranks` ranks each, whose programs take so long.
+    /// Creates `hosts` daemons with `ranks` ranks each, whose programs run for the given time.
     fn new(hosts: u32, radix: u32, ranks: u32, takes: Duration) -> Simulation {
         let job = Arc::new(JobInfo {
             names: (0..hosts).map(|host| format!("n{host}")).collect(),
@@ -122,7 +123,7 @@ impl Simulation {
         self.queue.push(Reverse((self.now + delay, self.count, daemon)));
     }
 
-    /// Runs until nothing happens any more.
+    /// Runs until no event is left.
     fn run(&mut self) {
         let mut steps = 0u64;
         while let Some(Reverse((time, number, daemon))) = self.queue.pop() {
@@ -183,7 +184,7 @@ impl Simulation {
             Action::StartRanks => {
                 self.hosts[number as usize].ranks_run = Some(true);
                 self.at(WIRE, number, Happening::Event(Event::Reached(Phase::Started)));
-                // Two hosts a machine.
+                // Two hosts are one machine.
                 let own = Processors { identity: u64::from(number / 2), count: 4 };
                 self.at(Duration::ZERO, number, Happening::Event(Event::Processors(own)));
                 self.at(self.ends_by_itself, number, Happening::RanksEnd);
@@ -210,7 +211,7 @@ impl Simulation {
         }
     }
 
-    /// How long a message takes on the connection above a daemon, if it is sent now.
+    /// Returns the delay of a message that is sent now on the connection above a daemon.
     fn wire(&self, below: u32) -> Duration {
         WIRE + self.stalled_until[below as usize].saturating_sub(self.now)
     }
@@ -219,7 +220,7 @@ impl Simulation {
         Shape::new(self.hosts.len() as u32, self.job.radix)
     }
 
-    /// What comes up to the root.
+    /// Handles a message that has come up to the root.
     fn decide(&mut self, up: Up) {
         let mut decided = Vec::new();
         self.said.push((self.now, up.clone()));
@@ -266,7 +267,7 @@ impl Simulation {
         (host.daemon, host.has_ended, host.ranks_run) = (None, true, Some(false));
     }
 
-    /// The process is gone; its neighbours notice after some time.
+    /// Ends a process. Its neighbours notice this after some time.
     fn die(&mut self, number: u32, notice: Duration, cause: Cause) {
         if self.hosts[number as usize].has_ended {
             return;
@@ -307,7 +308,7 @@ impl Simulation {
         self.at(Duration::ZERO, number, Happening::Event(Event::Exits(vec![exit])));
     }
 
-    /// As a node does: what is drained is said once all below is.
+    /// Reports the drained phase once, as a node does when all below have drained.
     fn drain(&mut self, number: u32) {
         let host = &mut self.hosts[number as usize];
         let awaits = host.daemon.as_ref().is_none_or(Daemon::awaits_output);
@@ -328,7 +329,7 @@ impl Simulation {
         losses.collect()
     }
 
-    /// Nothing is left anywhere.
+    /// Checks that no process is left.
     fn assert_over(&self) {
         for (number, host) in self.hosts.iter().enumerate() {
             let (is_alive, runs) = (host.daemon.is_some(), host.ranks_run == Some(true));
@@ -337,7 +338,7 @@ impl Simulation {
     }
 }
 
-/// A small generator: the same numbers for the same seed.
+/// Small random generator, whose numbers depend on the seed only.
 struct Random(u64);
 
 impl Random {
@@ -358,14 +359,14 @@ fn hundreds_of_hosts_start_in_a_time_of_the_depth() {
         let exits: usize =
             simulation.said.iter().map(|(_, up)| if let Up::Exits(all) = up { all.len() } else { 0 }).sum();
         assert_eq!(exits as u32, 4 * hosts);
-        // Down: the agent, the proof, the plan; up: the word that all are there.
+        // Down: agent, proof and plan. Up: the report that all have joined.
         let joined = simulation.reached(Phase::Joined).unwrap();
         assert_eq!(joined, (AGENT + WIRE + WIRE + WIRE) * depth, "{hosts} hosts, radix {radix}");
         let machines = Machines { of_host: (0..hosts).map(|host| host / 2).collect(), processors: 4 };
         let known = (hosts > 1).then_some(machines);
         assert!(simulation.hosts.iter().all(|host| host.machines == known), "{hosts} hosts, radix {radix}");
-        // The edges carry plan, quit, four phases less the one that needs ranks to publish, what processors there are and which
-        // machines follow, and exits of the subtree.
+        // Each edge carries the plan, quit, and four phases, less the one for which ranks must publish. It
+        // also carries processors, machines and the exits of the subtree.
         let busiest = (1..hosts as usize).map(|at| simulation.over_edge[at]).max().unwrap_or(0);
         let below = simulation.job.names.len() as u32;
         assert!(busiest <= 7 + below, "{busiest} messages over an edge");
@@ -446,7 +447,7 @@ fn a_question_of_all_costs_a_message_an_edge() {
             simulation.at(Duration::from_secs(1), host, Happening::Event(Event::Ask(local, asked)));
         }
     }
-    // It has published only after all have asked.
+    // The rank publishes only after all have requested its address.
     let word = Event::Published(1, 0, b"here".to_vec());
     simulation.at(Duration::from_millis(1100), 0, Happening::Event(word));
     simulation.run();
@@ -469,7 +470,7 @@ fn all_hosts_hear_when_the_last_one_has_arrived() {
     for radix in [0, 1, 3] {
         let mut simulation = Simulation::new(20, radix, 2, Duration::from_secs(2));
         for host in 0..20 {
-            // Some say it twice, some are in the next program already, one never gets there.
+            // Some ranks report it twice, some are in the next program already, one never gets there.
             let mut arrives = |at_ms, generation| {
                 let event = Happening::Event(Event::Arrived(generation));
                 simulation.at(Duration::from_millis(at_ms), host, event);
