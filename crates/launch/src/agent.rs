@@ -1,8 +1,8 @@
-//! The agent: the command that starts a daemon on another host (ssh, srun, or any like it).
+//! Agent: the command that starts a daemon on another host (ssh, srun or similar).
 //!
-//! It is called as `AGENT HOST COMMAND...`; a word `{host}` in it takes the place of the host after it.
-//! Nothing is assumed of the other side but the file of the launcher. The secret goes over the agent's
-//! standard input: command lines and environments are for all to see.
+//! The command line is `AGENT HOST COMMAND...`. If a word of the agent contains `{host}`, it is replaced by
+//! the host, which is then not appended. The other host needs only the file of the launcher. The secret goes
+//! over the agent's standard input, since all users can read command lines and environments.
 
 use std::ffi::{CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -15,19 +15,19 @@ use tutti_sys::signal::Mask;
 
 use crate::tree::handshake::Secret;
 
-/// Where an agent without a path is looked for beside PATH, which a clean environment may lack.
+/// Directories in which an agent without a path is looked for after PATH, which a clean environment may lack.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// What comes first on the daemon's standard input.
+/// First bytes on the daemon's standard input, before the secret.
 pub const GREETING: &[u8; 8] = b"tutti-s1";
 
-/// The whole command that starts `launcher` with `arguments` on `host`.
+/// Returns the whole command that starts `launcher` with `arguments` on `host`.
 fn command(agent: &[String], host: &str, launcher: &[u8], arguments: &[String]) -> Vec<Vec<u8>> {
     let is_placed = agent.iter().any(|word| word.contains("{host}"));
     let mut all: Vec<Vec<u8>> = agent.iter().map(|word| word.replace("{host}", host).into_bytes()).collect();
     if !is_placed {
         all.push(host.as_bytes().to_vec());
     }
-    // These join their arguments with blanks and give them to a shell.
+    // These agents join their arguments with blanks and pass them to a shell.
     let is_shell = agent.first().is_some_and(|first| {
         Path::new(first)
             .file_name()
@@ -38,7 +38,7 @@ fn command(agent: &[String], host: &str, launcher: &[u8], arguments: &[String]) 
     all
 }
 
-/// As one word of a shell.
+/// Quotes a word for a shell.
 fn quote(word: &[u8]) -> Vec<u8> {
     if word.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"/._-+:@%=".contains(&byte)) {
         return word.to_vec();
@@ -47,10 +47,10 @@ fn quote(word: &[u8]) -> Vec<u8> {
     [b'\''].into_iter().chain(inside).chain([b'\'']).collect()
 }
 
-/// Starts an agent; returns its process and what it says.
+/// Starts an agent. Returns its process number and its output.
 ///
 /// # Errors
-/// Fails if it cannot be started.
+/// Fails if the agent cannot be started.
 pub fn start(
     agent: &[String],
     host: &str,
@@ -59,16 +59,17 @@ pub fn start(
     secret: &Secret,
     mask: Mask,
 ) -> Result<(i32, PipeReader), SpawnError> {
-    // A second daemon of this host needs none: ranks of several hosts come up on one.
+    // A second daemon on this host needs no agent. That happens when ranks of several hosts are restarted on
+    // one.
     let agent = (host != process::host_name()).then_some((agent, host));
     start_program(agent, launcher, arguments, secret, mask).map(|(pid, said, _)| (pid, said))
 }
 
-/// Starts a program, by an agent on a host or here, and gives it the secret; returns its process, what it
-/// says, and its input.
+/// Starts a program and gives it the secret, by an agent on another host or without one on this host. Returns
+/// its process number, its output and its input.
 ///
 /// # Errors
-/// Fails if it cannot be started.
+/// Fails if the program cannot be started.
 pub fn start_program(
     agent: Option<(&[String], &str)>,
     program: &[u8],
@@ -104,7 +105,7 @@ pub fn start_program(
         descriptors: None,
         is_traced: false,
     })?;
-    // A few bytes: a pipe takes them at once. An agent that has ended by now is told of by its exit.
+    // A pipe takes these few bytes at once. If the agent has ended already, its exit is reported.
     let _ = secret_end.write_all(&[&GREETING[..], secret].concat());
     Ok((pid, said, secret_end))
 }

@@ -1,10 +1,12 @@
-//! The sockets of a daemon: one to its parent, one from each child, and those of strangers, who are shown the door.
+//! Sockets of a daemon: one to its parent, one from each child, and those of strangers, which have not proved
+//! the secret yet.
 //!
-//! It listens only while children are missing, only on the addresses that they were told, and gives a stranger [`PROOF_TIME`]
-//! and a place among [`MOST_STRANGERS`].
+//! The daemon listens only while children are missing, and only on the addresses that they got. A stranger
+//! has [`PROOF_TIME`] for its proof, and at most [`MOST_STRANGERS`] may be connected.
 //!
-//! Segments are so short that they pass every path: where one carries less than its ends believe and says nothing, long ones
-//! would never arrive, and a daemon would look dead. What daemons say to each other is little.
+//! TCP segments are short enough for every network path. A path may carry shorter segments than both ends
+//! assume, and drop longer ones silently, so that a daemon would seem dead. Short segments cost little, as
+//! daemons exchange few bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -21,45 +23,46 @@ use crate::tree::handshake::{Admitting, CHALLENGE_BYTES, HELLO_BYTES, Joining, N
 use crate::tree::link::{Link, Pace};
 use crate::tree::message::{Cause, Down, Loss, Up};
 
-/// Tokens in the poller.
+/// Ranges of tokens in the poller, by kind of connection.
 const LISTENERS: u64 = 1 << 32;
 const STRANGERS: u64 = 2 << 32;
 const PARENT: u64 = 3 << 32;
 const CHILDREN: u64 = 4 << 32;
-/// First token that is not ours.
+/// First token that does not belong to this module.
 pub const TOKENS_END: u64 = 5 << 32;
-/// First token that is ours.
+/// First token that belongs to this module.
 pub const TOKENS: u64 = LISTENERS;
 
-/// How long a connection may take to prove what it is.
+/// Maximum time for the proof of a new connection.
 const PROOF_TIME: Duration = Duration::from_secs(10);
-/// Connections that may be proving at a time; the oldest makes room.
+/// Maximum number of connections without proof; a new one replaces the oldest.
 const MOST_STRANGERS: usize = 128;
-/// Connections accepted in one go.
+/// Maximum number of connections that are accepted at once.
 const AT_ONCE: usize = 32;
-/// Bytes read in one go.
+/// Maximum bytes that are read at once.
 const PIECE: usize = 64 << 10;
-/// Bytes that wait for a daemon before it counts as lost: all that is long is granted first, so this is far from what is sent.
+/// Maximum bytes that wait for a daemon before it counts as lost. Long data are granted by credit first, so
+/// that normal traffic stays far below.
 const MOST_WAITING: usize = 256 << 20;
-/// Until the plan says something else.
+/// Heartbeat times before the plan sets others.
 const FIRST_PACE: Pace = Pace { interval: Duration::from_secs(1), limit: Duration::from_secs(30) };
 
-/// What came over the connections.
+/// Event on the connections of a daemon.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A child has joined.
+    /// A child has proved the secret and joined.
     Joined(u32),
-    /// A child says.
+    /// A child has sent a message.
     Up(u32, Up),
-    /// The parent says.
+    /// The parent has sent a message.
     Down(Down),
-    /// A child's connection has ended.
+    /// The connection of a child has ended.
     Lost(u32, Cause),
-    /// The parent's connection has ended.
+    /// The connection of the parent has ended.
     ParentLost(Cause),
 }
 
-/// A connection of two who trust each other.
+/// Connection whose ends have proved the secret.
 #[derive(Debug)]
 struct Wire<Out, In> {
     stream: TcpStream,
@@ -68,7 +71,7 @@ struct Wire<Out, In> {
     token: u64,
 }
 
-/// A connection that has proved nothing.
+/// Connection without a proof so far.
 #[derive(Debug)]
 struct Stranger {
     stream: TcpStream,
@@ -89,12 +92,12 @@ pub struct Connections {
     next_stranger: u64,
     parent: Option<Wire<Up, Down>>,
     children: BTreeMap<u32, Wire<Down, Up>>,
-    /// Connections that were shown the door.
+    /// Number of connections that were refused.
     refused: u64,
 }
 
 impl Connections {
-    /// None so far, of daemon `number`.
+    /// Creates the connections of daemon `number`, none so far.
     pub fn new(secret: Secret, number: u32) -> Connections {
         Connections {
             secret,
@@ -109,7 +112,7 @@ impl Connections {
         }
     }
 
-    /// Sets how often to speak and how long to wait, now that it is known.
+    /// Sets the heartbeat times, now that they are known.
     pub fn set_pace(&mut self, pace: Pace) {
         self.pace = pace;
         if let Some(parent) = &mut self.parent {
@@ -117,7 +120,8 @@ impl Connections {
         }
     }
 
-    /// Begins to listen, on ports of `ports` if they are said; returns where.
+    /// Listens on the addresses, on ports of `ports` if there are any. Returns the addresses at which
+    /// children reach this daemon.
     ///
     /// # Errors
     /// Fails if a system call fails.
@@ -141,26 +145,28 @@ impl Connections {
         Ok(told)
     }
 
-    /// Listens no more; those who are proving are dropped.
+    /// Stops listening. Connections without a proof are closed.
     pub fn stop_listening(&mut self) {
         self.listeners.clear();
         self.strangers.clear();
     }
 
-    /// Whether it listens.
+    /// Returns true while the daemon listens.
     pub fn is_listening(&self) -> bool {
         !self.listeners.is_empty()
     }
 
-    /// Connections that were shown the door.
+    /// Returns the number of connections that were refused.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Joins a parent by the first of its addresses that leads to it; returns the own address of that connection.
+    /// Joins the parent at the first of its addresses that works. Returns the local address of that
+    /// connection.
     ///
     /// # Errors
-    /// Why it cannot be joined.
+    /// Fails if the parent cannot be reached or does not know the secret; the error is that of the last
+    /// address.
     pub fn join(
         &mut self,
         addresses: &[SocketAddr],
@@ -171,7 +177,8 @@ impl Connections {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "no address of the parent");
         let patience = PROOF_TIME / addresses.len().max(1) as u32;
         for address in addresses {
-            // An address that means something else here (a bridge for containers) answers wrongly or not at all.
+            // The address may mean another machine here (a bridge for containers), which replies wrongly or
+            // not at all.
             let joined = socket::connect_within(*address, Some(SAFE_SEGMENT_BYTES), patience)
                 .and_then(|mut stream| Ok((prove(&mut stream, self.secret, self.number, nonce)?, stream)));
             match joined {
@@ -187,21 +194,22 @@ impl Connections {
         Err(last)
     }
 
-    /// Says something to the parent, if there is one.
+    /// Sends a message to the parent, if there is one.
     pub fn send_up(&mut self, up: &Up, now: Duration) {
         if let Some(parent) = &mut self.parent {
             parent.link.send(up, now);
         }
     }
 
-    /// Says something to a child, if it is there.
+    /// Sends a message to a child, if it is connected.
     pub fn send_down(&mut self, child: u32, down: &Down, now: Duration) {
         if let Some(wire) = self.children.get_mut(&child) {
             wire.link.send(down, now);
         }
     }
 
-    /// Takes an event of the poller under one of our tokens. `expects` tells which children may join.
+    /// Handles an event of the poller under a token of this module. `expects` returns true for children that
+    /// may join.
     pub fn ready(
         &mut self,
         token: u64,
@@ -237,7 +245,7 @@ impl Connections {
         }
     }
 
-    /// Says to all that this daemon is there, while it is busy and hears nobody.
+    /// Sends heartbeats on all connections, for a daemon that is busy and receives nothing.
     pub fn speak(&mut self, now: Duration) {
         if let Some(parent) = &mut self.parent {
             parent.link.speak(now);
@@ -249,13 +257,13 @@ impl Connections {
         }
     }
 
-    /// Writes what can be written, says what is due, and notices who is silent.
+    /// Writes as much as possible, sends due heartbeats, and detects silent connections.
     pub fn advance(&mut self, poller: &Poller, now: Duration, heard: &mut Vec<Heard>) {
         if let Some(parent) = &mut self.parent
             && let Err(cause) = parent.advance(poller, now)
         {
             if cause == Cause::Silent {
-                // Perhaps only the way from there is broken.
+                // Only the direction from the parent may be broken.
                 parent.link.send(&Up::Lost(Loss { daemon: self.number, cause: Cause::CutOff }), now);
                 parent.write();
             }
@@ -275,7 +283,7 @@ impl Connections {
         }
     }
 
-    /// When [`Connections::advance`] has something to do.
+    /// Returns the time at which [`Connections::advance`] must be called next, if any.
     pub fn deadline(&self) -> Option<Duration> {
         let parent = self.parent.iter().map(|parent| parent.link.deadline());
         let children = self.children.values().map(|wire| wire.link.deadline());
@@ -283,7 +291,7 @@ impl Connections {
         parent.chain(children).chain(strangers).min()
     }
 
-    /// Drops a child's connection.
+    /// Closes the connection of a child.
     pub fn drop_child(&mut self, child: u32) {
         self.children.remove(&child);
     }
@@ -293,7 +301,7 @@ impl Connections {
         self.children.get(&child)?.stream.local_addr().ok().map(|address| address.ip())
     }
 
-    /// Whether nothing waits to be written to the parent.
+    /// Returns true if no bytes wait to be written to the parent.
     pub fn is_flushed(&self) -> bool {
         self.parent.as_ref().is_none_or(|parent| parent.link.outgoing.is_empty())
     }
@@ -331,9 +339,10 @@ impl Connections {
             Ok(None) => {}
             Ok(Some((number, agreed))) => {
                 let Some((_, stranger)) = self.strangers.remove(at) else { return };
-                // A child that comes twice is none: one of the two is a stranger who knows too much.
+                // A child that joins twice is refused. One of the two would be a stranger that knows the
+                // secret.
                 let known = self.children.contains_key(&number);
-                // It was watched under another token.
+                // The connection was watched under another token before.
                 let forgotten = poller.remove(stranger.stream.as_fd());
                 let link = Link::new(agreed, self.pace, now);
                 let token = CHILDREN + u64::from(number);
@@ -353,7 +362,7 @@ impl Connections {
     }
 }
 
-/// The child's side of the proof, waiting for the parent's.
+/// Performs the child's side of the handshake, and waits for the parent's.
 fn prove(
     stream: &mut TcpStream,
     secret: Secret,
@@ -375,10 +384,10 @@ fn prove(
 }
 
 impl Stranger {
-    /// Reads what there is; returns the child's number once it has proved that it is one.
+    /// Reads the bytes that have arrived. Returns the child's number once it has proved the secret.
     fn examine(&mut self, secret: Secret) -> io::Result<Option<(u32, crate::tree::handshake::Agreed)>> {
         let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
-        // No byte more than the proof: what follows is the link's.
+        // Not a byte after the proof is read, since the link must read what follows.
         let wanted = if self.admitting.is_some() { PROOF_BYTES } else { HELLO_BYTES };
         let mut bytes = vec![0; wanted - self.held.len()];
         match self.stream.read(&mut bytes) {
@@ -400,16 +409,16 @@ impl Stranger {
         let (admitting, challenge) =
             Admitting::new(secret, &hello, &random_nonce()?).map_err(|_| refused())?;
         self.admitting = Some(admitting);
-        // The first bytes on this connection: there is room for them.
+        // These are the first bytes on this connection, so that there is room for them.
         self.stream.write_all(&challenge)?;
         Ok(None)
     }
 }
 
-/// A nonce.
+/// Draws a random nonce for a handshake.
 ///
 /// # Errors
-/// When the system has no randomness.
+/// Fails if the system provides no randomness.
 pub fn random_nonce() -> io::Result<Nonce> {
     Ok(tutti_sys::job::Secret::random()?.0)
 }
@@ -431,7 +440,7 @@ impl<Out: Serialize, In: DeserializeOwned> Wire<Out, In> {
             Ok(0) => Err(Cause::Closed),
             Ok(count) => self.link.receive(&bytes[..count], now, messages).map_err(|_| Cause::Malformed),
             Err(error) if is_passing(&error) => Ok(()),
-            // What a process that ends has not read resets its connections.
+            // The system resets a connection if a process ends with unread bytes.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(Cause::Closed),
             Err(error) => Err(Cause::Broken(error.to_string())),
         }
@@ -450,7 +459,7 @@ impl<Out: Serialize, In: DeserializeOwned> Wire<Out, In> {
         Ok(())
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket accepts.
     fn write(&mut self) {
         let outgoing = &mut self.link.outgoing;
         while !outgoing.is_empty() {
@@ -458,7 +467,7 @@ impl<Out: Serialize, In: DeserializeOwned> Wire<Out, In> {
                 Ok(count) => drop(outgoing.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What the other end had still to say is read before its end is noticed.
+                // Bytes that the other end sent before its end are still read.
                 Err(_) => {
                     outgoing.clear();
                     break;

@@ -1,12 +1,12 @@
-//! The table of processes that debuggers of parallel programs read out of mpirun.
+//! Table of processes that debuggers of parallel programs read from the memory of mpirun.
 //!
 //! Names and types are those of the MPIR Process Acquisition Interface (MPI Forum, version 1.0). A debugger
-//! that starts mpirun sets `MPIR_being_debugged` first; the ranks then wait in MPI_Init until it has
-//! attached to them. It stops in `MPIR_Breakpoint`, which is called when all ranks are started and the
-//! table is complete. One that attaches to mpirun later finds the table as well.
+//! that starts mpirun sets `MPIR_being_debugged` first. The ranks then wait in MPI_Init until it has attached
+//! to them. `MPIR_Breakpoint` is called when all ranks are started and the table is complete; the debugger
+//! stops there. A debugger that attaches to mpirun later finds the table too.
 //!
-//! The node knows the ranks, but the process that a debugger has in hand is the supervisor: the table goes
-//! from one to the other through a pipe, once.
+//! The node knows the ranks, but a debugger controls the supervisor. Therefore the table is sent once from
+//! the node to the supervisor, through a pipe.
 //!
 //! # Safety
 //! The exported symbols are numbers and addresses of memory that is never given back; one thread writes them,
@@ -21,18 +21,18 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// A process of the job.
+/// Process of the job in the debugger's table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its host.
+    /// Name of the process's host.
     pub host: String,
-    /// Its program.
+    /// Name of the program's file.
     pub program: String,
-    /// Its number there.
+    /// Process number on its host.
     pub pid: i32,
 }
 
-/// MPIR_PROCDESC.
+/// Table entry in the layout of MPIR_PROCDESC.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Description {
@@ -43,44 +43,44 @@ pub struct Description {
 
 const SPAWNED: i32 = 1;
 
-/// One description a rank, in their order.
+/// Table with an entry for each rank, in the order of ranks.
 #[unsafe(no_mangle)]
 pub static MPIR_proctable: AtomicPtr<Description> = AtomicPtr::new(null_mut());
-/// How many.
+/// Number of entries in the table.
 #[unsafe(no_mangle)]
 pub static MPIR_proctable_size: AtomicI32 = AtomicI32::new(0);
-/// A debugger sets it that wants the ranks to wait.
+/// Nonzero if a debugger wants the ranks to wait. The debugger sets it.
 #[unsafe(no_mangle)]
 pub static MPIR_being_debugged: AtomicI32 = AtomicI32::new(0);
-/// Why MPIR_Breakpoint is called.
+/// Reason of the call of MPIR_Breakpoint.
 #[unsafe(no_mangle)]
 pub static MPIR_debug_state: AtomicI32 = AtomicI32::new(0);
-/// mpirun is not a rank itself: that the name is there says so.
+/// Marks mpirun as a process that is not a rank. Its presence counts, not its value.
 #[unsafe(no_mangle)]
 pub static MPIR_i_am_starter: AtomicI32 = AtomicI32::new(1);
-/// A debugger may attach to some of the ranks only: that the name is there says so.
+/// Permits debuggers to attach to some of the ranks only. Its presence counts, not its value.
 #[unsafe(no_mangle)]
 pub static MPIR_partial_attach_ok: AtomicI32 = AtomicI32::new(1);
 
-/// Where a debugger stops.
+/// Does nothing. A debugger sets a breakpoint on it.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn MPIR_Breakpoint() {
     black_box(MPIR_debug_state.load(Ordering::Relaxed));
 }
 
-/// Whether a debugger has started this process as one of its interface does.
+/// Returns true if a debugger that uses this interface has started this process.
 pub fn is_here() -> bool {
     black_box((&MPIR_i_am_starter, &MPIR_partial_attach_ok));
     MPIR_being_debugged.load(Ordering::Relaxed) != 0
 }
 
-/// The table as bytes.
+/// Returns the table as bytes, for the pipe.
 pub fn encode(table: &[Entry]) -> Vec<u8> {
     postcard::to_stdvec(table).expect("plain data")
 }
 
-/// Shows a debugger the table that [`encode`] has made; nothing happens if it is none.
+/// Publishes the table in `bytes`, which [`encode`] returned, to a debugger. Ignores malformed bytes.
 pub fn publish(bytes: &[u8]) {
     let Ok(table) = postcard::from_bytes::<Vec<Entry>>(bytes) else { return };
     let text = |text: String| CString::new(text).unwrap_or_default().into_raw();
@@ -90,7 +90,7 @@ pub fn publish(bytes: &[u8]) {
         pid: entry.pid,
     };
     let table: Vec<Description> = table.into_iter().map(describe).collect();
-    // Until this process ends.
+    // The table is needed until this process ends.
     let table = table.leak();
     MPIR_proctable.store(table.as_mut_ptr(), Ordering::Relaxed);
     MPIR_proctable_size.store(table.len() as i32, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The environment of the ranks: that of mpirun, what the command line sets, where the library lies.
+//! Environment of the ranks: variables inherited by mpirun, those of the command line, and paths of the
+//! library.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,10 +15,11 @@ use crate::request::{Inherit, Program, Request};
 /// Variables by name, so that a later setting replaces an earlier one.
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// The variables of one program: `inherited`, then those for all programs, then its own.
+/// Returns the variables and settings of one program. Variables come from `inherited`, then from the options
+/// for all programs, then from its own.
 ///
 /// # Errors
-/// A setting `TUTTI_*` with an unknown name or a wrong value.
+/// Fails if a setting `TUTTI_*` has an unknown name or a wrong value.
 pub fn of_program(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     request: &Request,
@@ -38,7 +40,7 @@ pub fn of_program(
     Ok((variables, config))
 }
 
-/// Whether `pattern` is `name`, or ends with `*` and is how it begins.
+/// Returns true if `pattern` equals `name`, or ends with `*` and is a prefix of it.
 pub fn is_meant(pattern: &str, name: &OsStr) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => name.as_bytes().starts_with(begin.as_bytes()),
@@ -56,28 +58,28 @@ fn is_inherited(inherit: &Inherit, name: &OsStr) -> bool {
     }
 }
 
-/// The settings among variables.
+/// Returns the settings that variables contain.
 ///
 /// # Errors
-/// A setting `TUTTI_*` with an unknown name or a wrong value.
+/// Fails if a setting `TUTTI_*` has an unknown name or a wrong value.
 pub fn config(variables: &Variables) -> Result<Config, String> {
     let variables = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
     Config::from_variables(variables, std::iter::empty()).map_err(|error| error.to_string())
 }
 
-/// Variables as they came from another host.
+/// Returns variables that another host sent as bytes.
 pub fn from_bytes(variables: &[(Vec<u8>, Vec<u8>)]) -> Variables {
     let text = |bytes: &Vec<u8>| OsString::from_vec(bytes.clone());
     variables.iter().map(|(name, value)| (text(name), text(value))).collect()
 }
 
-/// Lets programs find the library of this installation before any other, unless the command line says
-/// where to look, and beside it the libraries for programs of other ABIs (`crates/fronts`). `directory` is
-/// where mpirun itself lies.
+/// Puts the library of this installation first in LD_LIBRARY_PATH, unless the command line sets that
+/// variable. The libraries for programs of other ABIs (`crates/fronts`) follow. `directory` is the folder of
+/// mpirun itself.
 pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &Program) {
     const NAME: &str = "LD_LIBRARY_PATH";
     const LIBRARY: &str = "libmpi_abi.so.1";
-    // Both answer to `libmpi.so`; see `prefer_front`.
+    // Both contain a `libmpi.so`; see `prefer_front`.
     const FRONTS: [&str; 2] = ["openmpi", "mpich"];
     const SYSTEM: [&str; 3] = ["/lib", "/usr/lib", "/usr/lib64"];
     if program.environment.iter().any(|(name, _)| name == NAME) {
@@ -101,8 +103,8 @@ pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &P
     }
 }
 
-/// Puts the libraries for programs of MPICH's ABI before those for Open MPI's among the folders where a
-/// program looks. Both answer to `libmpi.so`, and the first one wins.
+/// Puts the libraries for programs of MPICH's ABI before those for Open MPI's in LD_LIBRARY_PATH. Both
+/// contain a `libmpi.so`, and the loader takes the first.
 pub fn prefer_mpich(variables: &mut Variables) {
     let Some(path) = variables.get_mut(OsStr::new("LD_LIBRARY_PATH")) else { return };
     let mut folders: Vec<Vec<u8>> = path.as_bytes().split(|byte| *byte == b':').map(<[u8]>::to_vec).collect();
@@ -115,7 +117,7 @@ pub fn prefer_mpich(variables: &mut Variables) {
     }
 }
 
-/// The same for R, which puts folders before those.
+/// Sets the corresponding variable for R, which searches its own folders first.
 fn add_r_library_path(variables: &mut Variables, program: &Program, folders: &[PathBuf]) {
     let Some(command) = program.command.first() else { return };
     let inherited = variables.get(OsStr::new("PATH")).cloned().or_else(|| std::env::var_os("PATH"));
@@ -125,29 +127,29 @@ fn add_r_library_path(variables: &mut Variables, program: &Program, folders: &[P
     }
 }
 
-/// Who a rank is.
+/// Identity of a rank, which its environment contains.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// In the world.
+    /// Rank in MPI_COMM_WORLD of the job.
     pub rank: u32,
-    /// Ranks of the world.
+    /// Number of ranks of the job.
     pub ranks: u32,
-    /// Among those of its host.
+    /// Local number of the rank on its host.
     pub local: u32,
-    /// How many its host has.
+    /// Number of ranks on its host.
     pub local_ranks: u32,
     /// Number of the inherited descriptor of the job object.
     pub job_fd: i32,
-    /// What only jobs of several hosts have, or jobs that are debugged.
+    /// Further variables, in jobs of several hosts and in jobs under a debugger.
     pub network: Vec<(&'static str, String)>,
 }
 
-/// The variables as `NAME=VALUE` for a rank.
+/// Returns the variables of a rank as `NAME=VALUE`.
 pub fn for_rank(variables: &Variables, identity: &Identity) -> Vec<Vec<u8>> {
     let mut own =
         vec![(job::ENV_FD, identity.job_fd.to_string()), (job::ENV_RANK, identity.rank.to_string())];
     let Identity { rank, ranks, local, local_ranks, .. } = identity;
-    // What scripts ask for that were written for MPICH and Intel MPI, and for Open MPI.
+    // Variables that scripts written for MPICH, Intel MPI and Open MPI read.
     let known = [
         ("MPI_LOCALRANKID", local),
         ("MPI_LOCALNRANKS", local_ranks),

@@ -1,8 +1,8 @@
-//! Standard input for rank 0; the other ranks read the end of file.
+//! Standard input for rank 0. The other ranks read the end of file.
 //!
-//! If it is not a terminal, rank 0 gets it as it is, so that it takes no more than it reads. From a
-//! terminal only the foreground process group may read, which the ranks are not: then the
-//! supervisor reads and passes it on through a pipe.
+//! If it is not a terminal, rank 0 gets the descriptor itself, and so takes no more than it reads. Only the
+//! foreground process group may read from a terminal, and the ranks are not in it. In this case the
+//! supervisor reads the terminal and forwards the input through a pipe.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeWriter, Read, Write};
@@ -12,16 +12,16 @@ use std::time::Duration;
 use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::process;
 
-/// How often to look whether we are in the foreground again.
+/// Interval of checks whether mpirun is in the foreground again.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(300);
 const PIECE: usize = 4096;
 
-/// Passes a terminal's input on.
+/// Forwarder of a terminal's input to rank 0.
 #[derive(Debug)]
 pub struct Input {
     pipe: Option<PipeWriter>,
     held: Vec<u8>,
-    /// What the poller watches now.
+    /// Descriptor that the poller watches now, if any.
     watched: Option<Watched>,
     ended: bool,
     look_again: Option<Duration>,
@@ -35,10 +35,10 @@ enum Watched {
 }
 
 impl Input {
-    /// Returns the input passed on and the descriptor that rank 0 reads.
+    /// Returns the forwarder, and the descriptor that rank 0 reads.
     ///
     /// # Errors
-    /// If a descriptor cannot be had.
+    /// Fails if a descriptor cannot be created.
     pub fn new(token: u64) -> io::Result<(Input, OwnedFd)> {
         let mut input =
             Input { pipe: None, held: Vec::new(), watched: None, ended: false, look_again: None, token };
@@ -52,12 +52,12 @@ impl Input {
         Ok((input, reader.into()))
     }
 
-    /// Passes nothing on.
+    /// Creates a forwarder that forwards nothing.
     pub fn none() -> Input {
         Input { pipe: None, held: Vec::new(), watched: None, ended: false, look_again: None, token: 0 }
     }
 
-    /// Takes an event of the poller under our token.
+    /// Handles an event of the poller under this forwarder's token.
     pub fn ready(&mut self, now: Duration) {
         if self.watched == Some(Watched::Terminal) && self.held.is_empty() {
             self.read(now);
@@ -76,12 +76,12 @@ impl Input {
         match terminal.read(&mut piece) {
             Ok(0) => self.ended = true,
             Ok(count) => self.held.extend_from_slice(&piece[..count]),
-            // EIO: put into the background between the look and the read.
+            // EIO: mpirun went to the background between the check and the read.
             Err(_) => self.look_again = Some(now + FOREGROUND_CHECK),
         }
     }
 
-    /// Writes what can be written and tells the poller what to watch next.
+    /// Writes as much as possible, and sets up the poller for the next event.
     pub fn advance(&mut self, poller: &Poller, now: Duration) {
         if self.look_again.is_some_and(|at| at <= now) {
             self.look_again = None;
@@ -129,7 +129,7 @@ impl Input {
         self.watched = wanted.filter(|_| add.is_ok());
     }
 
-    /// When [`Input::advance`] has something to do.
+    /// Returns the time at which [`Input::advance`] must be called next, if any.
     pub fn deadline(&self) -> Option<Duration> {
         self.look_again
     }

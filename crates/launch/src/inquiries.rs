@@ -1,4 +1,5 @@
-//! How the ranks of this host ask their daemon where others are, in jobs of several hosts.
+//! Inquiries of the ranks of this host to their daemon, about addresses of other ranks, in jobs of several
+//! hosts.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -10,57 +11,58 @@ use tutti_sys::job::Job;
 
 use crate::tree::message::{Address, Ask};
 
-/// Most words of a rank taken at once, so that one that asks without end does not keep the daemon from the others.
+/// Maximum number of messages of a rank that are handled at once, so that a busy rank does not delay the
+/// others.
 const MOST_WORDS: usize = 256;
 
-/// What a rank says about addresses.
+/// Message of a rank about addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inquired {
-    /// It wants to know that of another rank, by its place.
+    /// Requests the address of another rank.
     Ask(Ask),
-    /// The address of the rank in its program of this generation.
+    /// Reports that the rank has published an address in its program of this generation.
     Has(u32, Address),
-    /// It wants another rank to connect to it, by its place.
+    /// Requests another rank to connect to this one.
     Call(Ask),
-    /// All ranks of the host have called MPI_Finalize in their programs of this generation.
+    /// Reports that all ranks of the host have called MPI_Finalize in their programs of this generation.
     Arrived(u32),
 }
 
-/// One rank's way.
+/// Connection with one rank.
 #[derive(Debug)]
 struct Inquiry {
     end: Option<DaemonEnd>,
-    /// Answers that found no room, with the generation of the program that asked.
+    /// Replies that found no room, with the generation of the program that asked.
     late: VecDeque<(Reply, u32)>,
-    /// Generations of which its address is known: so many, the first ones.
+    /// Number of generations whose address is known, from generation 0.
     known: u32,
 }
 
-/// Those of all ranks of this host, by local rank.
+/// Connections with all ranks of this host, by local rank.
 #[derive(Debug, Default)]
 pub struct Inquiries {
     all: Vec<Inquiry>,
-    /// World ranks of the hosts that were asked for.
+    /// World ranks of each host, for hosts that occurred in inquiries.
     on_hosts: HashMap<u32, Vec<u32>>,
 }
 
 impl Inquiries {
-    /// Makes the way of the next rank; returns the rank's end.
+    /// Creates the connection of the next rank, and returns the rank's end.
     ///
     /// # Errors
-    /// What the system reports: too many descriptors.
+    /// Fails if a system call fails, for example with too many descriptors.
     pub fn open(&mut self) -> io::Result<RankEnd> {
         let (rank_end, end) = directory::pair()?;
         self.all.push(Inquiry { end: Some(end), late: VecDeque::new(), known: 0 });
         Ok(rank_end)
     }
 
-    /// Our ends, by local rank.
+    /// Returns the daemon's ends of the connections, by local rank.
     pub fn ends(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
         (0..).zip(&self.all).filter_map(|(local, inquiry)| Some((local, inquiry.end.as_ref()?.as_fd())))
     }
 
-    /// What a rank says now.
+    /// Receives the messages of a rank.
     pub fn hear(&mut self, local: u32, object: &Job, placement: &Placement) -> Vec<Inquired> {
         let mut said = Vec::new();
         let Some(inquiry) = self.all.get_mut(local as usize) else { return said };
@@ -68,7 +70,7 @@ impl Inquiries {
             match end.hear() {
                 Ok((Word::Request(rank), generation)) => match placement.place(rank) {
                     Some(place) => said.push(Inquired::Ask(ask(place, generation))),
-                    // No such rank: it will never have an address.
+                    // The rank does not exist, so it will never have an address.
                     None => {
                         inquiry.late.push_back((Reply::Address(rank, Address::new()), generation));
                         inquiry.flush();
@@ -94,21 +96,21 @@ impl Inquiries {
         said
     }
 
-    /// Tells a rank where another is.
+    /// Sends a rank the address of another one.
     pub fn answer(&mut self, local: u32, ask: Ask, address: Address, placement: &Placement) {
         if let Some(rank) = self.rank_at(ask, placement) {
             self.say(local, Reply::Address(rank, address), ask.generation);
         }
     }
 
-    /// Tells a rank that another one wants it to connect.
+    /// Informs a rank that another one requests it to connect.
     pub fn call(&mut self, local: u32, caller: Ask, placement: &Placement) {
         if let Some(rank) = self.rank_at(caller, placement) {
             self.say(local, Reply::Call(rank), caller.generation);
         }
     }
 
-    /// The rank in the world of a place.
+    /// Returns the world rank for a host and a local number.
     fn rank_at(&mut self, place: Ask, placement: &Placement) -> Option<u32> {
         let on_host = self.on_hosts.entry(place.host).or_insert_with(|| placement.ranks_on(place.host));
         on_host.get(place.local as usize).copied()
@@ -121,12 +123,12 @@ impl Inquiries {
         }
     }
 
-    /// Tries again what found no room.
+    /// Sends messages again that found no room.
     pub fn flush(&mut self) {
         self.all.iter_mut().for_each(Inquiry::flush);
     }
 
-    /// Whether there is such.
+    /// Returns true if there are messages that found no room.
     pub fn has_late(&self) -> bool {
         self.all.iter().any(|inquiry| !inquiry.late.is_empty())
     }
@@ -148,12 +150,12 @@ impl Inquiry {
     }
 }
 
-/// The question for the rank at a place, by a program of this generation.
+/// Returns the address request for the rank at a place, from a program of this generation.
 fn ask(place: Place, generation: u32) -> Ask {
     Ask { host: place.host, local: place.local, generation }
 }
 
-/// The address that a rank of this host has published in its program of this generation.
+/// Returns the address that a rank of this host has published in its program of this generation.
 fn address_of(object: &Job, local: u32, generation: u32) -> Option<Address> {
     let later = object.later(generation).ok()?;
     later.as_ref().unwrap_or(object).block(local).address()

@@ -7,9 +7,6 @@
 //! Input is passed on if the rank runs on another host. It is also passed on for a pipe or a device if
 //! checkpoints can be written: only then can it be counted, and a restart must know whether anything was
 //! read.
-//!
-//! That is done if the rank runs on another host. It is also done for a pipe or a device where checkpoints
-//! can be written: only what is passed on is counted, and a restart has to know whether anything was read.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
