@@ -9,13 +9,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The variable for it.
+/// Environment variable with the folders that R's script searches.
 pub const R_LIBRARY_PATH: &str = "R_LD_LIBRARY_PATH";
-/// Most bytes looked at of a script.
+/// Maximum bytes of a script that are read.
 const LOOKED_AT: u64 = 64 << 10;
 
-/// What R_LD_LIBRARY_PATH has to be, if `command`, looked for in `path`, is R or a script for it: `folders`,
-/// then R's own.
+/// Returns the value that R_LD_LIBRARY_PATH needs if `command`, found in `path`, is R or a script for it.
+/// These are `folders`, then R's own folder.
 pub fn r_library_path(command: &OsStr, path: &OsStr, folders: &[PathBuf]) -> Option<OsString> {
     let file = find(command, path)?;
     let name = file.file_name()?;
@@ -26,7 +26,7 @@ pub fn r_library_path(command: &OsStr, path: &OsStr, folders: &[PathBuf]) -> Opt
     Some(all.join(OsStr::new(":")))
 }
 
-/// Where a command is.
+/// Returns the file of a command, which is a path or is found in `path`.
 fn find(command: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if command.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(command));
@@ -34,7 +34,7 @@ fn find(command: &OsStr, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(command)).find(|file| file.is_file())
 }
 
-/// The Rscript that the first line of a script names.
+/// Returns the Rscript that the first line of a script names.
 fn r_of_script(file: &Path, path: &OsStr) -> Option<PathBuf> {
     let first = lines(file)?.next()?;
     let words: Vec<&str> = first.strip_prefix("#!")?.split_whitespace().collect();
@@ -42,12 +42,12 @@ fn r_of_script(file: &Path, path: &OsStr) -> Option<PathBuf> {
     find(OsStr::new(named), path)
 }
 
-/// R's folder, as its start-up script has it.
+/// Returns R's folder, which its start-up script contains.
 fn home(script: &Path) -> Option<PathBuf> {
     lines(script)?.find_map(|line| line.strip_prefix("R_HOME_DIR=").map(PathBuf::from))
 }
 
-/// The first lines of a text; none of a program.
+/// Returns the lines in the first bytes of a text file. A binary file has none.
 fn lines(file: &Path) -> Option<impl Iterator<Item = String>> {
     let text = BufReader::new(std::fs::File::open(file).ok()?.take(LOOKED_AT));
     Some(text.lines().map_while(Result::ok))

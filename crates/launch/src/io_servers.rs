@@ -1,9 +1,9 @@
 //! Servers for the files of a job (`mpirun --io-servers N`; `tutti io-server`), started before its ranks and
 //! dealt out to its hosts in turn.
 //!
-//! They get the ranks' secret over their standard input, say where they listen, and end when this input does:
-//! with mpirun, however that ends. Ranks are told where they are by a variable, without the key, which
-//! follows from the secret.
+//! The servers get the ranks' secret over their standard input, and print the addresses at which they listen.
+//! They end when this input does, that is when mpirun ends for whatever reason. Ranks find the addresses in
+//! an environment variable. It does not contain the key, which is derived from the secret.
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,22 +19,22 @@ use crate::request::IoServers;
 use crate::tree::handshake::Secret;
 use crate::tree::message::JobInfo;
 
-/// Bytes of a stripe.
+/// Bytes of a stripe of a file.
 const STRIPE_BYTES: u64 = 1 << 20;
-/// Longest line that a server says.
+/// Maximum bytes of the line that a server prints.
 const MOST_LINE_BYTES: usize = 8192;
 
-/// Servers that run: their input ends with this.
+/// Running servers. Their input ends when this value is dropped.
 #[derive(Debug)]
 pub struct Running {
     _lifelines: Vec<PipeWriter>,
     _outputs: Vec<PipeReader>,
 }
 
-/// Starts them; also the text that ranks get.
+/// Starts the servers. Also returns the text for the ranks, with the servers' addresses.
 ///
 /// # Errors
-/// For the user, naming the host.
+/// Fails with a text for the user that names the host.
 pub fn start(wanted: &IoServers, info: &JobInfo, secret: &Secret) -> Result<(Running, String), String> {
     let program = Path::new(std::ffi::OsStr::new(std::str::from_utf8(&info.launcher).unwrap_or("mpirun")));
     let program = program.with_file_name("tutti");
@@ -76,7 +76,7 @@ fn arguments(wanted: &IoServers, info: &JobInfo, number: u32) -> Vec<String> {
     };
     let mut all = ["io-server", "--job", "--mode", &wanted.mode, "--root"].map(str::to_string).to_vec();
     all.push(root.to_string_lossy().into_owned());
-    // Hosts reach each other; on one host nobody else has to.
+    // Servers listen for other hosts only in a job of several hosts.
     if info.names.len() > 1 {
         let own = info.daemon_of[number as usize % info.daemon_of.len()] as usize;
         let towards =
@@ -92,7 +92,7 @@ fn arguments(wanted: &IoServers, info: &JobInfo, number: u32) -> Vec<String> {
     all
 }
 
-/// What a server says: where it listens, and its name.
+/// Reads the line that a server prints: its address, and its name.
 fn line(output: &mut PipeReader, until: Instant) -> Result<String, String> {
     let mut said = Vec::new();
     while !said.ends_with(b"\n") {

@@ -1,22 +1,22 @@
-//! Merging the output of many ranks so that lines are never mixed. Pure: bytes and the time go in,
-//! bytes come out.
+//! Merger of the output of many ranks, which never mixes lines. It is pure: bytes and the time go in, bytes
+//! come out.
 //!
-//! Output leaves in whole lines. A line without its end leaves early in two cases: when its rank has
-//! been quiet for [`QUIET`] (a prompt), or when it is longer than [`LONGEST`]. The line is then open,
-//! and lines of other ranks wait for its end, at most [`HOLD`]; after that, or when its rank has ended,
-//! a newline is put in so that nobody is blocked by it. A rank whose output waits is not read further
-//! (see [`Merger::wants`]), so memory is bounded by [`LONGEST`] a rank and one read.
+//! Output leaves in whole lines. A line without its end leaves early in two cases: its rank has been quiet
+//! for [`QUIET`] (a prompt), or the line is longer than [`LONGEST`]. The line is then open. Lines of other
+//! ranks wait for its end, at most for [`HOLD`]. After that time, or when its rank has ended, a newline is
+//! inserted, so that no other rank is blocked. A rank whose output waits is not read further (see
+//! [`Merger::wants`]). Thus memory is bounded by [`LONGEST`] bytes for each rank, and one read.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::reports::Reports;
 
-/// Bytes of a line that are kept until its end comes.
+/// Maximum bytes of a line that are kept until its end arrives.
 pub const LONGEST: usize = 64 << 10;
 /// Silence after which a line without end is shown.
 pub const QUIET: Duration = Duration::from_millis(50);
-/// How long others wait for the end of a line that is shown in part.
+/// Time for which other lines wait for the end of a line that is shown in part.
 pub const HOLD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -30,24 +30,24 @@ struct Source {
     closed: bool,
 }
 
-/// Merges the lines of several sources into one stream.
+/// Merger of the lines of several sources into one stream.
 #[derive(Debug, Default)]
 pub struct Merger {
     sources: Vec<Source>,
     /// Source whose line is shown in part.
     open: Option<usize>,
-    /// Sources with whole lines that wait for it, in order of arrival.
+    /// Sources with whole lines that wait for the open line, in order of arrival.
     queue: VecDeque<usize>,
     timestamp: bool,
-    /// Reports of ranks that wait for equal ones, where the user sees the lines without tags.
+    /// Reports of ranks that wait for equal ones; None if lines have times before them.
     reports: Option<Reports>,
-    /// Source of what the launcher says, if reports are put together.
+    /// Source of the launcher's own messages, if reports are merged.
     own: Option<usize>,
     out: Vec<u8>,
 }
 
 impl Merger {
-    /// A merger without sources; `timestamp` puts the time before each line.
+    /// Creates a merger without sources. `timestamp` puts the time before each line.
     pub fn new(timestamp: bool) -> Merger {
         Merger { timestamp, ..Merger::default() }
     }
@@ -59,7 +59,7 @@ impl Merger {
         self.own = Some(own);
     }
 
-    /// Shows the reports that wait, as no further ones can come.
+    /// Shows the reports that wait, since no further ones can arrive.
     pub fn release_reports(&mut self) {
         if let Some(reports) = self.reports.as_mut().filter(|reports| !reports.is_empty())
             && self.open.is_none()
@@ -79,12 +79,12 @@ impl Merger {
         self.sources.len() - 1
     }
 
-    /// Whether bytes of `source` can be taken now.
+    /// Returns true if bytes of `source` can be taken now.
     pub fn wants(&self, source: usize) -> bool {
         self.sources[source].held.len() < LONGEST || self.open.is_none_or(|open| open == source)
     }
 
-    /// Takes bytes that a source wrote.
+    /// Takes bytes that a source has written.
     pub fn feed(&mut self, source: usize, bytes: &[u8], now: Duration) {
         let entry = &mut self.sources[source];
         entry.held.extend_from_slice(bytes);
@@ -93,14 +93,14 @@ impl Merger {
         self.release(now);
     }
 
-    /// Takes the end of a source.
+    /// Records the end of a source.
     pub fn close(&mut self, source: usize, now: Duration) {
         self.sources[source].closed = true;
         self.advance(source, now);
         self.release(now);
     }
 
-    /// Does what is due at time `now`.
+    /// Performs the actions that are due at time `now`.
     pub fn tick(&mut self, now: Duration) {
         if self.overdue().is_some_and(|at| at <= now) {
             self.end_open_line();
@@ -117,7 +117,7 @@ impl Merger {
         }
     }
 
-    /// When [`Merger::tick`] has something to do.
+    /// Returns the time at which [`Merger::tick`] must be called next, if any.
     pub fn deadline(&self) -> Option<Duration> {
         if self.open.is_some() {
             return self.overdue();
@@ -130,12 +130,12 @@ impl Merger {
         self.reports.as_ref()?.deadline().filter(|_| self.open.is_none())
     }
 
-    /// What has come out; the caller takes the bytes away.
+    /// Returns the merged bytes, from which the caller removes those that it has passed on.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Bytes that have come out and were not taken away.
+    /// Returns the number of merged bytes that were not removed yet.
     pub fn output_bytes(&self) -> usize {
         self.out.len()
     }
@@ -145,7 +145,7 @@ impl Merger {
         self.sources[first].waiting.map(|since| since + HOLD)
     }
 
-    /// Shows of `source` what may be shown now.
+    /// Shows the bytes of `source` that may be shown now.
     fn advance(&mut self, source: usize, now: Duration) {
         let entry = &self.sources[source];
         let end = match entry.held.iter().rposition(|&byte| byte == b'\n') {
@@ -166,7 +166,7 @@ impl Merger {
         }
     }
 
-    /// Lets waiting sources go on while no line is open.
+    /// Continues waiting sources while no line is open.
     fn release(&mut self, now: Duration) {
         loop {
             if self.open.is_some_and(|open| self.sources[open].closed) && !self.queue.is_empty() {

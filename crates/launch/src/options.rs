@@ -24,10 +24,10 @@ use row::{Reading, Row};
 use rows::options;
 pub use values::MAXIMUM_RANKS;
 
-/// Reads a command line, without the name of `mpirun` itself.
+/// Parses a command line without the name of `mpirun` itself.
 ///
 /// # Errors
-/// What is wrong with it, for the user.
+/// Fails with a text for the user that names the error.
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String> {
     let mut reading = Reading { rest: arguments.collect(), ..Reading::default() };
     while let Some(argument) = reading.rest.pop_front() {
@@ -119,7 +119,7 @@ fn check_checkpoints(request: &Request) -> Result<(), String> {
         return Err("--stdin all: a checkpoint keeps the input of one rank".to_string());
     }
     if said.input == RestartInput::Rest && (said.restart.is_none() || said.restarts > 0) {
-        // The rest is read once: a second restart from the same checkpoint would find less.
+        // The remaining input can be read once. A second restart from the same checkpoint would find less.
         return Err("--restart-input rest is for --restart without --restart-on-failure".to_string());
     }
     Ok(())
@@ -158,7 +158,7 @@ impl Reading {
                 .map_err(|reason| format!("option {text} {}: {reason}", values.join(" ")));
         }
         let row = foreign::find(before).ok_or_else(|| unknown(text, before))?;
-        // What is ignored may have a value of its own where the table knows none: -trace=LIBRARY.
+        // An ignored option may have a value that the table does not know: -trace=LIBRARY.
         let has_own = row.values.is_empty() && matches!(row.verdict, foreign::Verdict::Ignored(_));
         if !has_own {
             self.values(text, row.values, &mut values)?;
@@ -169,7 +169,7 @@ impl Reading {
         result
     }
 
-    /// Takes further values of an option until it has all.
+    /// Takes further arguments as values of an option, until it has all of them.
     fn values(&mut self, text: &str, wanted: &[&str], values: &mut Vec<String>) -> Result<(), String> {
         if values.len() > wanted.len() {
             return Err(format!("option {text} takes no value"));
@@ -183,7 +183,7 @@ impl Reading {
         Ok(())
     }
 
-    /// An option means nothing here: said once.
+    /// Records, once, that an option is ignored.
     fn ignore(&mut self, option: &str, reason: &str) {
         let ignored = (option.to_string(), reason.to_string());
         if !self.request.ignored.contains(&ignored) {
@@ -207,7 +207,7 @@ fn unknown(text: &str, name: &str) -> String {
     }
 }
 
-/// Number of letters to change, insert or delete to make one word of the other.
+/// Returns the number of letters to change, insert or delete that turn one word into the other.
 fn distance(one: &str, two: &str) -> usize {
     let two: Vec<char> = two.chars().collect();
     let mut row: Vec<usize> = (0..=two.len()).collect();

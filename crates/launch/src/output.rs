@@ -1,9 +1,9 @@
-//! Carrying the output of the ranks to that of `mpirun`: pipes in, [`lines`](crate::lines) between,
-//! two streams out. Never waits: a slow reader makes the pipes fill, and so the ranks wait.
+//! Transport of the ranks' output to that of `mpirun`: pipes in, [`lines`](crate::lines) between, two streams
+//! out. It never blocks: with a slow reader the pipes fill, and the ranks wait.
 //!
-//! On another host than mpirun's the streams go to the parent daemon, which takes them as two of its sources,
-//! and so on up to the root. It grants its children how much they may send, so that a slow reader stops ranks
-//! everywhere and nothing else.
+//! On other hosts the streams go to the parent daemon, which takes them as two of its sources, and so on up
+//! to the root. A daemon grants its children a number of bytes that they may send. Thus a slow reader stops
+//! ranks on all hosts, but no other traffic.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, Read, Write};
@@ -15,18 +15,18 @@ use tutti_sys::event::{self, Interest, Poller};
 
 use crate::lines::Merger;
 
-/// Bytes that wait for a slow reader before the ranks are no longer read.
+/// Bytes that may wait for a slow reader before ranks are no longer read.
 const PENDING: usize = 256 << 10;
 /// Bytes that a child daemon may send of a stream before it is granted more.
 pub const CREDIT: usize = 256 << 10;
-/// Grants smaller than this wait.
+/// Minimum bytes of a grant; smaller ones are delayed.
 const SMALLEST_GRANT: usize = CREDIT / 4;
-/// Most bytes of a message to the parent.
+/// Maximum bytes of a message to the parent.
 const MESSAGE: usize = 32 << 10;
-/// A pipe that is ready takes this much without waiting.
+/// Bytes that a pipe accepts without blocking when it is ready.
 const SMALL: usize = 4096;
 
-/// Which output of a rank.
+/// Output stream of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -36,15 +36,15 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Both.
+    /// Both streams, in the order of their numbers.
     pub const ALL: [Stream; 2] = [Stream::Out, Stream::Err];
 
-    /// As messages number it.
+    /// Returns the number of the stream in messages.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// From its number.
+    /// Returns the stream with a number, if there is one.
     pub fn from_number(number: u8) -> Option<Stream> {
         Stream::ALL.get(usize::from(number)).copied()
     }
@@ -53,7 +53,7 @@ impl Stream {
 #[derive(Debug)]
 enum Target {
     File(File),
-    /// The parent daemon, which takes so many bytes more.
+    /// Parent daemon, and the number of further bytes that it accepts.
     Parent(usize),
 }
 
@@ -61,11 +61,11 @@ enum Target {
 struct Sink {
     merger: Merger,
     target: Target,
-    /// Whether a write could wait, so that only small ones are safe.
+    /// True if a write could block, so that only small ones are safe.
     may_wait: bool,
-    /// Bytes of the merger's output that are written already.
+    /// Number of bytes of the merger's output that are written already.
     written: usize,
-    /// Whether the poller watches the target.
+    /// True if the poller watches the target.
     watched: bool,
     broken: bool,
     failure: Option<io::Error>,
@@ -76,7 +76,7 @@ struct Sink {
 #[derive(Debug)]
 enum Feed {
     Pipe(PipeReader),
-    /// A child daemon, with the bytes taken from it since the last grant.
+    /// Child daemon, and the number of bytes taken from it since the last grant.
     Child {
         owed: usize,
     },
@@ -89,9 +89,10 @@ struct Source {
     sink: usize,
     number: usize,
     watched: bool,
-    /// A file that gets the same.
+    /// File that gets a copy of the output.
     copy: Option<File>,
-    /// Bytes that are still taken, once all that could write them has been ended. None: any number.
+    /// Number of bytes that are still taken, when all processes that could write them have ended. None: any
+    /// number.
     left: Option<usize>,
 }
 
@@ -106,11 +107,11 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Outputs towards the standard output and error of this process. When both are the same file,
-    /// lines of the two are kept apart as well.
+    /// Creates outputs to the standard output and error of this process. If both are the same file, lines of
+    /// the two are not mixed either.
     ///
     /// # Errors
-    /// What duplicating a descriptor reports.
+    /// Fails if a descriptor cannot be duplicated.
     pub fn new(base: u64, timestamp: bool) -> io::Result<Outputs> {
         let (out, err) = (io::stdout(), io::stderr());
         let mut sinks = vec![Sink::new(out.as_fd(), 1, timestamp)?];
@@ -123,17 +124,17 @@ impl Outputs {
         Ok(Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], failure: None })
     }
 
-    /// Outputs towards the parent daemon, which says what it takes.
+    /// Creates outputs to the parent daemon, which grants credit.
     pub fn to_parent(base: u64) -> Outputs {
         let sinks = vec![Sink::to_parent(), Sink::to_parent()];
         Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], failure: None }
     }
 
-    /// Adds a pipe that a rank writes to; each line of it will begin with `tag`. What comes is also written
-    /// to `copy`, as it is.
+    /// Adds a pipe to which a rank writes. Each of its lines gets the prefix `tag`. The bytes are also copied
+    /// to `copy`, unchanged.
     ///
     /// # Errors
-    /// What fcntl reports.
+    /// Returns the error of fcntl(2).
     pub fn add(
         &mut self,
         pipe: PipeReader,
@@ -147,7 +148,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Adds a stream of a child daemon; returns its number.
+    /// Adds a stream of a child daemon, and returns its number.
     pub fn add_child(&mut self, stream: Stream) -> usize {
         self.add_source(Feed::Child { owed: 0 }, stream, String::new())
     }
@@ -167,7 +168,7 @@ impl Outputs {
         self.sinks[source.sink].merger.feed(source.number, bytes, now);
     }
 
-    /// Takes no more from a source.
+    /// Stops taking bytes from a source.
     pub fn close(&mut self, number: usize, now: Duration) {
         let source = &mut self.sources[number];
         if !matches!(std::mem::replace(&mut source.feed, Feed::Closed), Feed::Closed) {
@@ -175,7 +176,7 @@ impl Outputs {
         }
     }
 
-    /// How much more a child's stream may send now: at times when there is room for it.
+    /// Returns the number of further bytes to grant for a child's stream, if there is room for them.
     pub fn grant(&mut self, number: usize) -> Option<usize> {
         let source = &mut self.sources[number];
         let sink = &self.sinks[source.sink];
@@ -186,7 +187,7 @@ impl Outputs {
         }
     }
 
-    /// The parent takes so many bytes more of a stream.
+    /// Records a grant: the parent accepts further bytes of a stream.
     pub fn credit(&mut self, stream: Stream, bytes: usize) {
         let sink = self.sink_of(stream);
         if let Target::Parent(credit) = &mut self.sinks[sink].target {
@@ -194,18 +195,18 @@ impl Outputs {
         }
     }
 
-    /// Nobody reads this stream any more: who writes to it learns of it.
+    /// Records that this stream has no reader any more. Ranks that write to it get an error.
     pub fn break_stream(&mut self, stream: Stream) {
         let sink = self.sink_of(stream);
         self.sinks[sink].broken = true;
     }
 
-    /// Whether nobody reads this stream any more.
+    /// Returns true if this stream has no reader any more.
     pub fn is_broken(&self, stream: Stream) -> bool {
         self.sinks[self.sink_of(stream)].broken
     }
 
-    /// What may go to the parent now of a stream.
+    /// Returns bytes of a stream that may be sent to the parent now, if there are any.
     pub fn take(&mut self, stream: Stream) -> Option<Vec<u8>> {
         let sink = self.sink_of(stream);
         let sink = &mut self.sinks[sink];
@@ -225,14 +226,14 @@ impl Outputs {
         Some(bytes)
     }
 
-    /// Says something in the name of mpirun, on standard error.
+    /// Prints a message of mpirun on standard error.
     pub fn say(&mut self, text: &str, now: Duration) {
         let sink = self.sink_of(Stream::Err);
         let sink = &mut self.sinks[sink];
         sink.merger.feed(sink.own, text.as_bytes(), now);
     }
 
-    /// Takes an event of the poller, if it is one of ours.
+    /// Handles an event of the poller, if its token belongs to this object.
     pub fn ready(&mut self, token: u64, now: Duration) {
         let Some(index) = token.checked_sub(self.base).and_then(|index| usize::try_from(index).ok()) else {
             return;
@@ -266,7 +267,7 @@ impl Outputs {
         }
     }
 
-    /// Writes what can be written and tells the poller what to watch next.
+    /// Writes as much as possible, and sets up the poller for the rest.
     pub fn advance(&mut self, poller: &Poller, now: Duration) {
         let are_closed = self.sources.iter().all(|source| matches!(source.feed, Feed::Closed));
         for (index, sink) in (0..).zip(&mut self.sinks) {
@@ -282,7 +283,7 @@ impl Outputs {
         for (index, source) in (2..).zip(&mut self.sources) {
             let sink = &self.sinks[source.sink];
             if sink.broken {
-                // The rank learns of it as a program in a pipeline does.
+                // The rank gets SIGPIPE, like a program in a pipeline.
                 if let Feed::Pipe(_) = source.feed {
                     source.feed = Feed::Closed;
                 }
@@ -299,25 +300,26 @@ impl Outputs {
         }
     }
 
-    /// When [`Outputs::advance`] has something to do.
+    /// Returns the time at which [`Outputs::advance`] must be called next, if any.
     pub fn deadline(&self) -> Option<Duration> {
         self.sinks.iter().filter_map(|sink| sink.merger.deadline()).min()
     }
 
-    /// Why an output could not be written, once for each output.
+    /// Returns the error of an output that could not be written, once for each output.
     pub fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
 
-    /// Whether all that was written to us has been passed on.
+    /// Returns true if all sources have ended and their bytes were passed on.
     pub fn is_finished(&self) -> bool {
         self.sources.iter().all(|source| matches!(source.feed, Feed::Closed))
             && self.sinks.iter().all(|sink| sink.pending() == 0 && !sink.merger.holds_reports())
     }
 
-    /// Takes no more from the ranks of this host than what their pipes hold when this is first called. All
-    /// processes that had the pipes are ended, so more could only come from one that has escaped. What a pipe
-    /// holds waits there as long as the reader of the output is slow. Called again until the pipes are empty.
+    /// Limits what is taken from the ranks of this host to the present contents of their pipes. All processes
+    /// that had the pipes have ended, so further bytes could only come from one that has escaped. The
+    /// contents wait in the pipes while the reader of the output is slow. The function is called again until
+    /// the pipes are empty.
     pub fn close_sources(&mut self, now: Duration) {
         for number in 0..self.sources.len() {
             let source = &mut self.sources[number];
@@ -355,8 +357,8 @@ impl Sink {
             own,
         };
         if !kind.is_file() {
-            // Others share our open file, so it must not become non-blocking; one opened anew may. A
-            // socket cannot be opened anew.
+            // Other processes share the open file, so it must not become non-blocking. A file that is opened
+            // again may. A socket cannot be opened again.
             let mut options = OpenOptions::new();
             options.write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
             match options.open(format!("/proc/self/fd/{number}")) {
@@ -423,7 +425,7 @@ impl Sink {
         self.watch(poller, token);
     }
 
-    /// Watches the target exactly while something waits to be written.
+    /// Watches the target only while bytes wait to be written.
     fn watch(&mut self, poller: &Poller, token: u64) {
         let wanted = self.pending() > 0;
         let Target::File(target) = &self.target else { return };
@@ -438,7 +440,7 @@ impl Sink {
     }
 }
 
-/// Device and number of the file behind a descriptor; `None` is equal to nothing.
+/// Returns device and inode of the file behind a descriptor; None if they are unknown.
 fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let metadata = File::from(fd.try_clone_to_owned().ok()?).metadata().ok()?;
     Some((metadata.dev(), metadata.ino()))

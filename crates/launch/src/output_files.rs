@@ -1,4 +1,4 @@
-//! Files that ranks write to, and tags: names with `%r`, `%h`, `%p` and `%g` in them.
+//! Output files of ranks, and prefixes of lines: patterns with `%r`, `%h`, `%p` and `%g`.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use crate::request::Tagging;
 
-/// Of whom a name speaks.
+/// Values that replace the letters of a pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Name<'a> {
-    /// Rank in the world.
+    /// Rank in MPI_COMM_WORLD of the job.
     pub rank: u32,
-    /// Its host.
+    /// Name of the rank's host.
     pub host: &'a str,
-    /// The number of the host.
+    /// Number of the host in the job.
     pub number: u32,
 }
 
 impl Name<'_> {
-    /// The pattern with what it stands for: `%r` the rank, `%h` the host, `%p` its number, `%g` 0 (the number
-    /// of the job), `%%` a percent sign.
+    /// Fills in a pattern. `%r` is the rank, `%h` the host, `%p` the number of the host, `%g` 0 (the number
+    /// of the job), and `%%` a percent sign.
     pub fn fill(&self, pattern: &str) -> String {
         let mut text = String::new();
         let mut letters = pattern.chars();
@@ -37,7 +37,7 @@ impl Name<'_> {
         text
     }
 
-    /// What comes before each line of output.
+    /// Returns the prefix of each line of output.
     pub fn tag(&self, tagging: &Tagging, stream: &str) -> String {
         let rank = self.rank;
         match tagging {
@@ -49,21 +49,21 @@ impl Name<'_> {
     }
 }
 
-/// Files of a job on one host, each emptied once; who shares one appends.
+/// Output files of a job on one host. Each file is emptied once; ranks that share a file append to it.
 #[derive(Debug, Default)]
 pub struct Files {
     known: HashSet<PathBuf>,
-    /// None is emptied.
+    /// True if no file is emptied.
     appends: bool,
 }
 
 impl Files {
-    /// Files of a job that goes on: what it has written stays.
+    /// Creates the files of a restarted job, whose earlier output is kept.
     pub fn of_restart() -> Files {
         Files { known: HashSet::new(), appends: true }
     }
 
-    /// Opens a file, with the folders above it.
+    /// Opens a file for appending, and creates its parent folders.
     ///
     /// # Errors
     /// Fails if a system call fails.
@@ -73,7 +73,7 @@ impl Files {
             fs::create_dir_all(folder)?;
         }
         let file = OpenOptions::new().append(true).create(true).open(path)?;
-        // A pipe or a device has no length.
+        // Pipes and devices have no length to reset.
         if is_first && !self.appends && file.metadata()?.is_file() {
             file.set_len(0)?;
         }

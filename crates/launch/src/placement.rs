@@ -1,24 +1,26 @@
-//! Where ranks run: mapping and binding, as functions of a machine and the processors allowed.
+//! Placement of ranks on processors: mapping and binding, as functions of a machine and the allowed
+//! processors.
 //!
-//! The default binding is core when it is safe: when there are exactly as many ranks as cores, no rank
-//! wants threads and no quota takes processor time away. With fewer ranks than cores another job may
-//! run beside this one, and both would take the same cores; with more, ranks have to move.
+//! By default ranks are bound to cores when that is safe: there are exactly as many ranks as cores, no rank
+//! uses threads, and no quota limits the processor time. With fewer ranks than cores, another job may run
+//! beside this one, and both would use the same cores. With more ranks than cores, ranks must be able to
+//! move.
 
 use tutti_topo::model::{Level, Machine};
 use tutti_topo::{ProcessorSet, text};
 
 use crate::request::{BindTo, Cores, MapBy, Placing};
 
-/// What is known about a job before it is placed.
+/// Properties of a job that determine its placement.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand<'a> {
-    /// Ranks on this node: their numbers in the world.
+    /// Ranks on this host, by their world rank.
     pub world: &'a [u32],
-    /// Whether programs are asked to run several threads a rank.
+    /// True if programs are configured to run several threads in each rank.
     pub threads: bool,
-    /// Processors' worth of time that the job may use.
+    /// Processor time that the job may use, in processors.
     pub usable: usize,
-    /// What was said.
+    /// Placement options of the command line.
     pub placing: &'a Placing,
 }
 
@@ -28,10 +30,10 @@ impl Demand<'_> {
     }
 }
 
-/// Most hardware threads that a core has, on any machine.
+/// Maximum number of hardware threads of a core, on any machine.
 const THREADS_PER_CORE: usize = 8;
 
-/// Whether placing this job needs a description of the machine; finding one takes time.
+/// Returns true if the placement of this job needs a description of the machine, which takes time to obtain.
 pub fn needs_machine(demand: &Demand<'_>, allowed: &ProcessorSet) -> bool {
     let placing = demand.placing;
     let is_told = !placing.told.is_empty() || !placing.cores.is_empty() || placing.cores_per_rank > 0;
@@ -47,10 +49,10 @@ pub fn needs_machine(demand: &Demand<'_>, allowed: &ProcessorSet) -> bool {
     }
 }
 
-/// The processors of each rank; `None` for a rank that is not bound.
+/// Returns the processors of each rank; None for a rank that is not bound.
 ///
 /// # Errors
-/// If this machine has not the cores that were asked for.
+/// Fails if this machine lacks cores that the options name.
 pub fn place(
     demand: &Demand<'_>,
     machine: &Machine,
@@ -69,7 +71,7 @@ pub fn place(
         if !placing.cores.is_empty() {
             return Err("none of the cores of --cpu-set may be used here".to_string());
         }
-        // The description is of another machine (HWLOC_XMLFILE): nothing can be said about this one.
+        // The description is of another machine (HWLOC_XMLFILE), so this one is unknown.
         return Ok(vec![None; demand.ranks()]);
     }
     let cores = slots.iter().filter(|slot| slot.thread == 0).count();
@@ -83,7 +85,7 @@ pub fn place(
     let mut sets = map(demand, machine, &slots)?
         .into_iter()
         .map(|processors| match bind_to {
-            // Ranks that are not bound stay within what was allowed to the job.
+            // Ranks that are not bound stay on the processors that the job may use.
             BindTo::None if !placing.cores.is_empty() => Some(allowed.clone()),
             _ => bind(machine, allowed, &processors, bind_to),
         })
@@ -101,7 +103,7 @@ pub fn place(
     Ok(sets)
 }
 
-/// The processors of cores that are named by their order.
+/// Returns the processors of cores that are named by their order.
 fn processors_of(machine: &Machine, cores: &Cores) -> Result<ProcessorSet, String> {
     let mut known: Vec<u32> = Vec::new();
     for processor in machine.processors() {
@@ -122,16 +124,16 @@ fn processors_of(machine: &Machine, cores: &Cores) -> Result<ProcessorSet, Strin
     Ok(processors)
 }
 
-/// A processor that a rank may be given.
+/// Processor that can be assigned to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
-    /// How many allowed processors of the same core come before it.
+    /// Number of allowed processors of the same core that precede it.
     thread: u32,
     processor: usize,
 }
 
-/// The allowed processors in the order in which ranks take them: a core each first, then the second
-/// threads of the cores.
+/// Returns the allowed processors in the order in which they are assigned: one of each core first, then the
+/// second threads of the cores.
 fn slots(machine: &Machine, allowed: &ProcessorSet) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::new();
     let (mut last_core, mut thread) = (None, 0);
@@ -145,8 +147,8 @@ fn slots(machine: &Machine, allowed: &ProcessorSet) -> Vec<Slot> {
     slots
 }
 
-/// The first processors of each rank, one or, with `PE=N`, one a core; there is at least one slot. More ranks
-/// than slots go round again.
+/// Returns the first processors of each rank: one, or one of each core with `PE=N`. There must be at least
+/// one slot. If there are more ranks than slots, slots are assigned again.
 fn map(demand: &Demand<'_>, machine: &Machine, slots: &[Slot]) -> Result<Vec<Vec<usize>>, String> {
     let level = match demand.placing.map_by.unwrap_or(MapBy::Core) {
         MapBy::Core => None,
@@ -180,7 +182,7 @@ fn map(demand: &Demand<'_>, machine: &Machine, slots: &[Slot]) -> Result<Vec<Vec
     Ok((0..demand.ranks()).map(place).collect())
 }
 
-/// The allowed processors around some.
+/// Returns the allowed processors in the units that contain the given processors.
 fn bind(machine: &Machine, allowed: &ProcessorSet, processors: &[usize], to: BindTo) -> Option<ProcessorSet> {
     let level = match to {
         BindTo::None => return None,
@@ -198,7 +200,7 @@ fn bind(machine: &Machine, allowed: &ProcessorSet, processors: &[usize], to: Bin
     Some(around.into_iter().filter(|&member| allowed.contains(member)).collect())
 }
 
-/// A line on the binding of a rank.
+/// Returns a line that describes the binding of a rank.
 pub fn describe(rank: u32, set: Option<&ProcessorSet>, machine: &Machine) -> String {
     let Some(set) = set else { return format!("mpirun: rank {rank} is not bound\n") };
     let mut place = String::new();
@@ -219,7 +221,7 @@ mod tests {
         Machine::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
-    /// What the tests vary.
+    /// Variables of the test cases.
     #[derive(Clone, Debug, Default)]
     struct Case {
         ranks: u32,

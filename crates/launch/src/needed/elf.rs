@@ -1,4 +1,4 @@
-//! What a program or library in ELF says to the dynamic loader.
+//! Reader of the data in an ELF program or library that the dynamic loader uses.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,32 +7,33 @@ use object::elf::{self, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 
-/// Longest name or path in a file, in bytes.
+/// Maximum bytes of a name or path in a file.
 const NAME_BYTES: usize = 64 << 10;
-/// Most entries that one file has for the loader.
+/// Maximum number of entries for the loader that are read from one file.
 const ENTRIES: usize = 4096;
 
-/// The part of a file that the loader reads.
+/// Part of a file that the loader reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linkage {
-    /// Which processor it is for: libraries of others are passed over.
+    /// Word size (true for 64 bits) and processor. Libraries for other processors are skipped.
     pub machine: (bool, u16),
-    /// The libraries that it needs, in order.
+    /// Names of the libraries that the file needs, in order.
     pub needed: Vec<Vec<u8>>,
-    /// Its own name as a library.
+    /// Name of the file as a library (DT_SONAME), if it has one.
     pub name: Option<Vec<u8>>,
-    /// Where to look before LD_LIBRARY_PATH, for it and for all it needs (DT_RPATH).
+    /// Folders that are searched before LD_LIBRARY_PATH, for all libraries below this file (DT_RPATH).
     pub before: Option<Vec<u8>>,
-    /// Where to look after it, for what it needs itself (DT_RUNPATH).
+    /// Folders that are searched after LD_LIBRARY_PATH, for libraries that this file itself needs
+    /// (DT_RUNPATH).
     pub after: Option<Vec<u8>>,
-    /// The folder that it lies in, which `$ORIGIN` means.
+    /// Folder of the file, which `$ORIGIN` stands for.
     pub origin: PathBuf,
-    /// Those of [`Linkage::before`] of the files through which it is needed.
+    /// Folders of [`Linkage::before`] in the files through which this one is needed.
     pub inherited: Vec<PathBuf>,
 }
 
 impl Linkage {
-    /// Reads a file; `None` if it is none in ELF, or is damaged.
+    /// Reads a file; None if it is not an ELF file or is damaged.
     pub fn read(path: &Path) -> Option<Linkage> {
         let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
         let data = ReadCache::new(file);
@@ -41,7 +42,7 @@ impl Linkage {
             FileKind::Elf32 => parse::<elf::FileHeader32<Endianness>>(&data, false),
             _ => None,
         };
-        // Links are followed by the loader too, for the folder: a path is taken as it was written.
+        // The loader does not resolve links for the folder either: it takes the path as written.
         let origin = path.parent().unwrap_or(Path::new("")).to_path_buf();
         linkage.map(|linkage| Linkage { origin, ..linkage })
     }
@@ -73,7 +74,7 @@ fn parse<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>, is_wid
     })
 }
 
-/// Where in the file an address of memory lies, if this segment is loaded there.
+/// Returns the file offset of an address in memory, if this segment contains it.
 fn file_offset<Segment: ProgramHeader<Endian = Endianness>>(
     segment: &Segment,
     endian: Endianness,
@@ -87,7 +88,7 @@ fn file_offset<Segment: ProgramHeader<Endian = Endianness>>(
     (within < segment.p_filesz(endian).into()).then(|| offset.checked_add(within))?
 }
 
-/// A terminated string of the table that goes on for `most` bytes.
+/// Returns a string that ends with a zero byte, in a table that continues for `most` bytes.
 fn string(data: &ReadCache<File>, offset: u64, most: u64) -> Option<Vec<u8>> {
     let end = offset.checked_add(most.min(NAME_BYTES as u64))?;
     let text = data.read_bytes_at_until(offset..end, 0).ok()?;

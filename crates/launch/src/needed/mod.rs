@@ -1,14 +1,14 @@
-//! Which MPI library a program needs, told before it is started from what it and its libraries are linked to.
+//! MPI library that a program needs, determined before the start from the libraries that it and they are
+//! linked to.
 //!
-//! A program that was compiled for another MPI library starts under any launcher, but each of its processes
-//! then is a job of its own, of one rank, and nobody says so. The dynamic loader decides by names
-//! ([`tutti_base::mpi_libraries`]). Here the same names are looked for, breadth first, as the loader
-//! does, from the program down, in the folders in which the loader looks ([`search`]); [`elf`] reads one
-//! file.
+//! A program that was compiled for another MPI library starts under any launcher. Each of its processes is
+//! then a job of one rank, without a message. The dynamic loader decides by names
+//! ([`tutti_base::mpi_libraries`]). This module searches for the same names, breadth first like the loader,
+//! in the folders that the loader searches ([`search`]). [`elf`] reads one file.
 //!
-//! Not seen: what a program loads while it runs (dlopen: interpreters and their modules) and what a script
-//! starts, which [`crate::loaded_libraries`] looks for in running ranks; and an MPI library that is part of
-//! a static program.
+//! Not found are libraries that a program loads while it runs (dlopen: interpreters and their modules), and
+//! programs that a script starts. [`crate::loaded_libraries`] looks for these in running ranks. An MPI
+//! library inside a static program is not found either.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -24,24 +24,25 @@ mod search;
 use elf::Linkage;
 use search::Search;
 
-/// Most files looked at for one program.
+/// Maximum number of files that are read for one program.
 const FILES: usize = 512;
 
-/// What was found.
+/// MPI library that a program needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needed {
-    /// The interface.
+    /// Interface (ABI) of the library.
     pub abi: Abi,
-    /// The name by which it is asked for.
+    /// Name of the library in the file that needs it.
     pub library: OsString,
-    /// Which library asks for it, if it is not the program itself.
+    /// File of the library that needs it; None if the program itself does.
     pub through: Option<PathBuf>,
-    /// The file that the loader would take, if it is found; not looked for where the name is the standard's.
+    /// File that the loader would take, if it is found. It is not looked for if the name is the standard's.
     pub file: Option<PathBuf>,
 }
 
 impl Needed {
-    /// Words on what serves a program of another ABI than the standard's; `None` if nothing does or has to.
+    /// Returns a remark on the library that serves a program of another ABI. None if there is none, or if the
+    /// program has the standard ABI.
     pub fn served(&self) -> Option<String> {
         let file = self.file.as_ref().filter(|_| self.abi == Abi::Standard)?;
         Some(format!(", whose {} is {}", self.library.display(), file.display()))
@@ -49,7 +50,7 @@ impl Needed {
 }
 
 impl fmt::Display for Needed {
-    /// What is wrong with several ranks of such a program under our launcher.
+    /// Writes the reason why several ranks of such a program cannot run under this launcher.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "is linked to {}", self.library.display())?;
         if let Some(through) = &self.through {
@@ -64,14 +65,14 @@ impl fmt::Display for Needed {
     }
 }
 
-/// Whether a program itself asks for a library whose name begins so.
+/// Returns true if a program itself needs a library whose name begins with `name`.
 pub fn is_linked_to(program: &Path, name: &str) -> bool {
     let linkage = Linkage::read(program);
     linkage.is_some_and(|linkage| linkage.needed.iter().any(|needed| needed.starts_with(name.as_bytes())))
 }
 
-/// The MPI library that a program needs. `library_path`: LD_LIBRARY_PATH of the program. `None`: none, as far
-/// as one can see, or `program` is no program in ELF (a script).
+/// Returns the MPI library that a program needs. `library_path` is LD_LIBRARY_PATH of the program. None if no
+/// MPI library is found, or if `program` is not an ELF file (a script).
 pub fn by_program(program: &Path, library_path: &OsStr) -> Option<Needed> {
     let first = Linkage::read(program)?;
     let search = Search::new(library_path, &first);
@@ -95,8 +96,7 @@ pub fn by_program(program: &Path, library_path: &OsStr) -> Option<Needed> {
     None
 }
 
-/// The name of a library without a version, by which programs and wheels ask that do not care which MPI they
-/// get.
+/// Name of an MPI library without a version. Programs and wheels that accept any MPI library use it.
 const UNVERSIONED: &[u8] = b"libmpi.so";
 
 /// Returns the interface of the `libmpi.so` that a program would get without Tutti's folders, or `None` if
@@ -109,14 +109,14 @@ pub fn unversioned(program: &Path, library_path: &OsStr) -> Option<Abi> {
     Some(abi).filter(|abi| *abi != Abi::Other)
 }
 
-/// Returns true if a file is a library of Tutti, or one that calls it.
+/// Returns true if a file is a library of Tutti, or a library that calls it.
 pub fn is_own(file: &Path) -> bool {
     Linkage::read(file)
         .is_some_and(|linkage| leads_to_standard(&linkage, &Search::new(OsStr::new(""), &linkage)))
 }
 
-/// Returns true if a library is of the standard ABI, or calls such a library directly or through another one.
-/// A wheel has no links, but empty libraries that need the library meant.
+/// Returns true if a library has the standard ABI, or calls such a library, directly or through another one.
+/// A wheel has empty libraries instead of links, which need the real library.
 fn leads_to_standard(linkage: &Linkage, search: &Search) -> bool {
     let stands_for = || linkage.needed.iter().find_map(|name| search.find(name, linkage));
     is_standard(linkage) || stands_for().is_some_and(|(_, other)| is_standard(&other))
@@ -127,7 +127,8 @@ fn is_standard(linkage: &Linkage) -> bool {
     names.into_iter().any(|name| Abi::from_name(name) == Some(Abi::Standard))
 }
 
-/// A library under the name of another may be Tutti's all the same: a link to it, or one that calls it.
+/// Completes a result. A library under another name may belong to Tutti: a link to it, or a library that
+/// calls it.
 fn settle(abi: Abi, name: &[u8], through: Option<PathBuf>, search: &Search, by: &Linkage) -> Needed {
     let is_looked_for = abi != Abi::Standard;
     let found = is_looked_for.then(|| search.find(name, by)).flatten();

@@ -1,5 +1,5 @@
-//! Where the dynamic loader looks for libraries (ld.so(8)): the folders that files name, LD_LIBRARY_PATH, its
-//! cache, the system's folders.
+//! Search for libraries in the order of the dynamic loader (ld.so(8)): folders that files name,
+//! LD_LIBRARY_PATH, the loader's cache, the system's folders.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use super::elf::Linkage;
 
-/// The cache that ldconfig(8) writes.
+/// File of the cache that ldconfig(8) writes.
 const CACHE: &str = "/etc/ld.so.cache";
-/// Longest cache, in bytes.
+/// Maximum bytes of a cache that is read.
 const CACHE_BYTES: u64 = 64 << 20;
-/// Folders of the system, after all others.
+/// Folders of the system, which are searched last.
 const FOLDERS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// Finds libraries for one program.
+/// Search for the libraries of one program.
 #[derive(Debug)]
 pub struct Search {
     library_path: Vec<PathBuf>,
@@ -24,25 +24,25 @@ pub struct Search {
 }
 
 impl Search {
-    /// For a program that is started with this LD_LIBRARY_PATH.
+    /// Creates the search for a program that is started with this LD_LIBRARY_PATH.
     pub fn new(library_path: &OsStr, program: &Linkage) -> Search {
-        // The loader takes both separators, and an empty name for the folder it is started in.
+        // The loader accepts both separators, and takes an empty name for the working directory.
         let folders = library_path.as_bytes().split(|byte| b":;".contains(byte));
         let library_path =
             folders.filter(|folder| !folder.is_empty()).map(|folder| expand(folder, &program.origin));
         Search { library_path: library_path.collect(), machine: program.machine, cache: OnceCell::new() }
     }
 
-    /// The library `name` that a file needs, with the folders it inherits.
+    /// Returns the library `name` that a file needs, with the folders that it inherits.
     pub fn find(&self, name: &[u8], by: &Linkage) -> Option<(PathBuf, Linkage)> {
         self.all(name, by).next()
     }
 
-    /// Returns all libraries of that name, in the order in which the loader looks: it takes the first.
+    /// Returns all libraries with that name in the order of the loader, which takes the first.
     pub fn all<'a>(&'a self, name: &'a [u8], by: &Linkage) -> impl Iterator<Item = (PathBuf, Linkage)> + 'a {
         let name = OsStr::from_bytes(name);
         let own = |paths: &Option<Vec<u8>>| folders(paths.as_deref().unwrap_or_default(), &by.origin);
-        // DT_RUNPATH takes DT_RPATH's place, in the file that has both and for what it inherits.
+        // DT_RUNPATH disables DT_RPATH, in the file that has both and for the folders that it inherits.
         let inherited =
             if by.after.is_some() { Vec::new() } else { [own(&by.before), by.inherited.clone()].concat() };
         let is_path = name.as_bytes().contains(&b'/');
@@ -58,14 +58,14 @@ impl Search {
         named.into_iter().chain(of_system).filter_map(move |file| self.open(file, &inherited))
     }
 
-    /// The file, if it is a library for the program's processor.
+    /// Reads a file, if it is a library for the program's processor.
     fn open(&self, file: PathBuf, inherited: &[PathBuf]) -> Option<(PathBuf, Linkage)> {
         let linkage = Linkage::read(&file).filter(|linkage| linkage.machine == self.machine)?;
         Some((file, Linkage { inherited: inherited.to_vec(), ..linkage }))
     }
 }
 
-/// Whether a library is one of the compiler and the C library, which need no MPI.
+/// Returns true if a library belongs to the compiler or the C library, which need no MPI.
 pub fn is_of_system(name: &[u8]) -> bool {
     const STEMS: [&str; 16] = [
         "libc",
@@ -94,7 +94,7 @@ fn folders(paths: &[u8], origin: &Path) -> Vec<PathBuf> {
     folders.map(|folder| expand(folder, origin)).collect()
 }
 
-/// Replaces `$ORIGIN`; what holds other variables names no folder and is not found.
+/// Replaces `$ORIGIN` at the beginning. A path with other variables is not found.
 fn expand(folder: &[u8], origin: &Path) -> PathBuf {
     let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"].into_iter().find_map(|word| folder.strip_prefix(word));
     match rest {
@@ -103,19 +103,19 @@ fn expand(folder: &[u8], origin: &Path) -> PathBuf {
     }
 }
 
-/// The cache; empty if there is none that one would read.
+/// Reads the cache; empty if there is none or it is too long.
 fn read_cache() -> Vec<u8> {
     let length = std::fs::metadata(CACHE).map_or(0, |data| if data.is_file() { data.len() } else { 0 });
     if length == 0 || length > CACHE_BYTES { Vec::new() } else { std::fs::read(CACHE).unwrap_or_default() }
 }
 
-/// The files of a library that a cache names, in the form that is in use since glibc 2.2: 48 bytes of header,
-/// entries of 24 bytes, strings at places counted from the header.
+/// Returns the files that the cache lists for a library. The format, in use since glibc 2.2, has a header of
+/// 48 bytes, entries of 24 bytes, and strings. Offsets of strings count from the header.
 fn cached(bytes: &[u8], name: &[u8]) -> Vec<PathBuf> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
     const ENTRY: usize = 24;
-    // Before it there may be one in the older form.
+    // A cache in the older format may precede it.
     let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else {
         return Vec::new();
     };

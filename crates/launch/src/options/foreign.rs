@@ -1,6 +1,6 @@
-//! Options of other launchers, from the table of `spec/launchers.tsv`: words of `mpirun`'s own in their
-//! place, a line that says why they mean nothing, or a refusal. Parameters of Open MPI (`--mca NAME VALUE`)
-//! are looked up the same way.
+//! Options of other launchers, from the table `spec/launchers.tsv`. Each is replaced by options of `mpirun`,
+//! ignored with a reason, or refused. Parameters of Open MPI (`--mca NAME VALUE`) are handled in the same
+//! way.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,46 +11,46 @@ use tutti_sys::files;
 use super::row::Reading;
 use crate::generated::foreign::{OPTIONS, PARAMETERS};
 
-/// What becomes of an option.
+/// Treatment of an option of another launcher.
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict {
-    /// `mpirun` has it under the same name.
+    /// Option that `mpirun` has under the same name.
     Same,
-    /// These words stand in its place; `{1}` is its first value.
+    /// Words that replace the option; `{1}` stands for its first value.
     Translated(&'static [&'static str]),
-    /// It means nothing here, for this reason.
+    /// Reason why the option has no effect.
     Ignored(&'static str),
-    /// It would have to do something that is not done here: the reason, and what to do instead.
+    /// Reason of the refusal, and the alternative. The option would need a function that Tutti lacks.
     Refused(&'static str),
 }
 
-/// An option or a parameter of another launcher.
+/// Option or parameter of another launcher.
 #[derive(Debug)]
 pub struct Foreign {
-    /// Its names. Of a parameter: `NAME`, `BEGIN*` or `NAME=VALUE`.
+    /// Names of the option. For a parameter: `NAME`, `BEGIN*` or `NAME=VALUE`.
     pub names: &'static [&'static str],
-    /// What its values are called.
+    /// Names of its values, for messages.
     pub values: &'static [&'static str],
-    /// What becomes of it.
+    /// Treatment of the option by `mpirun`.
     pub verdict: Verdict,
-    /// Values with which the tests run it.
+    /// Values with which the tests pass it.
     pub tries: &'static str,
 }
 
-/// Longest file of parameters, in bytes.
+/// Maximum bytes of a file of parameters.
 const PARAMETER_FILE_BYTES: u64 = 1 << 20;
 
-/// The option of this name that `mpirun` itself does not have.
+/// Returns the option of this name, if `mpirun` itself does not have it.
 pub fn find(name: &str) -> Option<&'static Foreign> {
     OPTIONS.iter().find(|row| !matches!(row.verdict, Verdict::Same) && row.names.contains(&name))
 }
 
-/// Names of options that another launcher has, for hints.
+/// Returns the names of options of other launchers, for hints.
 pub fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().flat_map(|row| row.names.iter().copied())
 }
 
-/// What becomes of the option `text` with these values. Words that stand in its place go in front of `rest`.
+/// Applies the option `text` with these values. Words that replace it are put in front of `rest`.
 ///
 /// # Errors
 /// Fails with the reason of the refusal.
@@ -84,7 +84,7 @@ fn put(words: &[&str], values: &[String], rest: &mut VecDeque<OsString>) {
     }
 }
 
-/// A parameter of Open MPI.
+/// Applies a parameter of Open MPI.
 ///
 /// # Errors
 /// Fails with the reason of the refusal.
@@ -124,10 +124,10 @@ pub(super) fn parameter(
     }
 }
 
-/// Parameters in a file, a line each: `NAME = VALUE`.
+/// Applies the parameters in a file, which has a line `NAME = VALUE` for each.
 ///
 /// # Errors
-/// If it cannot be read, or a parameter is refused.
+/// Fails if the file cannot be read, or if a parameter is refused.
 pub(super) fn parameter_files(
     reading: &mut Reading,
     names: &str,

@@ -31,7 +31,7 @@ job, SIGUSR2 is passed on, SIGUSR1 prints where every rank waits. The ranks of a
 session of their own, without /dev/tty: what is typed reaches rank 0 through mpirun.
 ";
 
-/// The help text.
+/// Returns the text of `mpirun --help`.
 pub fn help() -> String {
     let mut text = USAGE.to_string();
     for option in options() {
@@ -52,18 +52,18 @@ fn notes() -> String {
     text
 }
 
-/// What `--help` says of an option, for other ways to say it.
+/// Help for one option, for other formats than that of `--help`.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionHelp {
-    /// Without dashes; any of them, with one dash or two.
+    /// Names without dashes. The user writes any of them with one dash or two.
     pub names: &'static [&'static str],
-    /// Of each value that follows.
+    /// Names of the values that follow the option.
     pub values: &'static [&'static str],
-    /// What it does.
+    /// Description of the option's effect.
     pub doc: &'static str,
 }
 
-/// All options, in the order of the help text, and what is said after them.
+/// Returns all options in the order of the help text, and the notes that follow them.
 pub fn described() -> (impl Iterator<Item = OptionHelp>, String) {
     (options().map(|row| OptionHelp { names: row.names, values: row.values, doc: row.doc }), notes())
 }

@@ -1,10 +1,9 @@
-//! Where the input and outputs of ranks go, and what `mpirun` shows: the options whose value is a list of
-//! words.
+//! Options for the input and output of ranks and for the display of a job. Their value is a list of words.
 
 use super::row::Reading;
 use crate::request::Tagging;
 
-/// `--output LIST`, as Open MPI 5 has it.
+/// Parses `--output LIST` in the syntax of Open MPI 5.
 pub(super) fn output(reading: &mut Reading, text: &str) -> Result<(), String> {
     let request = &mut reading.request;
     let (text, modifiers) = match text.find("file=").or_else(|| text.find("dir=")) {
@@ -42,7 +41,7 @@ pub(super) fn output(reading: &mut Reading, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--outfile-pattern` and `--errfile-pattern`.
+/// Parses `--outfile-pattern` and `--errfile-pattern`.
 pub(super) fn pattern(text: &str) -> Result<String, String> {
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -55,12 +54,12 @@ pub(super) fn pattern(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-/// `--display LIST`.
+/// Parses `--display LIST`.
 pub(super) fn display(reading: &mut Reading, text: &str) -> Result<(), String> {
     let request = &mut reading.request;
     for word in text.split(',') {
         let (what, modifiers) = word.split_once(':').unwrap_or((word, ""));
-        // What Open MPI can add to its tables; ours have one form.
+        // Open MPI can add details to its tables. The tables of Tutti have one form.
         let known = ["", "parseable", "parsable", "physical", "hwtcpus", "devel"];
         if let Some(wrong) = modifiers.split(':').find(|modifier| !known.contains(modifier)) {
             return Err(format!("modifier {wrong} is not supported"));
@@ -75,7 +74,7 @@ pub(super) fn display(reading: &mut Reading, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--stdin RANK`.
+/// Parses `--stdin RANK`.
 pub(super) fn input(reading: &mut Reading, text: &str) -> Result<(), String> {
     reading.request.is_input_copied = text == "all";
     reading.request.input = Some(match text {
@@ -86,7 +85,7 @@ pub(super) fn input(reading: &mut Reading, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--runtime-options LIST`.
+/// Parses `--runtime-options LIST`.
 pub(super) fn runtime(reading: &mut Reading, text: &str) -> Result<(), String> {
     for word in text.split([',', ':']) {
         let (name, value) = word.split_once('=').unwrap_or((word, "1"));

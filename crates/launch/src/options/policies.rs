@@ -1,5 +1,5 @@
-//! Policies of mapping, ranking and binding, as Open MPI's and MPICH's users write them: a unit, and after
-//! colons or commas what modifies it.
+//! Policies of mapping, ranking and binding in the syntax of Open MPI and MPICH: a unit, and modifiers after
+//! colons or commas.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::row::Reading;
 use super::values::count;
 use crate::request::{Across, Assignment, BindTo, MapBy, Request};
 
-/// `--map-by POLICY`.
+/// Parses `--map-by POLICY`.
 pub(super) fn map(reading: &mut Reading, text: &str) -> Result<(), String> {
     let request = &mut reading.request;
     let (first, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -46,7 +46,7 @@ pub(super) fn map(reading: &mut Reading, text: &str) -> Result<(), String> {
     }
 }
 
-/// `ppr:N:UNIT`; returns what follows.
+/// Parses `ppr:N:UNIT`, and returns the text that follows.
 fn per_unit<'t>(request: &mut Request, text: &'t str) -> Result<&'t str, String> {
     let mut parts = text.splitn(3, ':');
     let number = count(parts.next().unwrap_or(""))?;
@@ -85,8 +85,8 @@ fn modify(request: &mut Request, modifier: &str) -> Result<(), String> {
         "nooversubscribe" => request.is_within_slots = true,
         "oversubscribe" => request.is_within_slots = false,
         "nolocal" => request.is_not_here = true,
-        // More ranks than cores is no error here, cores are what is counted, and jobs that ranks start
-        // inherit nothing.
+        // These modifiers describe the behaviour of Tutti: more ranks than cores are permitted, cores are
+        // counted, and spawned jobs inherit nothing.
         "overload-allowed" | "overload" | "span" | "corecpus" | "hwtcpus" | "noinherit" | "ordered" => {}
         _ => return Err(format!("modifier {modifier} is not supported")),
     }
@@ -105,7 +105,7 @@ fn level(text: &str) -> Result<MapBy, String> {
     }
 }
 
-/// `--rank-by POLICY`.
+/// Parses `--rank-by POLICY`.
 pub(super) fn rank(reading: &mut Reading, text: &str) -> Result<(), String> {
     let (unit, modifiers) = text.split_once(':').unwrap_or((text, ""));
     let known = ["", "span", "fill"];
@@ -120,7 +120,7 @@ pub(super) fn rank(reading: &mut Reading, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `--bind-to UNIT`.
+/// Parses `--bind-to UNIT`.
 pub(super) fn bind(reading: &mut Reading, text: &str) -> Result<(), String> {
     let (unit, modifiers) = text.split_once(':').unwrap_or((text, ""));
     let known = ["overload-allowed", "overload", "no-overload", "if-supported", "oversubscribe"];
@@ -142,14 +142,14 @@ pub(super) fn bind(reading: &mut Reading, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Numbers of cores.
+/// Parses a list of core numbers.
 pub(super) fn list(text: &str) -> Result<Vec<u32>, String> {
     let numbers = parse_list(text)?;
     if numbers.is_empty() { Err("a list of numbers is needed".to_string()) } else { Ok(numbers) }
 }
 
-/// Words of a file, a line a program, joined by `:` as on a command line. A `#` begins a comment, `\` at the
-/// end goes on.
+/// Returns the words of a file with a program in each line, joined by `:` as on a command line. A `#` begins
+/// a comment; a `\` at the end continues the line.
 pub(super) fn lines(text: &str, file: &Path) -> Result<Vec<String>, String> {
     let mut words: Vec<String> = Vec::new();
     for line in text.replace("\\\n", " ").lines() {
@@ -169,7 +169,7 @@ pub(super) fn lines(text: &str, file: &Path) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Words of a line, as a shell splits it: blanks, quotes, backslashes.
+/// Splits a line into words like a shell: at blanks, with quotes and backslashes.
 pub(crate) fn split(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars();

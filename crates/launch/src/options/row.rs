@@ -1,22 +1,22 @@
-//! What an option is, and what has been read of a command line.
+//! Definition of an option, and the state of a parsed command line.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 
 use crate::request::{Program, Request};
 
-/// What a command line means.
+/// Meaning of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Run this.
+    /// Job to run, with all options.
     Run(Box<Request>),
-    /// Print the help text.
+    /// Request to print the help text.
     Help,
-    /// Print the version.
+    /// Request to print the version.
     Version,
 }
 
-/// A command line half read.
+/// State of a command line while it is parsed.
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) request: Request,
@@ -24,13 +24,13 @@ pub(super) struct Reading {
     pub(super) stop: Option<Parsed>,
     /// First option that a restart cannot honour.
     pub(super) decided: Option<String>,
-    /// What has not been read.
+    /// Arguments that were not parsed yet.
     pub(super) rest: VecDeque<OsString>,
 }
 
 pub(super) type Take = fn(&mut Reading, &[String]) -> Result<(), String>;
 
-/// One option.
+/// Entry of the table of options.
 pub(super) struct Row {
     pub(super) names: &'static [&'static str],
     pub(super) values: &'static [&'static str],

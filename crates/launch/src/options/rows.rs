@@ -22,7 +22,7 @@ const CONCERNS: &[&[Row]] = &[
     general::ROWS,
 ];
 
-/// All options.
+/// Returns all options of the table.
 pub(super) fn options() -> impl Iterator<Item = &'static Row> + Clone {
     CONCERNS.iter().copied().flatten()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::row::Reading;
 
-/// Most ranks that a job may have: far above what one machine runs, below what overflows.
+/// Maximum number of ranks of a job: far above the capacity of one machine, and below an overflow.
 pub const MAXIMUM_RANKS: u32 = 65536;
 
 pub(super) fn count(text: &str) -> Result<u32, String> {
@@ -13,7 +13,7 @@ pub(super) fn count(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("a number from 1 to {MAXIMUM_RANKS} is needed"))
 }
 
-/// A time: seconds, or with a unit s, m, h behind it.
+/// Parses a time in seconds, or with a unit s, m or h.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "a time above 0 is needed, as 90s, 10m, 2h".to_string();
     let (number, unit) = match text.char_indices().next_back() {
@@ -30,7 +30,7 @@ pub(super) fn absolute(path: &str) -> Result<OsString, String> {
     std::path::absolute(path).map(OsString::from).map_err(|error| error.to_string())
 }
 
-/// Signals that mpirun may be sent for a checkpoint.
+/// Signals that may request a checkpoint from mpirun.
 const SIGNALS: &[(&str, i32)] = &[
     ("HUP", libc::SIGHUP),
     ("INT", libc::SIGINT),
@@ -64,13 +64,13 @@ pub(super) fn export(reading: &mut Reading, values: &[String]) -> Result<(), Str
     Ok(())
 }
 
-/// Reads names of variables, of which the last letter may be `*`.
+/// Parses names of variables, each of which may end with `*`.
 pub(super) fn names(list: &str) -> Result<Vec<String>, String> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
     names.map(|name| variable(name, "").map(|(name, _)| name)).collect()
 }
 
-/// Reads a text that names something.
+/// Parses a name, which must not be empty.
 pub(super) fn some(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("it is empty".to_string()) } else { Ok(text.to_string()) }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints and restarts.
+//! Options for checkpoints and restarts.
 
 use tutti_checkpoint::input::RestartInput;
 

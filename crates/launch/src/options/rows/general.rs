@@ -1,4 +1,4 @@
-//! What is left.
+//! Other general options.
 
 use crate::options::row::{Parsed, Row, row};
 

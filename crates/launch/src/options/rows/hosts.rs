@@ -1,4 +1,4 @@
-//! Which hosts have how many ranks, and how they are reached.
+//! Options for hosts, their number of ranks, and the way to reach them.
 
 use crate::allocation::{agents, ranges};
 use crate::options::row::{Row, row};

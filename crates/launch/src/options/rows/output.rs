@@ -1,4 +1,4 @@
-//! What is shown, and where inputs and outputs go.
+//! Options for messages, and for the input and output of ranks.
 
 use crate::options::outputs;
 use crate::options::row::{Row, row};

@@ -1,4 +1,4 @@
-//! Parameters of other launchers, bounds of the job, and what is said about it.
+//! Options for parameters of other launchers, limits of the job, and messages about it.
 
 use crate::options::foreign;
 use crate::options::outputs;

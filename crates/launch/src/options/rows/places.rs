@@ -1,4 +1,4 @@
-//! Where ranks are placed and bound.
+//! Options for the placement and binding of ranks.
 
 use crate::options::policies;
 use crate::options::row::{Row, row};

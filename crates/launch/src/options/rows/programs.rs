@@ -1,4 +1,4 @@
-//! Where programs run, with which variables; lines of options in files.
+//! Options for the directory and variables of programs, and for files of options.
 
 use crate::options::policies;
 use crate::options::row::{Row, row};
@@ -7,7 +7,7 @@ use crate::request::Inherit;
 use std::path::Path;
 use tutti_sys::files;
 
-/// Longest file of options, in bytes.
+/// Maximum bytes of a file of options.
 const CONFIGURATION_BYTES: u64 = 16 << 20;
 
 pub(super) const ROWS: &[Row] = &[

@@ -1,4 +1,4 @@
-//! Servers for files, traces, error handlers.
+//! Options for I/O servers, traces and error handlers.
 
 use crate::options::row::{Row, row};
 use crate::options::values::{count, variable};
