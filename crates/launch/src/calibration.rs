@@ -1,17 +1,18 @@
-//! The costs of this machine, which mpirun gives to all ranks of a job: they choose algorithms by them.
+//! Cost model of this machine. mpirun gives it to all ranks of a job, which choose algorithms by it.
 //!
 //! The first of these that exists is used:
 //!
 //! 1. the file that TUTTI_MODEL_FILE names;
 //! 2. the file of this kind of machine ([`tutti_sys::machine_kind`]) in the user's cache directory;
 //! 3. the file of the same name in `share/tutti` of the installation, which an administrator has put there;
-//! 4. what `tutti probe --unasked` measures now, for at most [`CALIBRATION`]; it is kept as file 2;
+//! 4. the result of `tutti probe --unasked`, which runs now for at most [`CALIBRATION`] and is stored as file
+//!    2;
 //! 5. the defaults of the library.
 //!
-//! Step 4 happens once for each kind of machine. Measuring on a machine that is in use would give wrong
-//! costs, and so would two measurements at a time. Then `tutti probe` keeps nothing, and jobs of the next
-//! [`PAUSE`] use the defaults without another attempt. Without a cache directory that can be written,
-//! nothing is measured, because each job would have to measure anew.
+//! Step 4 happens once for each kind of machine. A measurement would be wrong on a busy machine, or beside
+//! another measurement. In these cases `tutti probe` stores nothing, and jobs of the next [`PAUSE`] use the
+//! defaults without another attempt. Without a writable cache directory nothing is measured, because each job
+//! would have to repeat it.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -26,19 +27,19 @@ use tutti_sys::{files, job};
 
 use crate::request::{Program, Request};
 
-/// Longest text of costs, in bytes.
+/// Maximum bytes of a cost model.
 const MODEL_BYTES: u64 = 1 << 20;
-/// Longest time that a job waits for a measurement.
+/// Maximum time for which a job waits for a measurement.
 const CALIBRATION: Duration = Duration::from_millis(500);
-/// Time between looks whether the measurement has ended.
+/// Interval of checks whether the measurement has ended.
 const LOOK: Duration = Duration::from_millis(2);
 /// Time after an attempt in which no other one is made.
 const PAUSE: Duration = Duration::from_secs(600);
-/// First word of lines that tuning has written (`tutti_coll::model::LEARNED`): they are no costs.
+/// First word of lines that tuning has written (`tutti_coll::model::LEARNED`). They are not costs.
 const LEARNED: &str = "learned";
 
-/// Returns the text of the costs of this machine, empty if there is none. If algorithms are tuned, the names
-/// of the programs come before it. `own_directory` is mpirun's.
+/// Returns the cost model of this machine as text; empty if there is none. If algorithms are tuned, the names
+/// of the programs come first. `own_directory` is the folder of mpirun.
 pub fn model(config: &Config, request: &Request, own_directory: Option<&Path>) -> Vec<u8> {
     let mut text = match config.collectives.tune.is_on() {
         true => (job::PROGRAM_LINE.to_string() + &program_names(request) + "\n").into_bytes(),
@@ -51,8 +52,8 @@ pub fn model(config: &Config, request: &Request, own_directory: Option<&Path>) -
     text
 }
 
-/// Returns the costs in the file that the user has named. It must exist, except before a first tuned run,
-/// which makes it.
+/// Returns the cost model in the file that the user has named. The file must exist, except before a first
+/// tuned run, which creates it.
 fn named_costs(path: &str, tune: Tune) -> Vec<u8> {
     files::read(Path::new(path), MODEL_BYTES).unwrap_or_else(|error| {
         if tune != Tune::On || error.kind() != ErrorKind::NotFound {
@@ -85,15 +86,14 @@ fn costs(config: &Config, request: &Request, own_directory: Option<&Path>) -> Ve
     }
 }
 
-/// Returns true if a text has more than what tuning has learned.
+/// Returns true if a text has more than tuning results.
 fn has_costs(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     text.lines().any(|line| !line.is_empty() && line.split(' ').next() != Some(LEARNED))
 }
 
-/// Returns true if this job may try to measure: no other one has done so lately, and the directory can be
-/// written. The file `PATH.attempt` marks the time; `tutti probe` locks it, touches it, and removes it after
-/// a success.
+/// Returns true if this job may measure: no other job has done so lately, and the directory is writable. The
+/// file `PATH.attempt` marks the time. `tutti probe` locks it, touches it, and removes it after a success.
 fn begin_attempt(kept: &Path) -> bool {
     let attempt = kept.with_added_extension("attempt");
     let modified = std::fs::metadata(&attempt).and_then(|file| file.modified());
@@ -107,8 +107,8 @@ fn begin_attempt(kept: &Path) -> bool {
     is_made && options.open(&attempt).is_ok()
 }
 
-/// Measures and waits for the end, or ends the measurement after [`CALIBRATION`]. A failure only means that
-/// the job uses the defaults.
+/// Measures, and ends the measurement after [`CALIBRATION`] at the latest. After a failure the job uses the
+/// defaults.
 fn measure(tutti: &Path, kept: &Path) {
     let mut command = Command::new(tutti);
     command.args(["probe", "--unasked", "--out"]).arg(kept);
@@ -121,12 +121,12 @@ fn measure(tutti: &Path, kept: &Path) {
             Ok(Some(_)) | Err(_) => return,
         }
     }
-    // Neither fails for a child that was not waited for.
+    // Neither call fails for a child that was not waited for.
     let _ = probe.kill();
     let _ = probe.wait();
 }
 
-/// Returns the names of all programs of a job. What tuning learns is kept for these programs.
+/// Returns the names of all programs of a job. Tuning results are stored for these programs.
 fn program_names(request: &Request) -> String {
     let name = |program: &Program| {
         let path = program.command.first().map(Path::new);

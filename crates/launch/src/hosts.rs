@@ -1,28 +1,28 @@
-//! Host lists: from the command line, from files, from the resource manager.
+//! Lists of hosts from the command line, from files, and from the resource manager.
 
 use tutti_sys::process;
 
-/// A host that ranks may run on.
+/// Host on which ranks may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name, as the agent takes it.
+    /// Name of the host in the form that the agent takes.
     pub name: String,
-    /// Ranks it has room for; more is no error.
+    /// Number of ranks for which the host has room. More ranks are no error.
     pub slots: u32,
 }
 
-/// This machine, as a host.
+/// Returns this machine as a host.
 pub fn own(slots: u32) -> Host {
     Host { name: process::host_name(), slots }
 }
 
-/// The hosts listed, each once, in order; none if none is listed.
+/// Returns the listed hosts, each once, in order; empty if there are none.
 ///
 /// `listed` are entries of the command line (`name` or `name:slots`), `files` the contents of host
 /// files with their names.
 ///
 /// # Errors
-/// The first entry that is malformed.
+/// Returns the first malformed entry.
 pub fn listed(listed: &[String], files: &[(String, String)]) -> Result<Vec<Host>, String> {
     let mut hosts = Vec::new();
     for entry in listed {
@@ -42,7 +42,7 @@ pub fn listed(listed: &[String], files: &[(String, String)]) -> Result<Vec<Host>
     Ok(hosts)
 }
 
-/// Adds slots of a host; all names of this machine are one host.
+/// Adds slots of a host. All names of this machine are one host.
 pub fn add(hosts: &mut Vec<Host>, name: &str, slots: u32) {
     let own = process::host_name();
     let name = if is_local(name, &own) { &own } else { name };
@@ -52,13 +52,13 @@ pub fn add(hosts: &mut Vec<Host>, name: &str, slots: u32) {
     }
 }
 
-/// Whether `name` is this machine, whose own name is `own`. Names are not looked up: where that takes time, it takes it for
-/// each host.
+/// Returns true if `name` is this machine, whose own name is `own`. Names are not looked up, as each look-up
+/// could take long.
 pub fn is_local(name: &str, own: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or("").to_string();
     let is_short = !name.contains('.') || !own.contains('.');
     match name.parse::<std::net::IpAddr>() {
-        // Only an address of this machine can be listened on.
+        // Only an address of this machine can be bound.
         Ok(address) => std::net::UdpSocket::bind((address, 0)).is_ok(),
         Err(_) => name == "localhost" || name == own || is_short && short(name) == short(own),
     }
@@ -79,10 +79,10 @@ fn count(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("{text:?} is not a number of slots"))
 }
 
-/// Returns the name of a host if it is one: it goes to the agent as an argument, and perhaps through a shell.
+/// Checks the name of a host. The name is passed to the agent as an argument, and perhaps through a shell.
 ///
 /// # Errors
-/// If it is none.
+/// Fails if the name has letters that are not allowed.
 pub fn check_name(name: &str) -> Result<&str, String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:@%".contains(letter);
     match name {

@@ -1,10 +1,11 @@
-//! What tools that watch a program are told about the library, so that they speak of the program alone.
+//! Suppression files for tools that watch a program, so that their reports concern the program and not the
+//! library.
 //!
-//! The thread sanitizer sees only code that was compiled with it, and valgrind's helgrind and drd only locks
-//! of pthreads: how ranks and threads meet inside the library looks like a race to them. Files of
-//! suppressions are installed with the library (`PREFIX/share/tutti`); a program that needs one finds it in
-//! the tool's own variable. The sanitizers of addresses, of leaks and of undefined behaviour, and valgrind's
-//! memcheck without a search for leaks, need none.
+//! The thread sanitizer sees only code that was compiled with it. Valgrind's helgrind and drd see only locks
+//! of pthreads. The synchronisation inside the library looks like a race to them. Therefore suppression files
+//! are installed with the library (`PREFIX/share/tutti`), and mpirun names them in the tool's own variable.
+//! The sanitizers of addresses, leaks and undefined behaviour need none, nor does valgrind's memcheck without
+//! a search for leaks.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -12,9 +13,9 @@ use std::path::Path;
 use crate::environment::Variables;
 use crate::needed;
 
-/// Adds to the variables of `program` where the suppressions lie, if it is a tool or was built with one.
-/// `prefix`: where Tutti is installed. What the user has set goes first or, where a tool takes one file only,
-/// stands.
+/// Adds the path of the suppressions to the variables of `program`, if it is such a tool or was built with
+/// one. `prefix` is the folder of the installation. The user's own options come first. If the tool takes one
+/// file only, the user's file stands.
 pub fn add_suppressions(variables: &mut Variables, program: &Path, prefix: &Path) {
     let folder = prefix.join("share/tutti");
     if program.file_name() == Some(OsStr::new("valgrind")) {

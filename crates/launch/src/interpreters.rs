@@ -1,8 +1,9 @@
 //! Interpreters that look for libraries elsewhere than the dynamic loader.
 //!
-//! R is started by a script that puts its own folders before LD_LIBRARY_PATH, in distributions also those of
-//! the system: a module of R that loads another MPI library (Rmpi) would get the installed one, and each rank
-//! would be alone. What the script puts there is R_LD_LIBRARY_PATH, if that is set (`etc/ldpaths` of R).
+//! R is started by a script that puts its own folders before LD_LIBRARY_PATH. In distributions these include
+//! folders of the system. A module of R that loads another MPI library (Rmpi) would get the installed one,
+//! and each rank would be alone. If R_LD_LIBRARY_PATH is set, the script uses its folders instead
+//! (`etc/ldpaths` of R).
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};

@@ -1,9 +1,9 @@
-//! Other MPI libraries in ranks that run and have not called MPI_Init.
+//! Detection of other MPI libraries in running ranks that have not called MPI_Init.
 //!
-//! What a program is linked to is looked at before it starts ([`crate::needed`]). An interpreter loads its
-//! MPI library later. If that is not Tutti's, each rank is alone in a job of one, and nothing else would say
-//! so. So the list of loaded files of such ranks is read a few times, in growing intervals. Ranks that have
-//! called MPI_Init look for themselves (`tutti-core`).
+//! The libraries of a program are checked before it starts ([`crate::needed`]). An interpreter loads its MPI
+//! library later. If that is not Tutti's, each rank is alone in a job of one rank, without a message.
+//! Therefore the list of loaded files of such ranks is read a few times, at growing intervals. Ranks that
+//! have called MPI_Init check themselves (`tutti-core`).
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::needed;
 
 /// Times of the inspections after the start of the ranks, in milliseconds.
 const INSPECTIONS_MS: [u64; 9] = [50, 150, 400, 800, 1600, 3200, 6400, 12_800, 25_600];
-/// Most processes inspected for each rank: a script may stand before the program.
+/// Maximum number of processes that are inspected for each rank, since a script may start the program.
 const PROCESSES: usize = 16;
 
 /// Schedule of the inspections of one host's ranks.
@@ -27,7 +27,7 @@ pub struct InspectionSchedule {
 }
 
 impl InspectionSchedule {
-    /// Begins, as the ranks of this host have been started.
+    /// Begins the schedule when the ranks of this host were started.
     pub fn begin(&mut self, now: Duration) {
         self.since = Some(now);
     }
@@ -37,20 +37,20 @@ impl InspectionSchedule {
         Some(self.since? + Duration::from_millis(*INSPECTIONS_MS.get(self.done)?))
     }
 
-    /// Counts one inspection as done if it is due; returns whether it was.
+    /// Returns true if an inspection is due, and counts it as done.
     pub fn take(&mut self, now: Duration) -> bool {
         let is_due = self.due().is_some_and(|at| at <= now);
         self.done += usize::from(is_due);
         is_due
     }
 
-    /// Cancels the inspections that are left.
+    /// Cancels the remaining inspections.
     pub fn end(&mut self) {
         self.done = INSPECTIONS_MS.len();
     }
 }
 
-/// Returns the file of another MPI library that a process or one below it has loaded.
+/// Returns the file of another MPI library that a process or one of its descendants has loaded.
 pub fn other_library(pid: i32) -> Option<PathBuf> {
     let mut processes = vec![pid];
     let mut at = 0;

@@ -1,18 +1,18 @@
-//! Which host each rank runs on. Pure.
+//! Assignment of ranks to hosts, as pure functions.
 //!
-//! More ranks than slots is a normal way to run: then every host gets its slots again, and the ranks of a
-//! host stay neighbours unless they are dealt out in turn.
+//! A job may have more ranks than slots. Then every host gets its slots again. The ranks of a host stay
+//! consecutive, unless they are assigned in turn.
 
 use tutti_base::Placement;
 use tutti_base::placement::Run;
 
 use crate::request::Across;
 
-/// Maps `ranks` to hosts with so many slots each, numbered by `rank_by` if that is said. Returns the hosts
-/// that have ranks, as indices into `slots`, and where each rank runs, in terms of them.
+/// Maps `ranks` ranks to hosts with the given slots, numbered by `rank_by` if there is one. Returns the hosts
+/// that have ranks, as indices into `slots`, and the placement in terms of them.
 ///
 /// # Panics
-/// Without a rank or a slot: who lists hosts made sure of both.
+/// Panics without a rank or a slot. The callers have checked both.
 pub fn map(ranks: u32, slots: &[u32], across: Across, rank_by: Option<Across>) -> (Vec<usize>, Placement) {
     let runs_by = |across, slots: &[u32]| match across {
         Across::Slot => fill(ranks, slots),
@@ -20,7 +20,7 @@ pub fn map(ranks: u32, slots: &[u32], across: Across, rank_by: Option<Across>) -
     };
     let runs = runs_by(across, slots);
     match rank_by {
-        // How many each host has stays; only the order of their numbers is another.
+        // The number of ranks of each host stays; only their numbering changes.
         Some(order) if order != across => {
             let mut counts = vec![0; slots.len()];
             runs.iter().for_each(|&(host, ranks)| counts[host] += ranks);
@@ -30,7 +30,7 @@ pub fn map(ranks: u32, slots: &[u32], across: Across, rank_by: Option<Across>) -
     }
 }
 
-/// Maps each rank to the host said for it. Returns what [`map`] does.
+/// Maps each rank to its given host. Returns the same as [`map`].
 ///
 /// # Panics
 /// Without a rank.
@@ -48,7 +48,7 @@ fn place(runs: Vec<(usize, u32)>) -> (Vec<usize>, Placement) {
     (used, placement)
 }
 
-/// All slots of a host, then the next host.
+/// Fills all slots of a host, then those of the next host.
 fn fill(ranks: u32, slots: &[u32]) -> Vec<(usize, u32)> {
     let total: u64 = slots.iter().map(|&slots| u64::from(slots)).sum();
     let (rounds, mut rest) = (u64::from(ranks) / total, u64::from(ranks) % total);
@@ -64,7 +64,7 @@ fn fill(ranks: u32, slots: &[u32]) -> Vec<(usize, u32)> {
     runs
 }
 
-/// A rank a host in turn, leaving out hosts that are full until all are.
+/// Assigns one rank to each host in turn. Full hosts are skipped until all are full.
 fn deal(ranks: u32, slots: &[u32]) -> Vec<(usize, u32)> {
     let mut free = slots.to_vec();
     let mut runs = Vec::new();

@@ -76,9 +76,9 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
     }
 }
 
-/// Returns the part of a command line that is decided when a job starts: a restart takes the rest from its
-/// own command line, and refuses options that change this part. A new field belongs to this part unless a
-/// restart honours it, and it is named here.
+/// Returns the part of a command line that is fixed when a job starts. A restart takes the other options from
+/// its own command line, and refuses options that change this part. A new field belongs to this part, unless
+/// a restart supports it and it is named here.
 fn decided_at_start(reading: &Reading) -> (Request, Program) {
     let honoured = Request::default();
     let decided = Request {
@@ -432,8 +432,8 @@ mod tests {
         check_refused("-outfile-pattern o%x a", "after % one of");
     }
 
-    /// Every row of the tables: what is the same is known, translations are understood, what is ignored is
-    /// named, and refusals say why.
+    /// Tests every row of the tables: equal options are known, translations are parsed, ignored options are
+    /// reported, and refusals have a reason.
     #[test]
     fn options_of_other_launchers() {
         let files = [("hosts", "localhost slots=8\n"), ("parameters", "mpi_yield_when_idle = 1\n")];

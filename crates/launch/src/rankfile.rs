@@ -1,29 +1,29 @@
-//! Files that say for each rank where it runs. Pure.
+//! Parser of files that assign hosts and cores to ranks.
 //!
-//! A rank file, as Open MPI has it: `rank N=HOST slot=CORES` or `slot=PACKAGE:CORES`, cores as `0-3,8` in the
-//! order of the machine or of the package; HOST may be `+nK`, the K-th of the hosts named otherwise. A file
-//! of a sequence has a host a line.
+//! A rank file has the syntax of Open MPI: `rank N=HOST slot=CORES` or `slot=PACKAGE:CORES`. Cores are lists
+//! such as `0-3,8`, counted on the machine or in the package. HOST may be `+nK`, the K-th of the hosts that
+//! are named elsewhere. A sequence file has a host in each line.
 
 use tutti_topo::text::parse_list;
 
 use crate::hosts::{self, Host};
 use crate::request::Cores;
 
-/// What a file says.
+/// Assignment that a file contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assigned {
-    /// The hosts named in it and before.
+    /// Hosts that are named in the file and before.
     pub hosts: Vec<Host>,
-    /// For each rank the index of its host.
+    /// Index of the host, for each rank.
     pub host_of: Vec<usize>,
-    /// (rank, its cores).
+    /// Ranks with cores, and their cores.
     pub cores: Vec<(u32, Cores)>,
 }
 
-/// Reads a rank file; `known` are hosts named otherwise. A line without a slot binds nothing.
+/// Parses a rank file. `known` are hosts that are named elsewhere. A line without a slot binds no rank.
 ///
 /// # Errors
-/// The line that is not understood, or the rank that has none.
+/// Fails with the line that cannot be parsed, or the rank that has no line.
 pub fn parse(text: &str, file: &str, known: Vec<Host>) -> Result<Assigned, String> {
     let mut assigned = Assigned { hosts: known, ..Assigned::default() };
     let mut lines = Vec::new();
@@ -48,10 +48,10 @@ pub fn parse(text: &str, file: &str, known: Vec<Host>) -> Result<Assigned, Strin
     if lines.is_empty() { Err(format!("{file}: it names no rank")) } else { Ok(assigned) }
 }
 
-/// Reads a sequence: a host a line, for a rank each.
+/// Parses a sequence file, which has a line with a host for each rank.
 ///
 /// # Errors
-/// The line that is not understood.
+/// Fails with the line that cannot be parsed.
 pub fn sequence(text: &str, file: &str) -> Result<Assigned, String> {
     let mut assigned = Assigned::default();
     for (number, line) in (1..).zip(text.lines()) {
@@ -83,7 +83,7 @@ fn split(line: &str) -> Result<(u32, &str, Option<Cores>), String> {
     Ok((rank, name, Some(Cores { package, cores })))
 }
 
-/// The index of a host, which is added if it is not there.
+/// Returns the index of a host, which is added if it is new.
 fn find(known: &mut Vec<Host>, name: &str) -> Result<usize, String> {
     if let Some(number) = name.strip_prefix("+n") {
         let index = number.parse().ok().filter(|&index: &usize| index < known.len());

@@ -1,70 +1,72 @@
-//! Equal reports of several ranks as one: `tutti: ranks 0-14, 16-63: ...`. Pure: lines and the time go in,
-//! lines come out.
+//! Merger of equal reports of several ranks: `tutti: ranks 0-14, 16-63: ...`. It is pure: lines and the time
+//! go in, lines come out.
 //!
-//! Two kinds of lines are reports. The library begins each line about an error or a crash with
-//! `tutti: rank 3: `. The launcher says `mpirun: rank 3 (pid 77, host n0): waiting 2.0 s in ...`. All lines
-//! of a rank that come within [`HOLD`] of each other are its block. Blocks are equal if they differ in
-//! nothing but the rank, addresses and times. Lines of the launcher that come meanwhile follow the blocks, as
-//! they are about them.
+//! Two kinds of lines are reports. The library begins each line about an error or a crash with `tutti: rank
+//! 3: `. The launcher prints `mpirun: rank 3 (pid 77, host n0): waiting 2.0 s in ...`. All lines of a rank
+//! that arrive within [`HOLD`] of each other are its block. Blocks are equal if they differ only in rank,
+//! addresses and times. Lines of the launcher that arrive meanwhile are shown after the blocks, since they
+//! refer to them.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tutti_topo::text::show_list;
 
-/// Time that a report waits for equal ones of other ranks.
+/// Time for which a report waits for equal ones of other ranks.
 pub const HOLD: Duration = Duration::from_millis(100);
-/// Longest time that a report waits while others keep coming.
+/// Maximum time for which a report waits while others keep arriving.
 const LONGEST_HOLD: Duration = Duration::from_millis(500);
-/// Bytes that are held at most.
+/// Maximum bytes that wait.
 const MOST_BYTES: usize = 1 << 20;
-/// Ranks from which on equal waits are one line: below, the process of each is worth more.
+/// Minimum number of ranks whose equal waits are merged. For fewer ranks, the process numbers are more
+/// useful.
 const FEWEST_WAITS: usize = 4;
 
-/// Kind of a report.
+/// Kind of report, which determines its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
-    /// An error or a crash, from the library.
+    /// Error or crash, reported by the library.
     Fault,
-    /// The place where a rank waits, from the launcher.
+    /// Operation in which a rank waits, reported by the launcher.
     Wait,
 }
 
-/// A part of the output.
+/// Part of the output that waits.
 #[derive(Debug)]
 enum Item {
-    /// The lines of a rank.
+    /// Lines of a rank.
     Block { kind: Kind, rank: usize, lines: Vec<Line> },
-    /// A line of the launcher.
+    /// Line of the launcher that is not a report.
     Plain(Vec<u8>),
 }
 
-/// A line of a block.
+/// Line of a rank's block.
 #[derive(Clone, Debug)]
 struct Line {
-    /// The line with its end.
+    /// Whole line with its end.
     whole: String,
-    /// The line without what names the rank, its process and its host.
+    /// Line without the rank, its process and its host.
     text: String,
 }
 
-/// A rank and the lines of its report.
+/// Number of a rank, and the lines of its report.
 type RankReport<'r> = (usize, &'r [Line]);
 
-/// Reports that wait for equal ones.
+/// Queue of reports that wait for equal ones.
 #[derive(Debug, Default)]
 pub struct Reports {
     items: Vec<Item>,
-    /// Places of the blocks among the items.
+    /// Indices of the blocks among the items.
     blocks: HashMap<(Kind, usize), usize>,
     bytes: usize,
-    /// Times of the first and the last report.
+    /// Times at which the first and the last report arrived.
     first: Duration,
     last: Duration,
 }
 
 impl Reports {
-    /// Takes a line with its end if it is a report, or follows reports and `is_own`, a line of the launcher.
+    /// Takes a line with its end, and returns true, if it is a report. A line of the launcher (`is_own`) is
+    /// also taken while reports wait.
     pub fn take(&mut self, line: &[u8], is_own: bool, now: Duration) -> bool {
         let report = std::str::from_utf8(line).ok().and_then(parse);
         if report.is_none() && (!is_own || self.items.is_empty()) {
@@ -87,18 +89,18 @@ impl Reports {
         true
     }
 
-    /// Returns true if nothing waits.
+    /// Returns true if no line waits.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Time at which the waiting reports are shown; `None` if nothing waits.
+    /// Returns the time at which the waiting reports are shown; None if none waits.
     pub fn deadline(&self) -> Option<Duration> {
         let at = (self.last + HOLD).min(self.first + LONGEST_HOLD);
         (!self.items.is_empty()).then_some(if self.bytes > MOST_BYTES { Duration::ZERO } else { at })
     }
 
-    /// Returns all that waits, equal reports as one.
+    /// Returns all waiting lines, with equal reports merged.
     pub fn release(&mut self) -> Vec<u8> {
         let items = std::mem::take(self).items;
         let mut groups: HashMap<(Kind, String), Vec<RankReport>> = HashMap::new();
@@ -115,7 +117,7 @@ impl Reports {
                     let fewest = if *kind == Kind::Wait { FEWEST_WAITS } else { 2 };
                     let of_it = (*kind, key(lines));
                     match groups.get(&of_it).map_or(0, Vec::len) {
-                        // Shown with the first of the group.
+                        // The block was shown with the first one of its group.
                         0 => {}
                         count if count < fewest => {
                             lines.iter().for_each(|line| out.extend_from_slice(line.whole.as_bytes()));
@@ -132,7 +134,7 @@ impl Reports {
     }
 }
 
-/// Returns the lines of equal blocks as those of one.
+/// Returns the merged lines of equal blocks.
 fn show(kind: Kind, group: &[(usize, &[Line])]) -> String {
     let mut ranks: Vec<usize> = group.iter().map(|(rank, _)| *rank).collect();
     ranks.sort_unstable();
@@ -146,7 +148,7 @@ fn show(kind: Kind, group: &[(usize, &[Line])]) -> String {
     merged.collect()
 }
 
-/// Returns what equal blocks have in common: their texts without addresses and times.
+/// Returns a key that equal blocks share: their texts without addresses and times.
 fn key(lines: &[Line]) -> String {
     let mut key = String::new();
     for word in lines.iter().flat_map(|line| words(&line.text)) {
@@ -159,7 +161,7 @@ fn key(lines: &[Line]) -> String {
     key
 }
 
-/// Reads a report: its kind, its rank, its line.
+/// Parses a report: its kind, rank and line.
 fn parse(line: &str) -> Option<(Kind, usize, Line)> {
     let (kind, rest) = match line.strip_prefix("tutti: rank ") {
         Some(rest) => (Kind::Fault, rest),
@@ -175,7 +177,7 @@ fn parse(line: &str) -> Option<(Kind, usize, Line)> {
     Some((kind, rank.parse().ok()?, Line { whole: line.to_string(), text }))
 }
 
-/// A part of a text: what is compared, or what may differ.
+/// Part of a text: words that are compared, or values that may differ.
 #[derive(Debug, PartialEq)]
 enum Word<'t> {
     Text(&'t str),
@@ -185,7 +187,7 @@ enum Word<'t> {
     Seconds(&'t str),
 }
 
-/// Splits a text where addresses and times stand in it.
+/// Splits a text at its addresses and times.
 fn words(text: &str) -> Vec<Word<'_>> {
     const WAITING: &str = "waiting ";
     let mut words = Vec::new();
@@ -204,7 +206,7 @@ fn words(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// One text for several that differ in addresses and times alone.
+/// Merges texts that differ only in addresses and times.
 fn merge<'t>(first: &'t str, all: impl Iterator<Item = &'t str>) -> String {
     let all: Vec<Vec<Word<'t>>> = all.map(words).collect();
     let mut merged = String::new();

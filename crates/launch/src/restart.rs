@@ -1,5 +1,5 @@
-//! A job that goes on by itself: when a host is lost or a rank is killed, from its last checkpoint; when that
-//! is damaged, from the one before.
+//! Automatic restarts of a job. After the loss of a host or of a rank, it continues from its last checkpoint.
+//! If that set is damaged, it continues from the set before.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::program::{self, Refusal};
 use crate::request::Request;
 use crate::{report, supervisor};
 
-/// Longest wait for the lock of a directory, as an mpirun that was killed may still be ending.
+/// Maximum wait for the lock of a directory, as a killed mpirun may still be ending.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Takes the lock of a directory into which the job is to write checkpoints. It is not taken where it may not
-/// come to that: before the directory exists, and if nothing but a restart is asked for. Then the first
-/// checkpoint takes it.
+/// Takes the lock of the directory into which the job will write checkpoints. It is not taken if the
+/// directory does not exist yet, or if only a restart is requested. In these cases the first checkpoint takes
+/// it.
 fn lock(request: &Request, place: Option<&OsStr>) -> Result<Option<DirectoryLock>, Refusal> {
     let said = &request.checkpoints;
     let writes = said.directory.is_some() || said.every.is_some() || said.on_signal.is_some();
@@ -29,10 +29,10 @@ fn lock(request: &Request, place: Option<&OsStr>) -> Result<Option<DirectoryLock
     lock.map(Some).map_err(|error| program::usage(error.to_string()))
 }
 
-/// Runs a job to its end, with as many restarts as the user wants; returns the exit status.
+/// Runs a job to its end, with as many restarts as the user permits. Returns the exit status.
 ///
 /// # Errors
-/// What cannot be run.
+/// Fails if the job cannot be prepared or started.
 pub fn run(mut request: Request) -> Result<u8, Refusal> {
     let mut left = request.checkpoints.restarts;
     let said = &request.checkpoints;

@@ -1,14 +1,14 @@
-//! Choice of the agent: the command that starts daemons on other hosts. Pure.
+//! Choice of the agent, the command that starts daemons on other hosts.
 //!
-//! In order of precedence: `--agent`, `--launcher`, the setting `TUTTI_AGENT`, variables of other launchers
-//! (those of the launcher that named the hosts first), the resource manager's own command, ssh.
+//! In order of precedence: `--agent`, `--launcher`, the setting `TUTTI_AGENT`, variables of other launchers,
+//! the resource manager's own command, ssh. Of the launchers, the one that named the hosts comes first.
 
 use super::{Allocation, Surroundings};
 
-/// Arguments of ssh: no questions, no forwarding.
+/// Arguments of ssh that disable questions and forwarding.
 const SSH_OPTIONS: &str = "-x -o BatchMode=yes -o ConnectTimeout=10";
 
-/// Launchers with variables of their own.
+/// Launcher with variables of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Hydra of MPICH.
@@ -19,14 +19,14 @@ pub enum Family {
     OpenMpi,
 }
 
-/// Variables of one family.
+/// Environment variables of one family of launchers.
 struct Variables {
     family: Family,
-    /// Name of an agent, as `--launcher` has it.
+    /// Variables with the name of an agent, with the names of `--launcher`.
     name: &'static [&'static str],
-    /// Command to use in place of ssh.
+    /// Variables with a command that replaces ssh.
     command: &'static [&'static str],
-    /// Further arguments of that command.
+    /// Variables with further arguments of that command.
     arguments: &'static [&'static str],
 }
 
@@ -63,22 +63,22 @@ const VARIABLES: [Variables; 3] = [
     },
 ];
 
-/// Manner of reaching hosts that has a name.
+/// Method of reaching hosts, as named by `--launcher`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By ssh, with arguments of the user.
+    /// Ssh, with arguments of the user.
     Ssh,
-    /// By this command. `{host}` stands for the host, which otherwise follows the command.
+    /// Command. `{host}` stands for the host, which is otherwise appended.
     Command(&'static [&'static str]),
-    /// Not at all, for this reason.
+    /// Unsupported method, with the reason.
     Refused(&'static str),
 }
 
 use Way::{Command, Refused, Ssh};
 
-/// `flux exec` takes the number of a broker, and `flux overlay lookup` knows it.
+/// Shell script for Flux. `flux exec` takes the number of a broker, which `flux overlay lookup` finds.
 const FLUX: &str = "host=$1; shift; exec flux exec -r \"$(flux overlay lookup \"$host\")\" \"$@\"";
-/// A step of one task on one host beside all others.
+/// Job step of one task on one host, which may overlap with all others.
 const SLURM: &[&str] = &[
     "srun",
     "--nodes=1",
@@ -93,7 +93,7 @@ const NO_INPUT: &str =
     "pbs_tmrsh and pbsdsh pass on no standard input, and daemons get the job's secret by that";
 const UNKNOWN: &str = "not supported: give its command by --agent";
 
-/// Names of agents, the program that each needs, and its command. The first name is the one of
+/// Table of agents: names, the program that each needs, and its command. The first name is that in
 /// [`super::Source`].
 pub const AGENTS: &[(&[&str], &str, Way)] = &[
     (&["ssh"], "ssh", Ssh),
@@ -119,10 +119,10 @@ pub fn known() -> String {
     usable.map(|row| row.0[0]).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the agent of this name.
+/// Returns the method of this name.
 ///
 /// # Errors
-/// The reason if it cannot be used.
+/// Fails with the reason if the method is unknown or unsupported.
 pub fn named(name: &str) -> Result<Way, String> {
     match AGENTS.iter().find(|row| row.0.contains(&name)).map(|row| row.2) {
         Some(Refused(reason)) => Err(reason.to_string()),
@@ -131,33 +131,33 @@ pub fn named(name: &str) -> Result<Way, String> {
     }
 }
 
-/// Settings of the user for the agent, beside variables of other launchers.
+/// Settings of the user for the agent, in addition to variables of other launchers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgentChoice<'a> {
-    /// The command of `--agent`.
+    /// Command of the option `--agent`.
     pub command: Option<&'a str>,
-    /// The name of `--launcher`.
+    /// Name of the option `--launcher`.
     pub name: Option<&'a str>,
-    /// The setting `TUTTI_AGENT`; empty: none.
+    /// Value of the setting `TUTTI_AGENT`; empty if there is none.
     pub setting: &'a str,
 }
 
-/// The agent of a job.
+/// Agent of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// The command, word by word.
+    /// Words of the command.
     pub words: Vec<String>,
-    /// True if it belongs to a resource manager. Its controller is asked for every step, and from the first
-    /// host it is known how, so that the first host starts all daemons.
+    /// True if the agent belongs to a resource manager. Its controller handles every step, and may accept
+    /// steps from the first host only. Therefore the first host starts all daemons.
     pub is_central: bool,
-    /// Variables that are not followed, a line each.
+    /// Lines for the user about variables that are not used.
     pub notes: Vec<String>,
 }
 
-/// Chooses the agent by the precedence above.
+/// Chooses the agent by the order of precedence above.
 ///
 /// # Errors
-/// If `--launcher` has a name that is none.
+/// Fails if `--launcher` has an unknown or unsupported name.
 pub fn choose(
     said: AgentChoice<'_>,
     around: &dyn Surroundings,
@@ -213,7 +213,7 @@ fn first(around: &dyn Surroundings, names: &[&'static str]) -> Option<(&'static 
     names.iter().find_map(|name| Some((*name, around.variable(name)?)))
 }
 
-/// Returns the agent of the manager whose hosts these are, if its program is there.
+/// Returns the agent of the manager that named the hosts, if its program exists.
 fn manager(around: &dyn Surroundings, allocation: Option<&Allocation>) -> Option<Way> {
     let name = allocation?.agent?;
     let (_, program, way) = AGENTS.iter().find(|row| row.0[0] == name)?;
@@ -227,7 +227,7 @@ fn alternative(list: &str, around: &dyn Surroundings) -> Vec<String> {
     commands.find(|words| words[0].contains('/') || around.has_program(&words[0])).unwrap_or(usual)
 }
 
-/// Splits the command of an agent. A file is named absolutely, as it is called on other hosts too.
+/// Splits the command of an agent into words. A path becomes absolute, since it is called on other hosts too.
 pub fn split(text: &str) -> Vec<String> {
     let mut words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
     if let Some(first) = words.first_mut().filter(|first| first.contains('/')) {
@@ -237,8 +237,8 @@ pub fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// Adds the user's arguments, and to ssh those that it has here anyway. The user's come first: ssh takes the
-/// first value of an option.
+/// Adds the user's arguments, and for ssh the standard ones. The user's come first, as ssh takes the first
+/// value of an option.
 fn with_arguments(mut words: Vec<String>, arguments: &str) -> Vec<String> {
     words.extend(arguments.split_whitespace().map(str::to_string));
     if words.first().is_some_and(|first| first.rsplit('/').next() == Some("ssh")) {

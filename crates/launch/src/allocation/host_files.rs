@@ -1,15 +1,15 @@
-//! Parsers of host files and lists, one for each form. Pure.
+//! Parsers of host files and lists, one for each format. They are pure functions.
 //!
-//! The forms differ where it matters: `slots=4` belongs to Open MPI alone, `x:4` is a host with slots for
-//! Hydra, and the second column of Grid Engine's file is a number. A line that is not understood is an error
-//! with its number: a host that is passed over would make the job smaller.
+//! The formats differ: `slots=4` belongs to Open MPI alone, `x:4` is a host with slots for Hydra, and the
+//! second column of Grid Engine's file is a number. A line that cannot be parsed is an error with its number,
+//! since skipping a host would make the job smaller.
 
 use super::ranges;
 
-/// A host as a file names it.
+/// Host in a file, with its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Name of the host, as the file has it.
+    /// Name of the host as written in the file.
     pub name: String,
     /// Slots of the host, if the file has a number.
     pub slots: Option<u32>,
@@ -43,17 +43,18 @@ fn with_slots(word: &str) -> Result<Entry, String> {
     }
 }
 
-/// Parses a host file of Hydra (MPICH): `NAME[:SLOTS]`, then words that bind or name an interface or a user.
+/// Parses a host file of Hydra (MPICH): `NAME[:SLOTS]`, followed by words for the binding, an interface or a
+/// user.
 ///
 /// # Errors
-/// A line that is not understood, or a word whose meaning Tutti lacks: `ifname=`, `user=`.
+/// Fails with a line that cannot be parsed, or a word that Tutti does not support: `ifname=`, `user=`.
 pub fn hydra(text: &str) -> Result<Vec<Entry>, String> {
     by_line(text, |line| {
         let mut words = line.split_whitespace();
         let entry = with_slots(words.next().unwrap_or(""))?;
         for word in words {
             match word.split_once('=') {
-                // Where ranks are bound is decided for all hosts alike (--bind-to).
+                // The binding of ranks is the same on all hosts (--bind-to).
                 Some(("binding", _)) => {}
                 Some(("ifname", _)) => return Err(format!("{word}: not supported here: --interface NAME")),
                 Some(("user", _)) => {
@@ -66,10 +67,10 @@ pub fn hydra(text: &str) -> Result<Vec<Entry>, String> {
     })
 }
 
-/// Parses a host file or machine file of Intel MPI. Its launcher is a Hydra; names may have ranges.
+/// Parses a host file or machine file of Intel MPI. Its launcher is a Hydra. Names may have ranges.
 ///
 /// # Errors
-/// As for [`hydra`].
+/// Fails like [`hydra`].
 pub fn intel(text: &str) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     for entry in hydra(text)? {
@@ -82,7 +83,7 @@ pub fn intel(text: &str) -> Result<Vec<Entry>, String> {
 /// Parses a host file of Open MPI: `NAME slots=4 max_slots=8`, with blanks around `=` allowed, or `NAME:4`.
 ///
 /// # Errors
-/// A line that is not understood: relative (`+n1`) and excluded (`^x`) hosts are none.
+/// Fails with a line that cannot be parsed. Relative (`+n1`) and excluded (`^x`) hosts are not supported.
 pub fn open_mpi(text: &str) -> Result<Vec<Entry>, String> {
     by_line(text, |line| {
         let line = line.replace('=', " = ");
@@ -105,7 +106,7 @@ pub fn open_mpi(text: &str) -> Result<Vec<Entry>, String> {
 /// Parses Grid Engine's file: host, slots, queue, processors.
 ///
 /// # Errors
-/// A line without a number of slots.
+/// Fails with a line that has no number of slots.
 pub fn grid_engine(text: &str) -> Result<Vec<Entry>, String> {
     by_line(text, |line| {
         let mut words = line.split_whitespace();
@@ -117,16 +118,16 @@ pub fn grid_engine(text: &str) -> Result<Vec<Entry>, String> {
 /// Parses hosts that are repeated for each slot, separated by blanks, commas or line ends.
 ///
 /// # Errors
-/// None; the type is that of all parsers.
+/// Never fails; the type is that of all parsers.
 pub fn names(text: &str) -> Result<Vec<Entry>, String> {
     let words = text.split([' ', ',', '\t', '\n', '\r']).filter(|word| !word.is_empty());
     Ok(words.map(|name| Entry::new(name, Some(1))).collect())
 }
 
-/// Parses hosts and slots in turn: `x 4 y 2`.
+/// Parses an alternating list of hosts and slots: `x 4 y 2`.
 ///
 /// # Errors
-/// A host without a number.
+/// Fails with a host that has no number.
 pub fn pairs(text: &str) -> Result<Vec<Entry>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let pairs = words.chunks(2).map(|pair| match pair {
@@ -136,10 +137,10 @@ pub fn pairs(text: &str) -> Result<Vec<Entry>, String> {
     pairs.collect()
 }
 
-/// Parses hosts with slots, as `--host` has them: `x:4,y`.
+/// Parses hosts with slots in the syntax of `--host`: `x:4,y`.
 ///
 /// # Errors
-/// A number that is none.
+/// Fails with a number of slots that is malformed.
 pub fn listed(text: &str) -> Result<Vec<Entry>, String> {
     text.split([',', ' ']).filter(|word| !word.is_empty()).map(with_slots).collect()
 }
@@ -147,15 +148,15 @@ pub fn listed(text: &str) -> Result<Vec<Entry>, String> {
 /// Parses hosts with ranges: `x[1-4],y`.
 ///
 /// # Errors
-/// A range that is none.
+/// Fails with a malformed range.
 pub fn groups(text: &str) -> Result<Vec<Entry>, String> {
     Ok(ranges::expand(text)?.iter().map(|name| Entry::new(name, None)).collect())
 }
 
-/// Parses what Flux answers: its hosts with ranges, and `2 Nodes, 8 Cores, 0 GPUs`. Each host gets an equal
+/// Parses the replies of Flux: its hosts with ranges, and `2 Nodes, 8 Cores, 0 GPUs`. Each host gets an equal
 /// part of the cores.
 ///
-/// # Errors
+/// Fails with a reply that cannot be parsed.
 /// An answer that is not understood.
 pub fn flux(hostlist: &str, info: &str) -> Result<Vec<Entry>, String> {
     let names = ranges::expand(hostlist.trim())?;
@@ -167,10 +168,10 @@ pub fn flux(hostlist: &str, info: &str) -> Result<Vec<Entry>, String> {
     Ok(names.iter().map(|name| Entry::new(name, Some(slots))).collect())
 }
 
-/// Most hosts that a message lists.
+/// Maximum number of hosts in a message.
 const SHOWN: usize = 8;
 
-/// Returns the names as a list that fits into a line.
+/// Returns the names as a list that fits into one line.
 pub fn abbreviated(names: &[&str]) -> String {
     match names.len() {
         0..=SHOWN => names.join(", "),

@@ -1,10 +1,13 @@
-//! Hosts that the environment names: variables of other launchers and of resource managers.
+//! Hosts that the environment names, in variables of other launchers and of resource managers.
 //!
 //! Operators of Kubernetes, job scripts and batch systems name hosts in variables. [`SOURCES`] is the table
-//! of all of them in order of precedence: the first variable that is set decides which hosts a job may use.
-//! Hosts that only a later variable names are reported in one line, so that a job never gets smaller
-//! unnoticed. [`find`] reads the table, [`agents`] decides how the hosts are reached. All parsers are pure
-//! functions of texts: [`host_files`] and [`ranges`]. The environment itself is behind [`Surroundings`].
+//! of all of them in order of precedence. The first variable that is set determines the hosts that a job may
+//! use. Hosts that only a later variable names are reported in one line, so that a job never becomes smaller
+//! unnoticed.
+//!
+//! [`find`] reads the table; [`agents`] chooses the command that reaches the hosts. All parsers are pure
+//! functions of texts: [`host_files`] and [`ranges`]. [`Surroundings`] gives access to the environment
+//! itself.
 
 use crate::hosts::{self, Host};
 
@@ -22,12 +25,12 @@ pub trait Surroundings {
     /// Returns the text of a file.
     ///
     /// # Errors
-    /// The reason, with the name of the file.
+    /// Returns the reason, with the name of the file.
     fn read(&self, file: &str) -> Result<String, String>;
     /// Runs a command and returns its output.
     ///
     /// # Errors
-    /// The reason, with the command.
+    /// Returns the reason, with the command.
     fn output(&self, command: &[&str]) -> Result<String, String>;
     /// Returns true if a program of this name is in PATH.
     fn has_program(&self, name: &str) -> bool;
@@ -42,18 +45,18 @@ enum Form {
     Text(fn(&str) -> Result<Vec<Entry>, String>),
     /// Slurm's ranges, with slots in other variables.
     Slurm,
-    /// Address of a Flux instance, which is asked for its hosts.
+    /// Address of a Flux instance, which is queried for its hosts.
     Flux,
 }
 
 use Form::{File, Flux, Slurm, Text};
 
-/// One variable that names hosts.
+/// Variable that names hosts.
 #[derive(Debug)]
 pub struct Source {
     /// Name of the variable.
     pub variable: &'static str,
-    /// The launcher or resource manager whose variable this is.
+    /// Launcher or resource manager that owns the variable.
     pub owner: &'static str,
     form: Form,
     /// Variables and agents of the launcher, if it is one.
@@ -75,10 +78,11 @@ const fn manager(
     Source { variable, owner, form, family: None, agent }
 }
 
-/// All variables that name hosts, in order of precedence. Hosts of the command line come before all of them.
+/// All variables that name hosts, in order of precedence. Hosts of the command line take precedence over all
+/// of them.
 ///
-/// Variables of launchers come first: someone has set them for this very command. A Flux instance may run
-/// inside a job of another manager, so it comes before them.
+/// Variables of launchers come first, since the user has set them for this command. A Flux instance may run
+/// inside a job of another manager, so it precedes the managers.
 pub const SOURCES: &[Source] = &[
     launcher("HYDRA_HOST_FILE", "MPICH", File(host_files::hydra), Family::Mpich),
     launcher("I_MPI_HYDRA_HOST_FILE", "Intel MPI", File(host_files::intel), Family::Intel),
@@ -111,22 +115,22 @@ pub const SOURCES: &[Source] = &[
 /// Hosts that the environment names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// The hosts, each once.
+    /// Hosts, each once.
     pub hosts: Vec<Host>,
-    /// The variable and its owner: `PE_HOSTFILE (Grid Engine)`.
+    /// Variable and its owner, such as `PE_HOSTFILE (Grid Engine)`.
     pub source: String,
-    /// The launcher whose variable it is.
+    /// Launcher that owns the variable, if it is one.
     pub family: Option<Family>,
-    /// Name of the resource manager's agent.
+    /// Name of the resource manager's agent, if it has one.
     pub agent: Option<&'static str>,
-    /// Lines for the user, among them hosts that are not used.
+    /// Lines for the user, for example about hosts that are not used.
     pub notes: Vec<String>,
 }
 
 /// Returns the hosts that the environment names, or None if no variable names hosts.
 ///
 /// # Errors
-/// If the first variable that is set cannot be understood: its name and the reason.
+/// Fails if the first variable that is set cannot be parsed, with its name and the reason.
 pub fn find(around: &dyn Surroundings) -> Result<Option<Allocation>, String> {
     let mut set = SOURCES.iter().filter_map(|row| Some((row, around.variable(row.variable)?)));
     let Some((row, value)) = set.next() else { return Ok(None) };
@@ -135,9 +139,9 @@ pub fn find(around: &dyn Surroundings) -> Result<Option<Allocation>, String> {
         return Err(row.complain("it names no host"));
     }
     let mut notes = Vec::new();
-    // A manager often says the same in several variables.
+    // A manager often names the same hosts in several variables.
     for (other, value) in set {
-        // A variable that is not needed may be stale.
+        // A variable that is not needed may be outdated.
         let named = other.hosts(around, &value).unwrap_or_default();
         let unused: Vec<&str> = named
             .iter()
@@ -187,7 +191,7 @@ impl Source {
     }
 }
 
-/// Variables with the slots of a host for which Open MPI's host file has no number.
+/// Variables with the default number of slots of a host in Open MPI's host file.
 const DEFAULT_SLOTS: [&str; 3] =
     ["OMPI_MCA_orte_set_default_slots", "PRTE_MCA_prte_set_default_slots", "OMPI_MCA_prte_set_default_slots"];
 
@@ -200,10 +204,10 @@ fn default_slots(around: &dyn Surroundings) -> Result<u32, String> {
     slots.ok_or_else(|| format!("{name}={value}: a number of slots is needed (others are not supported)"))
 }
 
-/// Ranks a host, as `I_MPI_PERHOST` has it.
+/// Ranks on each host in the meaning of `I_MPI_PERHOST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerHost {
-    /// So many.
+    /// Fixed number of ranks.
     Ranks(u32),
     /// One for each processor.
     Processors,
@@ -211,10 +215,11 @@ pub enum PerHost {
     Cores,
 }
 
-/// Returns what `I_MPI_PERHOST` requests: the same as `--ppn`, which precedes it.
+/// Returns the value of `I_MPI_PERHOST`, if it is set. The option `--ppn` has the same meaning and takes
+/// precedence.
 ///
 /// # Errors
-/// If the value is none of Intel MPI's.
+/// Fails if the value is unknown to Intel MPI.
 pub fn per_host(around: &dyn Surroundings) -> Result<Option<PerHost>, String> {
     let Some(value) = around.variable("I_MPI_PERHOST") else { return Ok(None) };
     match value.trim() {

@@ -1,15 +1,15 @@
-//! Lists of hosts and counts in compressed form, as Slurm and Flux have them: `x[1-3,07-09],y`, `2(x3),1`.
-//! Pure.
+//! Parser of compressed lists of hosts and counts in the syntax of Slurm and Flux: `x[1-3,07-09],y`,
+//! `2(x3),1`.
 
 use super::host_files::Entry;
 
-/// Most hosts of an allocation: bounds what a range may unfold to.
+/// Maximum number of hosts of an allocation, which limits the expansion of ranges.
 const MOST_HOSTS: usize = 1 << 20;
 
-/// Parses Slurm's list of hosts, with the slots that other variables give.
+/// Parses Slurm's list of hosts, with the slots from other variables.
 ///
 /// # Errors
-/// If the list or the slots cannot be understood.
+/// Fails if the list or the slots cannot be parsed.
 pub fn slurm(list: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Vec<Entry>, String> {
     let names = expand(list).map_err(|reason| format!("{list:?}: {reason}"))?;
     let tasks = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"].into_iter().find_map(&variable);
@@ -17,17 +17,17 @@ pub fn slurm(list: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Ve
         counts(&text).ok_or_else(|| format!("SLURM_TASKS_PER_NODE {text:?}: not a list of counts"))
     })?;
     let entries = names.into_iter().enumerate().map(|(at, name)| {
-        // A step's list may be shorter than the job's: the last count holds on.
+        // A step may use more hosts than the list has counts: the last count applies to the others.
         let slots = slots.get(at).or(slots.last()).copied().unwrap_or(1).max(1);
         Entry { name, slots: Some(slots) }
     });
     Ok(entries.collect())
 }
 
-/// Unfolds `a[1-3,07-09],b` to names.
+/// Expands `a[1-3,07-09],b` to names.
 ///
 /// # Errors
-/// What is malformed.
+/// Fails with the malformed part.
 pub fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for item in split_outside(list) {
@@ -64,7 +64,7 @@ fn split_outside(list: &str) -> Vec<&str> {
     .collect()
 }
 
-/// `1-3,07-09` as `1 2 3 07 08 09`.
+/// Expands `1-3,07-09` to `1 2 3 07 08 09`.
 fn ranges(text: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for range in text.split(',') {
@@ -79,7 +79,7 @@ fn ranges(text: &str) -> Result<Vec<String>, String> {
     Ok(numbers)
 }
 
-/// `2(x3),1` as `2 2 2 1`.
+/// Expands `2(x3),1` to `2 2 2 1`.
 fn counts(text: &str) -> Option<Vec<u32>> {
     let mut counts = Vec::new();
     for item in text.split(',') {

@@ -1,5 +1,5 @@
-//! A job that goes on from a checkpoint: what it was comes from the manifest, where it runs now from the
-//! command line.
+//! Preparation of a job that continues from a checkpoint. The manifest describes the job; the command line
+//! names its hosts.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -23,10 +23,10 @@ use crate::tree::handshake;
 use crate::tree::message::{JobInfo, Restart};
 use crate::{environment, io_servers};
 
-/// Finds the set and the hosts that its ranks come up on.
+/// Finds the set, and the hosts on which its ranks are restored.
 ///
 /// # Errors
-/// What is missing or does not fit, for the user.
+/// Fails with a text for the user if something is missing or does not fit.
 pub fn prepare(
     request: &Request,
     directory: &OsString,
@@ -65,8 +65,8 @@ pub fn prepare(
     Ok(JobPlan { info, here, secret, io_servers, resumption, shown })
 }
 
-/// Starts the servers of the job's files again, where its hosts are now. Returns also the text by which ranks
-/// find them: their secret, and behind it where they are.
+/// Starts the servers of the job's files again, on its present hosts. Also returns the text for the ranks:
+/// the servers' secret, and their addresses after it.
 fn start_servers(
     info: &JobInfo,
     secret: &job::Secret,
@@ -97,14 +97,14 @@ fn resume_input(manifest: &Manifest, info: &JobInfo, request: &Request) -> Resul
     resumption.map_err(|why| usage(format!("checkpoint {} cannot go on: {why}", manifest.set)))
 }
 
-/// Kernel and processor have to be those that the set was written on.
+/// Checks that kernel and processor are those of the machine that wrote the set.
 fn check_machine(folder: &Directory, set: u64, there: &str, here: &str) -> Result<(), String> {
     let shown = folder.path().display();
     let why = || format!("checkpoint {set} in {shown} is of {there}, and here is {here}");
     if there == here { Ok(()) } else { Err(why()) }
 }
 
-/// The set that is asked for, or the newest that is whole.
+/// Reads the manifest of the requested set, or of the newest complete one.
 fn choose(folder: &Directory, set: Option<u64>, allows_others: bool) -> Result<Manifest, Refusal> {
     let refused = |reason: String| Refusal { status: STATUS_DAMAGED, reason };
     let read = |set| folder.manifest_to_restart(set, allows_others);
@@ -131,14 +131,14 @@ fn choose(folder: &Directory, set: Option<u64>, allows_others: bool) -> Result<M
     }))
 }
 
-/// Which daemon has the ranks of which host of the image: neighbours together.
+/// Assigns a daemon to each host of the image. Neighbouring hosts stay together.
 fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Refusal> {
     let own = process::host_name();
     let before: Vec<String> =
         info.daemon_of.iter().map(|&daemon| info.names[daemon as usize].clone()).collect();
     let named: Vec<String> = match hosts.are_named {
         true => hosts.hosts.iter().map(|host| host.name.clone()).collect(),
-        // A job of one host goes on where its mpirun is.
+        // A job of one host continues on the host of its mpirun.
         false if before.len() == 1 => vec![own.clone()],
         false => before.clone(),
     };
@@ -153,7 +153,7 @@ fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Ref
     let used = usable.len().min(count);
     info.daemon_of = (0..count)
         .map(|host| {
-            // As many hosts as there were, each its own; fewer have several each.
+            // If there are enough hosts, each host of the image gets its own. Otherwise several share one.
             let name = &usable[host * used / count];
             if *name == own && !std::mem::replace(&mut is_own_taken, true) {
                 return 0;
@@ -165,7 +165,7 @@ fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Ref
     Ok(())
 }
 
-/// What belongs to this mpirun and not to the job.
+/// Sets the properties that belong to this mpirun and not to the job.
 fn settle(info: &mut JobInfo, request: &Request, config: &Config, launcher: PathBuf) {
     info.pace_ms = (config.launch.heartbeat_ms, config.launch.silence_ms);
     info.ports = config.network.port_range.map(PortRange::bounds);
@@ -176,7 +176,7 @@ fn settle(info: &mut JobInfo, request: &Request, config: &Config, launcher: Path
     info.interface = request.interface.clone().unwrap_or_else(|| config.network.interface.clone());
     info.launcher = launcher.into_os_string().into_vec();
     info.manner.tagging = request.tagging.clone();
-    // They have left MPI_Init.
+    // Restored ranks have left MPI_Init.
     info.manner.waits_for_debugger = false;
     info.manner.verbose |= request.verbosity == Verbosity::Verbose;
 }

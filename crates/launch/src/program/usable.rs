@@ -18,7 +18,7 @@ use crate::report::Shown;
 use crate::request::{Assignment, MapBy, Request};
 use crate::tree::message::JobInfo;
 
-/// Environment of this process.
+/// Access to the environment of this process.
 struct Own;
 
 impl Surroundings for Own {
@@ -46,20 +46,20 @@ impl Surroundings for Own {
     }
 }
 
-/// The hosts that a request may use.
+/// Hosts that a request may use, and the agent that reaches them.
 pub(super) struct Hosts {
     pub(super) hosts: Vec<Host>,
-    /// Whether anybody named them; otherwise it is this machine.
+    /// True if the hosts are named by an option or a variable; otherwise the list is this machine alone.
     pub(super) are_named: bool,
-    /// The variable that names them, or the command line. for `--display allocation`.
+    /// Name of the variable that names them, or the command line, for `--display allocation`.
     source: String,
     /// Hosts that the environment names.
     allocation: Option<Allocation>,
-    /// Ranks a host that a variable requests.
+    /// Ranks on each host that a variable requests.
     per_host: Option<PerHost>,
-    /// The agent, once it is chosen.
+    /// Command of the agent, once it is chosen.
     agent: Vec<String>,
-    /// Lines for the user.
+    /// Lines of text for the user.
     notes: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl Hosts {
     /// Returns the hosts that the request or the environment names, or this one.
     ///
     /// # Errors
-    /// If hosts are named in a way that cannot be understood.
+    /// Fails if a list of hosts cannot be parsed.
     pub(super) fn find(request: &Request) -> Result<Hosts, String> {
         let mut listed = named_hosts(request)?;
         let mut source = "the command line".to_string();
@@ -81,7 +81,7 @@ impl Hosts {
         let has_file = matches!(request.assignment, Assignment::RankFile(_) | Assignment::Sequence(Some(_)));
         let is_free = listed.is_empty() && !has_file;
         let allocation = match allocation::find(&Own) {
-            // A restart names its hosts itself, if nobody else does.
+            // A restart takes the hosts of its set, if no others are named.
             Err(reason) if is_free && request.checkpoints.restart.is_none() => return Err(reason),
             found => found.unwrap_or_default(),
         };
@@ -98,14 +98,14 @@ impl Hosts {
                 (vec![hosts::own(1)], false)
             }
         };
-        // Slots of the command line precede the variable.
+        // Slots on the command line take precedence over the variable.
         let has_slots = !request.host_files.is_empty() || request.hosts.iter().any(|host| host.contains(':'));
         let per_host = allocation::per_host(&Own)?.filter(|_| !has_slots);
         let hosts = Hosts { hosts, are_named, source, allocation, per_host, agent: Vec::new(), notes };
         hosts.chosen(request)
     }
 
-    /// Returns those of them that are meant, in the order that is meant.
+    /// Applies the options that exclude and sort hosts.
     fn chosen(mut self, request: &Request) -> Result<Hosts, String> {
         if request.is_not_here {
             let own = process::host_name();
@@ -124,7 +124,7 @@ impl Hosts {
 
     /// Returns the slots of each host.
     pub(super) fn slots(&self, request: &Request) -> Vec<u32> {
-        // Hosts of a job are alike; what only this one has cannot be told of others before they are asked.
+        // All hosts of a job are assumed to be alike, as other hosts cannot be queried yet.
         let units = |level| Machine::local().count(level).max(1) as u32;
         let by_unit = || {
             let (ranks, unit) = request.per_unit?;
@@ -146,10 +146,10 @@ impl Hosts {
         self.hosts.iter().map(|host| per_host.unwrap_or(host.slots)).collect()
     }
 
-    /// Chooses the agent of the job, and how many hosts each host starts.
+    /// Chooses the agent of the job, and the number of children of each daemon.
     ///
     /// # Errors
-    /// If the command line names an agent that is none.
+    /// Fails if the command line names an unknown agent.
     pub(super) fn reach(
         &mut self,
         request: &Request,
@@ -165,7 +165,7 @@ impl Hosts {
         let usual = if agent.is_central { 0 } else { config.launch.launch_radix.min(u32::MAX.into()) as u32 };
         info.radix = request.radix.unwrap_or(usual);
         info.agent.clone_from(&agent.words);
-        // On one host no agent is called.
+        // In a job on one host no agent is called.
         if info.names.len() > 1 {
             self.notes.extend(agent.notes);
         }
@@ -173,7 +173,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Returns what is told of them.
+    /// Returns the hosts and notes in the form that is shown to the user.
     pub(super) fn shown(self) -> Shown {
         Shown { hosts: self.hosts, source: self.source, agent: self.agent.join(" "), notes: self.notes }
     }
@@ -195,7 +195,7 @@ fn named_hosts(request: &Request) -> Result<Vec<Host>, String> {
     }
 }
 
-/// Reads a host file or what a pipe has.
+/// Reads a host file, which may be a pipe.
 pub(super) fn read_hosts(name: &str) -> Result<String, String> {
     files::read_text_or_pipe(Path::new(name), HOST_FILE_BYTES)
         .map_err(|error| format!("host file {name}: {error}"))

@@ -240,8 +240,8 @@ pub enum Down {
     Table(Table),
     /// Request to connect, see [`Call`].
     Call(Call),
-    /// Machine of each host, and number of processors of a machine ([`tutti_base::Machines`]). Hosts may be
-    /// one machine.
+    /// Machine of each host, and number of processors of a machine ([`tutti_base::Machines`]). Several
+    /// hosts may be one machine.
     Machines(Vec<u32>, u32),
     /// Ends the job and the daemons of the subtree.
     Quit,
