@@ -1,4 +1,4 @@
-//! How a job ended, for who may start it again from a checkpoint.
+//! End of a job, for a caller that may restart it from a checkpoint.
 
 /// Exit status of `mpirun` when it refuses its command line or cannot do its own work.
 pub const STATUS_USAGE: u8 = 2;

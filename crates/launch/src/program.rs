@@ -1,5 +1,5 @@
-//! From a request to a job that can be started: files found, environments built, ranks counted. All
-//! that can be refused is refused here, before anything runs.
+//! Preparation of a job from a request: finds files, builds environments and counts ranks. All checks are
+//! made here, before any rank starts.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -29,68 +29,68 @@ mod usable;
 
 use usable::{Hosts, read_hosts};
 
-/// Status when a program does not exist, as a shell has it.
+/// Exit status if a program does not exist, like that of a shell.
 pub const STATUS_NOT_FOUND: u8 = 127;
-/// Status when a program cannot be executed, as a shell has it.
+/// Exit status if a program cannot be executed, like that of a shell.
 pub const STATUS_NOT_EXECUTABLE: u8 = 126;
 
-/// A program ready to start.
+/// Program that is ready to start.
 #[derive(Debug)]
 pub struct Ready {
-    /// The file to execute.
+    /// Path of the file to execute.
     pub file: PathBuf,
-    /// Arguments, the name first.
+    /// Arguments, beginning with the program's name.
     pub arguments: Vec<OsString>,
-    /// Working directory, if it is not that of this process.
+    /// Working directory, if it differs from that of this process.
     pub directory: Option<PathBuf>,
-    /// Environment, without what differs from rank to rank.
+    /// Environment, without variables that differ between ranks.
     pub variables: Variables,
-    /// The MPI library that it needs, as far as one can see before it runs.
+    /// MPI library that it needs, as far as this is known before the start.
     pub needed: Option<Needed>,
 }
 
-/// What one host has to start.
+/// Part of a job that one host starts.
 #[derive(Debug)]
 pub struct HostJob {
-    /// The whole job.
+    /// Description of the whole job.
     pub info: Arc<JobInfo>,
-    /// Where its ranks run.
+    /// Hosts of all ranks of the job.
     pub placement: Placement,
-    /// Number of this host.
+    /// Number of this host in the placement.
     pub host: u32,
-    /// For each local rank, its rank in the world.
+    /// World rank of each local rank.
     pub world: Vec<u32>,
-    /// For each local rank, the index of its program.
+    /// Index of the program of each local rank.
     pub program_of: Vec<usize>,
-    /// The programs. `None`: it has no rank here, or the job goes on from a checkpoint.
+    /// Programs of the job. None if the program has no rank here, or if the job continues from a checkpoint.
     pub programs: Vec<Option<Ready>>,
-    /// The settings, read from the environment of the first program.
+    /// Settings, read from the environment of the first program.
     pub config: Config,
 }
 
-/// A job ready to start, as the root sees it.
+/// Prepared job, as the root starts it.
 #[derive(Debug)]
 pub struct JobPlan {
-    /// What all daemons are told.
+    /// Description of the job for all daemons.
     pub info: Arc<JobInfo>,
-    /// What this host has to start, if it has ranks.
+    /// Part that this host starts, if it has ranks.
     pub here: Option<HostJob>,
-    /// The secret of the job.
+    /// Shared secret of the job.
     pub secret: job::Secret,
-    /// They run as long as this is there.
+    /// Running I/O servers, which end when this value is dropped.
     pub io_servers: Option<io_servers::Running>,
-    /// Adjustment of the standard input before the ranks read it.
+    /// Adjustment of the standard input before ranks read it.
     pub resumption: Resumption,
     /// Hosts of the job, for messages before the start.
     pub shown: Shown,
 }
 
-/// Why a request cannot be run.
+/// Reason why a request cannot be run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Exit status.
+    /// Exit status of mpirun.
     pub status: u8,
-    /// For the user.
+    /// Text for the user.
     pub reason: String,
 }
 
@@ -98,10 +98,10 @@ pub(crate) fn usage(reason: String) -> Refusal {
     Refusal { status: STATUS_USAGE, reason }
 }
 
-/// Prepares everything that a request names.
+/// Prepares the job of a request.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// Returns the first error that is found.
 pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     let launcher = match &request.prefix {
         Some(prefix) => Path::new(prefix).join("bin/mpirun"),
@@ -170,14 +170,14 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     Ok(JobPlan { info, here, secret, io_servers, resumption: Resumption::AsGiven, shown })
 }
 
-/// Makes the secret of a job.
+/// Draws the random secret of a job.
 fn random_secret() -> Result<job::Secret, Refusal> {
     job::Secret::random().map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))
 }
 
-/// Switches collectives in the kernel off in a job that was started to write checkpoints, unless the user has
-/// switched them on. A restart would need as many hosts as before, each with `tutti netd`, and such a job may
-/// have to go on with fewer.
+/// Disables collectives in the kernel for a job that writes checkpoints, unless the user has enabled them.
+/// They would make a restart require as many hosts as before, each with `tutti netd`. Such a job may have to
+/// continue with fewer.
 fn do_without_offload(request: &Request, settings: &mut Config, variables: &mut Variables) {
     if settings.collectives.offload == Offload::Auto && request.checkpoints.directory.is_some() {
         settings.collectives.offload = Offload::Off;
@@ -185,7 +185,7 @@ fn do_without_offload(request: &Request, settings: &mut Config, variables: &mut 
     }
 }
 
-/// Refuses a trace that rank 0 could not write at the end, if it runs on this host.
+/// Refuses a trace that rank 0 could not write at the end. This is checked if rank 0 runs on this host.
 fn refuse_trace(config: &Config, info: &JobInfo) -> Result<(), String> {
     let trace = &config.diagnosis.trace;
     let daemon = info.runs.first().and_then(|&(host, _)| info.daemon_of.get(host as usize));
@@ -200,7 +200,7 @@ fn refuse_trace(config: &Config, info: &JobInfo) -> Result<(), String> {
     files::try_write(&path).map_err(why)
 }
 
-/// How checkpoints are written.
+/// Returns the modes in which checkpoints are written.
 fn keeping(config: &Config) -> (Writing, Packed) {
     let writing = match config.checkpoint.checkpoint_writing {
         CheckpointWriting::Auto => Writing::Auto,
@@ -215,7 +215,7 @@ fn keeping(config: &Config) -> (Writing, Packed) {
     (writing, packed)
 }
 
-/// How ranks are placed and shown.
+/// Returns the options for the placement and output of ranks.
 fn manner(request: &Request, config: &Config) -> Manner {
     Manner {
         placing: request.placing.clone(),
@@ -229,7 +229,8 @@ fn manner(request: &Request, config: &Config) -> Manner {
     }
 }
 
-/// The hosts of ranks, where they are told one by one: hosts and cores go where the others are.
+/// Returns the host of each rank, if the hosts are given rank by rank. Hosts and cores from the file replace
+/// or complete the others.
 fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Option<Vec<usize>>, String> {
     let host_of = match &request.assignment {
         Assignment::Slots => return Ok(None),
@@ -259,7 +260,7 @@ fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<
     Ok(Some(host_of))
 }
 
-/// Counts the ranks and places them on hosts.
+/// Counts the ranks and assigns them to hosts.
 fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Placement, Refusal> {
     let host_of = assigned(request, hosts, info).map_err(usage)?;
     let slots = match &host_of {
@@ -272,7 +273,7 @@ fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Pl
         let count = program.count.unwrap_or(total);
         ranks = ranks.saturating_add(count);
         info.programs_of.push((index, count));
-        // What MPI_INFO_ENV says (MPI-5 section 11.2.1), also before MPI_Init.
+        // Value of `maxprocs` in MPI_INFO_ENV (MPI-5 section 11.2.1), which must be known before MPI_Init.
         let variables = info.programs.get_mut(index as usize).map(|plan| &mut plan.variables);
         let asked = (job::ENV_MAXPROCS.into(), count.to_string().into_bytes());
         variables.into_iter().for_each(|variables| variables.push(asked.clone()));
@@ -295,7 +296,7 @@ fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Pl
         None => mapping::map(ranks, &slots, request.across, request.rank_by),
     };
     let room = if hosts.are_named && hosts.hosts.len() > 1 { total } else { cpu::usable_processors() as u32 };
-    // Those that have started this job are in the same universe (MPI-5 section 11.10.1).
+    // The processes that have started this job belong to the same universe (MPI-5 section 11.10.1).
     let parents = request.spawned.as_ref().map_or(0, |spawned| spawned.parents);
     let universe = request.universe.unwrap_or(room);
     info.universe_size = ranks.saturating_add(parents).max(universe);
@@ -323,7 +324,7 @@ fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, Strin
     Ok(ProgramPlan {
         command: program.command.iter().cloned().map(bytes).collect(),
         directory: directory.transpose()?.map(|directory| bytes(directory.into())),
-        // A program without PATH is found all the same.
+        // A program without PATH in its environment is searched in the PATH of mpirun.
         search: match variables.contains_key(OsStr::new("PATH")) {
             true => program.search.clone().map(bytes),
             false => program.search.clone().or_else(|| std::env::var_os("PATH")).map(bytes),
@@ -332,7 +333,7 @@ fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, Strin
     })
 }
 
-/// Longest host file, in bytes.
+/// Maximum bytes of a host file.
 pub const HOST_FILE_BYTES: u64 = 64 << 20;
 
 fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) {
@@ -346,12 +347,12 @@ fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) 
 }
 
 impl HostJob {
-    /// What host `host` has to start. `is_here`: this process is mpirun's own, so that programs start in its
-    /// directory unless they name one. Programs of a job that goes on from a checkpoint are not looked for:
-    /// the image of a rank names the file and the directory, wherever mpirun is called.
+    /// Prepares the part of host `host`. `is_here` is true in mpirun itself, where programs start in the
+    /// current directory unless they name another one. Programs of a job that continues from a checkpoint are
+    /// not searched: the image of a rank contains their file and directory.
     ///
     /// # Errors
-    /// The first thing that this host lacks.
+    /// Returns the first thing that this host lacks.
     pub fn new(
         info: Arc<JobInfo>,
         placement: Placement,
@@ -382,10 +383,10 @@ impl HostJob {
         Ok(HostJob { info, placement, host, world, program_of, programs, config })
     }
 
-    /// The program of a local rank that is started.
+    /// Returns the program of a local rank that is started.
     ///
     /// # Panics
-    /// If there is no such rank, or the job goes on from a checkpoint: a bug of the caller.
+    /// Panics if there is no such rank, or if the job continues from a checkpoint.
     pub fn program(&self, local: u32) -> &Ready {
         self.programs[self.program_of[local as usize]].as_ref().expect("located because this rank starts it")
     }
@@ -417,8 +418,8 @@ fn locate(
     let own = std::env::current_exe().ok();
     let named = needed.as_ref().and_then(|needed| Abi::from_name(needed.library.as_bytes()));
     let unversioned = || own.as_deref().and_then(|own| needed::unversioned(own, library_path));
-    // A program that asks for `libmpi.so` while it runs gets the ABI that it has already, or else the one it
-    // would get without Tutti.
+    // A program that loads `libmpi.so` at run time gets the ABI that it already uses. If it uses none, it
+    // gets the one that it would load without Tutti.
     if named == Some(Abi::Mpich) || named.is_none() && unversioned() == Some(Abi::Mpich) {
         environment::prefer_mpich(&mut variables);
     }
@@ -428,7 +429,8 @@ fn locate(
     Ok(Ready { file, arguments, directory, variables, needed })
 }
 
-/// Several ranks of a program of another MPI library would each be rank 0 of a job of one.
+/// Refuses several ranks of a program of another MPI library. Each of them would be rank 0 of a job of one
+/// rank.
 fn refuse_foreign(ready: &Ready, config: Option<&Config>) -> Result<(), Refusal> {
     let starts = config.is_some_and(|config| config.launch.foreign_mpi == ForeignMpi::Start);
     match ready.needed.as_ref().filter(|needed| needed.abi != Abi::Standard && !starts) {
@@ -437,7 +439,7 @@ fn refuse_foreign(ready: &Ready, config: Option<&Config>) -> Result<(), Refusal>
     }
 }
 
-/// Finds the file of a program: a name with a slash is a path from `base`, another is looked for in
+/// Finds the file of a program. A name with a slash is a path relative to `base`; another name is searched in
 /// `path`.
 fn find(name: &Path, base: &Path, path: &OsStr) -> Result<PathBuf, Refusal> {
     let shown = name.display();

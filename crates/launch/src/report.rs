@@ -1,4 +1,4 @@
-//! What `mpirun` says: one line a fact, each beginning with its name.
+//! Messages of `mpirun` for the user: one line for each fact, with the prefix `mpirun`.
 
 use tutti_sys::cgroup::Shortage;
 use tutti_sys::job::{RankBlock, RankState};
@@ -11,18 +11,18 @@ use crate::policy::{Notice, RESIGNATION};
 use crate::request::{Request, Verbosity};
 use crate::tree::message::{Cause, Ending, JobInfo, ProgramPlan};
 
-/// A rank as messages name it.
+/// Rank with the properties that messages show.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Its number.
+    /// Rank in MPI_COMM_WORLD of the job.
     pub rank: u32,
-    /// Its process.
+    /// Process number of the rank.
     pub pid: i32,
-    /// The host it runs on.
+    /// Name of the rank's host.
     pub host: String,
-    /// The program, as the user wrote it.
+    /// Name of the program as the user wrote it.
     pub program: String,
-    /// What is known of the cause of its death; may be empty.
+    /// Known cause of its end, as text; may be empty.
     pub remark: String,
 }
 
@@ -35,25 +35,25 @@ impl std::fmt::Display for Named {
 /// Hosts of a job, for messages before it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// The hosts that it may use.
+    /// Hosts that the job may use.
     pub hosts: Vec<Host>,
-    /// The variable that names them, or the command line.
+    /// Variable that names them, or the command line.
     pub source: String,
-    /// The command that reaches them.
+    /// Command that reaches them.
     pub agent: String,
-    /// Lines on what is not followed.
+    /// Lines about options and variables that are not used.
     pub notes: Vec<String>,
 }
 
-/// The name of a program, as the user wrote it.
+/// Returns the name of a program as the user wrote it.
 pub fn program_name(program: &ProgramPlan) -> String {
     program.command.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
 }
 
-/// Prints what the command line wants to be told before the start: the number of this process, the hosts, the
-/// map. Variables that are not followed are reported whatever it wants.
+/// Prints what the command line requests before the start: the number of this process, the hosts, the map.
+/// Notes on variables that are not used are printed unless `--quiet` is set.
 ///
-/// # Errors
+/// Fails if the file of the process number cannot be written.
 /// If a file cannot be written.
 pub fn before(request: &Request, job: &JobInfo, shown: &Shown) -> Result<(), String> {
     if request.verbosity != Verbosity::Quiet {
@@ -93,8 +93,8 @@ pub fn before(request: &Request, job: &JobInfo, shown: &Shown) -> Result<(), Str
     Ok(())
 }
 
-/// What a host adds to the end of one of its ranks. `shortage`: whether processes were killed for lack of
-/// memory meanwhile.
+/// Returns the remark of a host on the end of one of its ranks. `shortage` returns whether processes were
+/// killed for lack of memory meanwhile.
 pub fn remark(exit: Exit, shortage: impl FnOnce() -> Shortage) -> String {
     const KILLED_IN_SHELL: i32 = 128 + libc::SIGKILL;
     match exit {
@@ -103,7 +103,7 @@ pub fn remark(exit: Exit, shortage: impl FnOnce() -> Shortage) -> String {
     }
 }
 
-/// The words for a lack of memory.
+/// Returns the text about a lack of memory; empty if there was none.
 pub fn lack(shortage: Shortage) -> String {
     match shortage {
         Shortage::No => String::new(),
@@ -120,7 +120,7 @@ pub fn lack(shortage: Shortage) -> String {
     }
 }
 
-/// Why a host is lost.
+/// Returns the text that explains the loss of a host.
 pub fn loss(host: &str, cause: &Cause, agent: &str, silence_ms: u64, start_ms: u64) -> String {
     let seconds = |ms: u64| format!("{} s", ms as f64 / 1000.0);
     let what = match cause {
@@ -155,7 +155,8 @@ pub fn loss(host: &str, cause: &Cause, agent: &str, silence_ms: u64, start_ms: u
     format!("host {host} {what}")
 }
 
-/// The text of a notice. `name` names a rank, `others` tells whether other ranks were ended by it.
+/// Returns the text of a notice. `name` returns the properties of a rank. `others` is true if other ranks
+/// were ended as a consequence.
 pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> String {
     let end = if others { "; the other ranks were ended" } else { "" };
     match *notice {
@@ -201,7 +202,7 @@ pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> Str
             )
         }
         Notice::TimedOut => "mpirun: the time limit (--timeout) is over; the job is ended\n".to_string(),
-        // Told host by host: [`unended`].
+        // Reported for each host by [`unended`].
         Notice::Unended => String::new(),
         Notice::Unresponsive(number) => {
             format!("mpirun: ranks still ran 2 s after {}; killed\n", signal::describe(number))
@@ -209,8 +210,8 @@ pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> Str
     }
 }
 
-/// What is known of ranks on a host whose end was waited for in vain. Of those on mpirun's own host the kernel would have
-/// told; those of another host may have ended long ago, with the news on a connection that has stalled.
+/// Returns the text about killed ranks of a host whose end was not reported in time. On mpirun's own host
+/// they hang in the kernel. On another host they may have ended long ago, and the connection has stalled.
 pub fn unended(host: &str, ranks: usize, is_own: bool) -> String {
     let waited = RESIGNATION.as_secs();
     let (ranks, they) =
@@ -226,7 +227,7 @@ pub fn unended(host: &str, ranks: usize, is_own: bool) -> String {
     )
 }
 
-/// A shell reports the death of its program as an exit code.
+/// Returns a remark for an exit code by which a shell reports the death of its program.
 fn hidden_signal(code: i32) -> String {
     match code {
         129..=192 => format!(" (as a shell reports {})", signal::describe(code - 128)),
@@ -234,7 +235,7 @@ fn hidden_signal(code: i32) -> String {
     }
 }
 
-/// One line on what a rank does. `block` is `None` once the rank has ended.
+/// Returns a line about the activity of a rank. `block` is None once the rank has ended.
 pub fn waits(name: Named, block: Option<&RankBlock>) -> String {
     let Named { rank, pid, host, .. } = name;
     let what = match block {

@@ -1,4 +1,4 @@
-//! What only the root daemon has: the policy, and words for the user. Pure but for the names of this host.
+//! State and decisions of the root daemon only: the policy, and messages for the user.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,35 +21,35 @@ use crate::tree::shape::Shape;
 /// Exit status when a host is lost.
 pub const STATUS_LOST: u8 = 1;
 
-/// The whole job, as far as the root knows it.
+/// State of the whole job as the root knows it.
 #[derive(Debug)]
 pub struct Root {
     job: Arc<JobInfo>,
     placement: Placement,
-    /// Of every rank, whether it has ended or will never be heard of.
+    /// True for each rank that has ended or will never report its end.
     ended: Vec<bool>,
     /// Processes of ranks that failed, to name them, and what their hosts know of the cause.
     failed: HashMap<u32, (i32, String)>,
     /// The first rank that ended with another code than 0, after MPI_Finalize or without MPI, and its code.
     culprit: Option<(u32, i32)>,
-    /// Whether the user has been told why the job ended.
+    /// True if the reason of the job's end was printed.
     is_explained: bool,
-    /// The process of each rank that was started.
+    /// Process number of each rank that was started.
     processes: BTreeMap<u32, i32>,
-    /// Lines on how ranks ended, if they are wanted.
+    /// Lines on the ends of ranks, if the user requests them.
     exit_codes: Option<BTreeMap<u32, String>>,
-    /// What the policy decides.
+    /// Policy that decides the consequences of events.
     pub policy: Policy,
-    /// What a restart could do about the end of the job: by the first failure.
+    /// Outcome of the job for a restart, determined by the first failure.
     pub outcome: Outcome,
-    /// When the last agent was called.
+    /// Time at which the last agent was called.
     called: Duration,
-    /// When each phase was reached.
+    /// Times at which the phases were reached.
     reached: Vec<(Phase, Duration)>,
 }
 
 impl Root {
-    /// Before the job begins.
+    /// Creates the state of a job that has not begun.
     pub fn new(job: Arc<JobInfo>, wants_exit_codes: bool) -> Root {
         let placement = placement_of(&job).expect("the plan was made from a placement");
         let ranks = placement.ranks();
@@ -69,12 +69,12 @@ impl Root {
         }
     }
 
-    /// Ranks were started.
+    /// Records the ranks that were started.
     pub fn started(&mut self, started: &[(u32, i32)]) {
         self.processes.extend(started.iter().copied());
     }
 
-    /// The processes of all ranks that are known, for debuggers.
+    /// Returns the processes of all known ranks, for debuggers.
     pub fn table(&self) -> Vec<Entry> {
         let entry = |(&rank, &pid): (&u32, &i32)| {
             let Named { host, program, .. } = self.name(rank);
@@ -83,7 +83,7 @@ impl Root {
         self.processes.iter().map(entry).collect()
     }
 
-    /// Where ranks wait for a debugger, a line each, if they do.
+    /// Returns lines with the ranks that wait for a debugger, if they do.
     pub fn waits_for_debugger(&self, table: &[Entry]) -> Option<String> {
         let line = |(rank, entry): (usize, &Entry)| {
             let Entry { host, pid, .. } = entry;
@@ -92,10 +92,10 @@ impl Root {
         self.job.manner.waits_for_debugger.then(|| table.iter().enumerate().map(line).collect())
     }
 
-    /// Ranks ended.
+    /// Handles the ends of ranks.
     pub fn exits(&mut self, exits: &[RankExit], now: Duration, actions: &mut Vec<policy::Action>) {
         for exit in exits {
-            // Once each, whatever arrives.
+            // Each rank is counted once, even if its end is reported again.
             let Some(ended) = self.ended.get_mut(exit.rank as usize).filter(|ended| !**ended) else {
                 continue;
             };
@@ -115,7 +115,7 @@ impl Root {
                 Ending::Code(code) => Exit::Code(code),
                 Ending::Signal { number, core } => Exit::Signal { number, core },
             };
-            // MPI_Abort and fatal errors tell it themselves.
+            // MPI_Abort and fatal errors print their own messages.
             self.is_explained |= state == RankState::Aborted;
             if let (Exit::Code(code), None) = (how, self.culprit)
                 && code != 0
@@ -132,7 +132,7 @@ impl Root {
         }
     }
 
-    /// A daemon is lost, and with it all below it.
+    /// Handles the loss of a daemon, and of all daemons below it.
     pub fn lost(&mut self, loss: &Loss, shape: Shape, now: Duration, actions: &mut Vec<policy::Action>) {
         if loss.daemon >= shape.daemons() {
             return;
@@ -148,7 +148,7 @@ impl Root {
         self.policy.handle(Event::Failure { status: STATUS_LOST, text, gone }, now, actions);
     }
 
-    /// A daemon cannot start its ranks.
+    /// Handles the report of a daemon that cannot start its ranks.
     pub fn refused(&mut self, refusal: Refusal, now: Duration, actions: &mut Vec<policy::Action>) {
         let gone = self.give_up(|daemon| daemon == refusal.daemon);
         if refusal.status == STATUS_DAMAGED && self.job.restart.is_some() {
@@ -161,7 +161,7 @@ impl Root {
         self.policy.handle(Event::Failure { status: refusal.status, text, gone }, now, actions);
     }
 
-    /// Counts the ranks of some daemons as ended; returns how many had not.
+    /// Counts the ranks of some daemons as ended. Returns the number of those that had not ended.
     fn give_up(&mut self, is_meant: impl Fn(u32) -> bool) -> u32 {
         let meant: Vec<bool> = self.job.daemon_of.iter().map(|&daemon| is_meant(daemon)).collect();
         let mut gone = 0;
@@ -173,22 +173,22 @@ impl Root {
         gone
     }
 
-    /// An agent was called.
+    /// Records the call of an agent.
     pub fn called(&mut self, now: Duration) {
         self.called = now;
     }
 
-    /// The whole job has reached a phase.
+    /// Records that the whole job has reached a phase.
     pub fn reached(&mut self, phase: Phase, now: Duration) {
         self.reached.push((phase, now));
     }
 
-    /// Whether every daemon has passed on all output.
+    /// Returns true if every daemon has passed on all output.
     pub fn is_drained(&self) -> bool {
         self.reached.iter().any(|(phase, _)| *phase == Phase::Drained)
     }
 
-    /// When the phases were reached, for the user.
+    /// Returns the times of the phases as text for the user.
     pub fn timings(&self, refused: u64) -> String {
         let mut text =
             format!("mpirun: {} hosts, {} ranks:", self.job.daemon_of.len(), self.placement.ranks());
@@ -206,19 +206,19 @@ impl Root {
         text
     }
 
-    /// How every rank ended, a line each, if that is wanted.
+    /// Returns a line on the end of every rank, if the user requests them.
     pub fn exit_codes(&self) -> String {
         let lines = self.exit_codes.iter().flatten();
         lines.map(|(rank, how)| format!("mpirun: rank {rank} {how}\n")).collect()
     }
 
-    /// The text of a notice, if it is worth one.
+    /// Returns the text of a notice, if it should be printed.
     pub fn tell(&mut self, notice: &Notice) -> Option<String> {
         if *notice == Notice::Unended {
             return Some(self.unended());
         }
         let others = self.policy.running() > 0;
-        // Who has failed has told it already.
+        // The process that failed has printed the reason already.
         let is_told = matches!(notice, Notice::Told(text) if text.is_empty());
         let is_cause = !is_told
             && !matches!(notice, Notice::Failed { code, .. } if !others && ![126, 127].contains(code));
@@ -226,14 +226,15 @@ impl Root {
         is_cause.then(|| report::notice(notice, |rank| self.name(rank), others))
     }
 
-    /// Names the rank that gives the job its status, if nothing has explained that yet.
+    /// Returns a text that names the rank that determines the exit status, unless another message has
+    /// explained it.
     pub fn explain(&self) -> Option<String> {
         let (rank, code) = self.culprit.filter(|(_, code)| *code == i32::from(self.policy.status()))?;
         let notice = Notice::Failed { rank, code };
         (!self.is_explained).then(|| report::notice(&notice, |rank| self.name(rank), false))
     }
 
-    /// On which hosts ranks may run that were killed.
+    /// Returns a line for each host on which killed ranks may still run.
     fn unended(&self) -> String {
         let mut on_daemon = BTreeMap::new();
         for (place, _) in self.placement.places().zip(&self.ended).filter(|(_, ended)| !**ended) {
@@ -264,7 +265,7 @@ impl Root {
     }
 }
 
-/// The placement of a plan; `None` if what arrived is none.
+/// Returns the placement in a plan; None if the plan is malformed.
 pub fn placement_of(job: &JobInfo) -> Option<Placement> {
     let placement = Placement::from_runs(job.runs.iter().map(|&(host, ranks)| Run { host, ranks }))?;
     let is_whole = placement.hosts() as usize == job.daemon_of.len()

@@ -1,10 +1,10 @@
-//! The sockets between hosts that ranks made from a checkpoint have: daemons connect with each other for
-//! them, before there are any ranks.
+//! Sockets between hosts for ranks that are restored from a checkpoint. Daemons connect with each other
+//! before there are any ranks, and pass the sockets to them.
 //!
-//! The set knows both ends of every connection that there was. The daemon of one end connects to that of the
-//! other, says which connection it is and proves that it is of the job; then both give their socket to the
-//! rank that had that end. A connection that only one side knew (the other had not accepted it yet) comes up
-//! closed, as if the other side had not wanted it, and the ranks make another one.
+//! The set lists both ends of every connection. The daemon of one end connects to that of the other, sends
+//! the index of the connection, and proves that it belongs to the job. Then each daemon gives its socket to
+//! the rank that had that end. A connection may have one end only, because the other side had not accepted it
+//! yet. It is restored as a closed one, as if the other side had refused it, and the ranks connect again.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -20,48 +20,48 @@ use tutti_sys::{event, kept_socket};
 
 use crate::tree::handshake::{self, Secret};
 
-/// How long all connections of a host may take.
+/// Maximum time for all connections of a host.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_micros(200);
-/// Who has connected may be so many before they have said what they want.
+/// Maximum number of connections that have not sent a complete greeting.
 const MOST_STRANGERS: usize = 1024;
-/// Bytes of a greeting: place of the end in the list, proof.
+/// Bytes of a greeting: index of the end in the list, and proof.
 const GREETING: usize = 8 + 32;
 
-/// Sockets for the ranks of one host.
+/// Sockets for the restored ranks of one host.
 #[derive(Debug)]
 pub struct Sockets {
     interface: IpAddr,
     ports: Option<PortRange>,
-    /// By open file.
+    /// Streams of connections, by open file.
     connections: BTreeMap<u32, TcpStream>,
-    /// Addresses of the hosts of the job that have IPv4, by number of the host.
+    /// Pairs of host number and address, for the hosts of the job that have IPv4.
     pub hosts: Vec<(u32, Ipv4Addr)>,
 }
 
-/// Who connects, and may not be who it should.
+/// Incoming connection whose greeting is incomplete or not checked.
 struct Stranger {
     stream: TcpStream,
     said: Vec<u8>,
 }
 
-/// What it takes to connect.
+/// Data that a daemon needs to connect with the others.
 #[derive(Debug)]
 pub struct Meeting<'a> {
-    /// This host.
+    /// Number of this host.
     pub host: u32,
-    /// The ends of all connections.
+    /// Ends of all connections of the job.
     pub all: &'a [ConnectionEnd],
-    /// Where the daemon of each host is reached.
+    /// Listening address of the daemon of each host.
     pub addresses: &'a [(u32, SocketAddr)],
-    /// The secret of the job.
+    /// Shared secret of the job.
     pub secret: &'a Secret,
-    /// Where this daemon is reached.
+    /// Listening socket of this daemon.
     pub door: TcpListener,
 }
 
 impl Sockets {
-    /// None yet; ranks listen at `interface`.
+    /// Creates the value without connections. Ranks listen at `interface`.
     pub fn new(interface: IpAddr, ports: Option<PortRange>) -> Sockets {
         Sockets { interface, ports, connections: BTreeMap::new(), hosts: Vec::new() }
     }
@@ -69,7 +69,7 @@ impl Sockets {
     /// Connects with the daemons of the other hosts.
     ///
     /// # Errors
-    /// Which host cannot be connected with, or does not connect.
+    /// Fails with the host that cannot be reached or does not connect.
     pub fn meet(&mut self, meeting: &Meeting<'_>) -> io::Result<()> {
         let addresses = meeting.addresses.iter();
         let version_4 = addresses.filter_map(|&(host, address)| match address.ip().to_canonical() {
@@ -86,7 +86,7 @@ impl Sockets {
             if end.host != meeting.host {
                 continue;
             }
-            // One end of each connects: that which comes first in the list.
+            // The end that comes first in the list connects.
             if place > other {
                 expected.insert(place, end.file);
                 continue;
@@ -125,7 +125,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// The socket that open file `file` was.
+    /// Returns the socket for open file `file`.
     ///
     /// # Errors
     /// Fails if a system call fails.
@@ -151,12 +151,12 @@ impl Sockets {
 }
 
 impl Meeting<'_> {
-    /// A hash, as these are compared in constant time.
+    /// Returns the proof for an end. It is a hash value, because these are compared in constant time.
     fn proof(&self, place: usize) -> blake3::Hash {
         handshake::derive(self.secret, &format!("connection {place} of ranks made again")).into()
     }
 
-    /// Connects for `end` with the daemon of the end at place `other`.
+    /// Connects, on behalf of `end`, to the daemon of the end at index `other`.
     fn connect(&self, end: &ConnectionEnd, other: usize) -> io::Result<TcpStream> {
         let there = self.all[other].host;
         let named = |error: io::Error| {
@@ -174,7 +174,7 @@ impl Meeting<'_> {
         Ok(stream)
     }
 
-    /// The place of the end that a greeting is for.
+    /// Returns the index of the end that a greeting names, if its proof is valid.
     fn recognise(&self, said: &[u8]) -> Option<usize> {
         let (place, proof) = said.split_first_chunk::<8>()?;
         let place = usize::try_from(u64::from_le_bytes(*place)).ok()?;
@@ -194,7 +194,7 @@ fn accept(door: &TcpListener, strangers: &mut Vec<Stranger>) {
     }
 }
 
-/// Hears what somebody says; whether more has to come.
+/// Reads a greeting. Returns true if more bytes must arrive.
 fn listen(stranger: &mut Stranger) -> bool {
     let mut room = [0; GREETING];
     let wanted = GREETING - stranger.said.len();

@@ -1,5 +1,6 @@
-//! `mpirun` as a daemon calls it, or a process that was started alone, when a rank starts further processes: the command line comes
-//! over a connection, as an [`Order`]. What is wrong with it goes back the same way.
+//! `mpirun` for a job that a rank starts. It is called by a daemon, or by a process that was started without
+//! a launcher. The command line arrives over a connection, as an [`Order`]. Errors are returned over the same
+//! connection.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -15,18 +16,19 @@ use crate::program::HOST_FILE_BYTES;
 use crate::request::{self, Program, Request};
 use crate::{program, supervisor};
 
-/// Runs the job that is ordered over the connection of this number; returns the exit status of this process.
+/// Runs the job that is ordered over the connection with this descriptor number. Returns the exit status of
+/// this process.
 pub fn main(descriptor: Option<String>) -> u8 {
     let number = descriptor.and_then(|number| number.parse().ok());
     let Some(connection) = number.and_then(|number| this_process::adopt_descriptor(number).ok()) else {
         eprintln!("mpirun: {} is what Tutti itself calls", spawning::OPTION);
         return STATUS_USAGE;
     };
-    // Only this copy stays open, so that the rank sees the end of this process.
+    // Only this copy stays open, so that the rank detects the end of this process.
     number.iter().for_each(|number| this_process::close_descriptor(*number));
     let connection = Connection::new(connection);
     let refuse = |reason: &str, status: u8| {
-        // Who is gone needs no answer.
+        // A rank that is gone needs no reply.
         let _ = letter::send(&connection, reason.as_bytes(), &[]);
         status
     };
@@ -40,7 +42,7 @@ pub fn main(descriptor: Option<String>) -> u8 {
     };
     let job = match program::prepare(&request) {
         Ok(job) => job,
-        // The rank decides what becomes of it.
+        // The rank handles the error.
         Err(refusal) => return refuse(&refusal.reason, STATUS_USAGE),
     };
     match supervisor::run(&request, job) {
@@ -49,7 +51,7 @@ pub fn main(descriptor: Option<String>) -> u8 {
     }
 }
 
-/// The command line that an order stands for.
+/// Converts an order to a request, like a command line.
 fn request_of(order: Order) -> Result<Request, String> {
     std::env::set_current_dir(OsString::from_vec(order.directory.clone()))
         .map_err(|error| format!("working directory: {error}"))?;
@@ -78,7 +80,7 @@ fn request_of(order: Order) -> Result<Request, String> {
     Ok(request)
 }
 
-/// Processes run where their parents do: nothing else could reach them.
+/// Checks that all processes run on this host, as their parents could not reach them elsewhere.
 fn check_hosts(program: &spawning::Program, own: &str) -> Result<(), String> {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut names: Vec<String> = program

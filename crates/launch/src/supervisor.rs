@@ -1,10 +1,10 @@
-//! The process that the user started: takes signals and the terminal's input, passes them down, waits
+//! Supervisor: the process that the user started. It passes signals and the terminal's input down, and waits
 //! for the [`node`].
 //!
-//! It does nothing else, so that it can be killed or stopped without harm: the node, which is in a
-//! process group of its own (timeout(1) and `kill -9 %1` kill whole groups), sees the end of the pipe
-//! and ends the job. If the node is killed, the ranks die with it, what they had started becomes a
-//! child of the supervisor, and the supervisor ends it.
+//! It does nothing else, so that it can be killed or stopped without harm. The node is in a process group of
+//! its own, as timeout(1) and `kill -9 %1` kill whole groups. If the supervisor is killed, the node sees the
+//! end of the pipe and ends the job. If the node is killed, the ranks die with it. Processes that they had
+//! started become children of the supervisor, which ends them.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -31,13 +31,14 @@ const TOKEN_SIGNAL: u64 = 0;
 const TOKEN_INPUT: u64 = 1;
 const TOKEN_TABLE: u64 = 2;
 
-/// Two interrupts end any job. Who has to send so many meets a node that hangs: it is killed.
+/// Number of interrupts after which the node is killed. Two interrupts end any job, so a node that needs more
+/// hangs.
 const LAST_INTERRUPT: u32 = 5;
 
-/// How long the agent may take to pass the secret.
+/// Maximum time in which the agent must pass the secret.
 const SECRET_TIME: Duration = Duration::from_secs(30);
 
-/// Signals that mean something to the job.
+/// Signals that are passed on to the job.
 const PASSED_ON: [i32; 8] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -49,28 +50,28 @@ const PASSED_ON: [i32; 8] = [
     libc::SIGCONT,
 ];
 
-/// How a job ended, for who may start it again.
+/// End of a job, for a caller that may restart it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Exit status.
+    /// Exit status of the job.
     pub status: u8,
-    /// Whether it could go on from a checkpoint.
+    /// Cause of the end, which decides whether a restart helps.
     pub outcome: Outcome,
-    /// Bytes of the standard input were taken that a restart cannot read again.
+    /// True if bytes of the standard input were taken that a restart cannot read again.
     pub took_input: bool,
 }
 
-/// Runs a job; returns how it ended.
+/// Runs a job, and returns its end.
 ///
 /// # Errors
-/// If the system refuses what mpirun itself needs: a pipe, a process.
+/// Fails if the system refuses resources of mpirun itself, such as a pipe or a process.
 pub fn run(request: &Request, job: JobPlan) -> io::Result<Ended> {
     let JobPlan { info, here, secret, io_servers, resumption, shown: _ } = job;
     let (input, rank_input) = match resumption {
         Resumption::Ended => (Input::none(), File::open("/dev/null")?.into()),
         Resumption::AsGiven => Input::new(TOKEN_INPUT)?,
         Resumption::Seek(position) => {
-            // The open file is shared with whoever gave it, and with the rank that reads it.
+            // The open file is shared with the process that provided it, and with the rank that reads it.
             let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
             file.seek(SeekFrom::Start(position))?;
             Input::new(TOKEN_INPUT)?
@@ -81,11 +82,11 @@ pub fn run(request: &Request, job: JobPlan) -> io::Result<Ended> {
     status
 }
 
-/// Runs as a daemon of a job on another host; returns the exit status of this process. The secret comes over the standard
-/// input.
+/// Runs as a daemon of a job on another host, and returns the exit status of this process. The secret comes
+/// over the standard input.
 ///
 /// # Errors
-/// If the secret does not come, or the system refuses what this process needs.
+/// Fails if the secret does not arrive, or if the system refuses resources of this process.
 pub fn run_daemon(number: u32, parents: &[SocketAddr]) -> io::Result<u8> {
     let secret = read_secret()?;
     let null = File::open("/dev/null")?;
@@ -93,11 +94,11 @@ pub fn run_daemon(number: u32, parents: &[SocketAddr]) -> io::Result<u8> {
     supervise(Input::none(), null.into(), secret, run, false).map(|ended| ended.status)
 }
 
-/// Reads the secret that the agent passes.
+/// Reads the secret from the agent.
 fn read_secret() -> io::Result<[u8; 32]> {
     let stdin = io::stdin();
     let poller = Poller::new()?;
-    // What cannot be watched is always ready.
+    // An input that cannot be watched is always ready.
     let is_watched = poller.add(stdin.as_fd(), TOKEN_INPUT, Interest::Read).is_ok();
     let start = Instant::now();
     let mut pipe = File::from(stdin.as_fd().try_clone_to_owned()?);
@@ -127,7 +128,7 @@ fn read_secret() -> io::Result<[u8; 32]> {
     Ok(secret.try_into().expect("40 bytes less 8"))
 }
 
-/// Starts the node and watches over it. `speaks`: whether this is what the user started.
+/// Starts the node and supervises it. `speaks` is true for the process that the user started.
 fn supervise(
     input: Input,
     rank_input: OwnedFd,
@@ -135,12 +136,12 @@ fn supervise(
     run: impl FnOnce(Given) -> u8,
     speaks: bool,
 ) -> io::Result<Ended> {
-    // nohup: who ignores a signal at start goes on ignoring it.
+    // A signal that was ignored at the start stays ignored (nohup).
     let wanted: Vec<i32> = PASSED_ON.into_iter().filter(|&signal| !signal::is_ignored(signal)).collect();
     let listened = Mask::of(&[&wanted[..], &[libc::SIGCHLD]].concat());
-    // Blocked SIGTTIN and SIGTTOU make us see an error where we would be stopped.
+    // With SIGTTIN and SIGTTOU blocked, this process gets an error instead of being stopped.
     let blocked = Mask::of(&[&PASSED_ON[..], &[libc::SIGCHLD, libc::SIGTTIN, libc::SIGTTOU]].concat());
-    // A job that is restarted by itself has the mask that this process had at first.
+    // A job that is restarted automatically gets the signal mask that this process had at first.
     static ORIGINAL: OnceLock<Mask> = OnceLock::new();
     let now = blocked.block();
     let original = *ORIGINAL.get_or_init(|| now);
@@ -154,7 +155,7 @@ fn supervise(
     let (table, shows) = event::pipe()?;
     event::set_nonblocking(table.as_fd())?;
     poller.add(table.as_fd(), TOKEN_TABLE, Interest::Read)?;
-    // Each process closes the ends of the other.
+    // Each process closes the descriptors of the other.
     let below = Cell::new(Some((reader, rank_input, tell, shows)));
     let above = Cell::new(Some((control, input, poller, table)));
     let node = process::fork(|| {
@@ -168,7 +169,7 @@ fn supervise(
     let table = Table { pipe: table, bytes: Vec::new() };
     let exit = wait(node, &signals, &poller, control, input, table)?;
     let status = finish(exit, speaks, killings);
-    // The node has ended, and all that could hold the other end with it.
+    // The node has ended, and with it all processes that had the other end of the pipe.
     event::set_nonblocking(told.as_fd())?;
     let mut said = Vec::new();
     let _ = told.read_to_end(&mut said);
@@ -180,16 +181,16 @@ fn supervise(
     Ok(Ended { status, outcome, took_input })
 }
 
-/// The table of processes, as far as it has come.
+/// Table of processes, as far as it has arrived.
 struct Table {
     pipe: PipeReader,
     bytes: Vec<u8>,
 }
 
 impl Table {
-    /// Reads on; shows it to debuggers once it is whole.
+    /// Reads further bytes, and publishes the table to debuggers when it is complete.
     fn ready(&mut self, poller: &Poller) {
-        // Not blocking: the end, or what there is.
+        // The pipe does not block. A successful read means that its end was reached.
         if self.pipe.read_to_end(&mut self.bytes).is_ok() {
             let _ = poller.remove(self.pipe.as_fd());
             debugger::publish(&self.bytes);
@@ -226,7 +227,7 @@ fn wait(
                 }
                 continue;
             }
-            // A node that no longer reads has ended: SIGCHLD follows.
+            // If the write fails, the node has ended, and SIGCHLD follows.
             let _ = control.write_all(&[number as u8]);
             interrupts += u32::from(number == libc::SIGINT);
             if interrupts == LAST_INTERRUPT {
@@ -239,7 +240,7 @@ fn wait(
     }
 }
 
-/// Reaps what has ended; returns how the node did, once it has.
+/// Reaps processes that have ended. Returns the exit of the node, once it has ended.
 fn reap_until(node: i32) -> Option<Exit> {
     loop {
         match process::reap() {
@@ -255,7 +256,7 @@ fn finish(exit: Exit, speaks: bool, before: Killings) -> u8 {
     match exit {
         Exit::Code(code) => code as u8,
         Exit::Signal { number, .. } => {
-            // On another host the parent tells of it.
+            // On another host, the parent reports it.
             if speaks {
                 let remark = report::remark(exit, || Killings::now().since(before));
                 let signal = signal::describe(number);

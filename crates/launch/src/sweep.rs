@@ -1,11 +1,12 @@
-//! Ending every process below this one. Works because both processes of `mpirun` adopt orphans: who
-//! loses its parent becomes our child, so killing children until there are none ends all descendants.
+//! Termination of every process below this one. Both processes of `mpirun` adopt orphans, so that a process
+//! that loses its parent becomes a child of one of them. Therefore killing children until there are none ends
+//! all descendants.
 
 use std::time::{Duration, Instant};
 
 use tutti_sys::process::{self, Exit, Reaped};
 
-/// Longest time spent; only a process stuck in the kernel outlives SIGKILL for long.
+/// Maximum duration. Only a process that hangs in the kernel outlives SIGKILL for long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Kills and reaps all descendants of this process. Costs one system call when there are none.
@@ -13,7 +14,8 @@ pub fn sweep() {
     sweep_but(&[]);
 }
 
-/// The same, but leaves the children `spared` alone. Returns those of them that happened to end meanwhile.
+/// Kills and reaps all descendants except the children `spared`. Returns the exits of spared children that
+/// ended meanwhile.
 pub fn sweep_but(spared: &[i32]) -> Vec<(i32, Exit)> {
     let start = Instant::now();
     let mut pause = Duration::from_micros(50);

@@ -17,7 +17,7 @@ pub fn slurm(list: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Ve
         counts(&text).ok_or_else(|| format!("SLURM_TASKS_PER_NODE {text:?}: not a list of counts"))
     })?;
     let entries = names.into_iter().enumerate().map(|(at, name)| {
-        // A step may use more hosts than the list has counts: the last count applies to the others.
+        // The list of counts may be shorter than that of hosts. Its last count holds for the other hosts.
         let slots = slots.get(at).or(slots.last()).copied().unwrap_or(1).max(1);
         Entry { name, slots: Some(slots) }
     });
