@@ -29,7 +29,7 @@ const NULL_DEVICE: u64 = libc::makedev(1, 3);
 /// Position of a job in its standard input at a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InputRecord {
-    /// Nothing was read, or what was read was typed at a terminal.
+    /// Nothing was read, or the input was typed at a terminal.
     #[default]
     Unread,
     /// Nothing is left to read, and nothing will come.
@@ -53,10 +53,10 @@ pub enum InputRecord {
 /// Source of the input of a restarted job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestartInput {
-    /// The same input: what the job has read is skipped.
+    /// The same input as before; bytes that the job has read are skipped.
     #[default]
     Continue,
-    /// Only what the job has not read.
+    /// An input with only the bytes that the job has not read.
     Rest,
 }
 
@@ -85,7 +85,7 @@ pub enum Offered {
 }
 
 impl Offered {
-    /// Looks at a descriptor. `was_taken` says whether an execution of the same job has taken bytes of it.
+    /// Inspects a descriptor. `was_taken` is true if an execution of the same job has taken bytes of it.
     ///
     /// # Errors
     /// Returns the error of fstat(2).
@@ -139,7 +139,7 @@ fn path_of(input: BorrowedFd<'_>) -> Vec<u8> {
     link.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default()
 }
 
-/// Returns what a restart does with the input that it is offered.
+/// Returns the adjustment with which a restart continues the input that it is offered.
 ///
 /// # Errors
 /// Fails with a text for the user if the input cannot be continued.

@@ -127,7 +127,7 @@ mod tests {
         assert!(error.to_string().contains(&format!("is in use: mpirun 1 on {own} writes")), "{error}");
         drop(first);
         assert!(!directory.join(NAME).exists());
-        // A file that a killed holder has left is nobody's.
+        // A file that a killed holder has left is not locked.
         std::fs::write(directory.join(NAME), [b'?'; 400]).unwrap();
         let second = take(4).unwrap();
         let text = std::fs::read_to_string(directory.join(NAME)).unwrap();

@@ -130,7 +130,7 @@ impl Merger {
         self.reports.as_ref()?.deadline().filter(|_| self.open.is_none())
     }
 
-    /// Returns the merged bytes, from which the caller removes those that it has passed on.
+    /// Returns the merged bytes. The caller removes those that it has written.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }

@@ -21,7 +21,7 @@ const PROCESSES: usize = 16;
 /// Schedule of the inspections of one host's ranks.
 #[derive(Debug, Default)]
 pub struct InspectionSchedule {
-    /// When the ranks of this host were started.
+    /// Time at which the ranks of this host were started.
     since: Option<Duration>,
     done: usize,
 }

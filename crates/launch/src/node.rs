@@ -112,7 +112,7 @@ struct Node {
     time_limit: Option<Duration>,
     prints_timings: bool,
     hurry: bool,
-    /// Source (root) and destinations (ranks of this host) of standard input that mpirun passes on.
+    /// Source (root) and destinations (ranks of this host) of standard input that mpirun forwards.
     input_source: Option<input::Source>,
     input_targets: Vec<input::Target>,
     /// Number of bytes of the input that all local ranks have taken, as reported to the root.
@@ -228,7 +228,7 @@ impl Node {
         self.clock.now(self.start.elapsed())
     }
 
-    /// Runs the event loop until all ranks have ended and all of their output was passed on.
+    /// Runs the event loop until all ranks have ended and all of their output has left this host.
     fn serve(&mut self) -> u8 {
         let mut ready = Vec::new();
         loop {

@@ -310,7 +310,7 @@ impl Outputs {
         self.failure.take()
     }
 
-    /// Returns true if all sources have ended and their bytes were passed on.
+    /// Returns true if all sources have ended and all of their bytes were written.
     pub fn is_finished(&self) -> bool {
         self.sources.iter().all(|source| matches!(source.feed, Feed::Closed))
             && self.sinks.iter().all(|sink| sink.pending() == 0 && !sink.merger.holds_reports())
@@ -478,7 +478,7 @@ mod tests {
         check(&["+7", "c"], (0, false));
         check(&["+7", "c", "r", "c"], (7, true));
         check(&["+7", "r", "c"], (7, true));
-        // Whoever has escaped and goes on to write is not waited for.
+        // A process that has escaped and still writes does not delay the end.
         check(&["+7", "c", "+7", "r", "c"], (7, true));
         check(&["+7", "c", "+7", "r", "r"], (7, true));
     }

@@ -495,7 +495,7 @@ mod tests {
         let failed = Action::Tell(Notice::Failed { rank: 1, code: 2 });
         check(2, &[(5, exit(1, 2, Started)), (6, exit(0, 3, Started))], &[], 2);
         check(2, &[(5, exit(1, 2, Started)), (90, died(0, 9, Started))], &[failed.clone(), KILL_ALL], 2);
-        // What follows from the first failure is not told instead of it.
+        // Consequences of the first failure are not reported in its place.
         check(2, &[(5, exit(1, 2, Started)), (6, died(0, 6, Running))], &[failed, KILL_ALL], 2);
         let failed = Action::Tell(Notice::Failed { rank: 0, code: 127 });
         check(1, &[(5, exit(0, 127, Started))], &[failed], 127);

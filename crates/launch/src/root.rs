@@ -28,9 +28,9 @@ pub struct Root {
     placement: Placement,
     /// True for each rank that has ended or will never report its end.
     ended: Vec<bool>,
-    /// Processes of ranks that failed, to name them, and what their hosts know of the cause.
+    /// Process numbers of ranks that failed, and the remarks of their hosts on the cause.
     failed: HashMap<u32, (i32, String)>,
-    /// The first rank that ended with another code than 0, after MPI_Finalize or without MPI, and its code.
+    /// First rank that ended with a code other than 0, after MPI_Finalize or without MPI, and its code.
     culprit: Option<(u32, i32)>,
     /// True if the reason of the job's end was printed.
     is_explained: bool,

@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
     /// blocks, and the total time spent waiting for the disk.
     ///
     /// Returns the error of a failed write.
-    /// What writing reports.
+    /// Returns the error of a failed write.
     pub fn finish(
         mut self,
         head: Vec<u8>,

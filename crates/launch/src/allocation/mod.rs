@@ -115,7 +115,7 @@ pub const SOURCES: &[Source] = &[
 /// Hosts that the environment names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Hosts, each once.
+    /// Hosts in order, each once.
     pub hosts: Vec<Host>,
     /// Variable and its owner, such as `PE_HOSTFILE (Grid Engine)`.
     pub source: String,

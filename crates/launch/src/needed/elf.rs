@@ -26,7 +26,7 @@ pub struct Linkage {
     /// Folders that are searched after LD_LIBRARY_PATH, for libraries that this file itself needs
     /// (DT_RUNPATH).
     pub after: Option<Vec<u8>>,
-    /// Folder of the file, which `$ORIGIN` stands for.
+    /// Folder of the file, the value of `$ORIGIN`.
     pub origin: PathBuf,
     /// Folders of [`Linkage::before`] in the files through which this one is needed.
     pub inherited: Vec<PathBuf>,

@@ -159,7 +159,7 @@ mod tests {
                 let name = Path::new(file).file_name().unwrap().to_string_lossy();
                 command.args(["-shared", "-fPIC", &format!("-Wl,-soname,{name}")]);
             }
-            // What a library needs in its turn is not to be found when the program is linked.
+            // The linker need not find the libraries that a library needs in turn.
             command.arg("-Wl,--allow-shlib-undefined").args(*linked);
             if !command.status().is_ok_and(|status| status.success()) {
                 return None;

@@ -26,7 +26,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Accepts requests from now on. The poller reports them by `token`.
+    /// Begins to accept requests. The poller reports them by `token`.
     pub(super) fn listen(&mut self, poller: &Poller, token: u64) {
         let pid = process::parent();
         let bound = Listener::bind(&call::name(pid), Carries::Bytes);

@@ -198,7 +198,7 @@ fn known_of(files: &[(String, Vec<Block>)], set: u64) -> KnownFiles {
     files.iter().map(|(name, blocks)| (name.clone(), Known::of(blocks, set))).collect()
 }
 
-/// This host's part of the phases of a checkpoint.
+/// Methods for this host's part of the phases of a checkpoint.
 impl Node {
     /// Performs the next order, if there is one. The children have received it before, so that all hosts work
     /// at the same time.
@@ -436,7 +436,7 @@ impl Node {
     }
 }
 
-/// Restart: restores the ranks of this host from a set.
+/// Methods that restore the ranks of this host from a set.
 impl Node {
     /// Returns the address at which other hosts reach this one.
     fn own_address(&self) -> IpAddr {
@@ -482,7 +482,7 @@ impl Node {
     }
 }
 
-/// The root's part of checkpoints and restarts.
+/// Methods for the root's part of checkpoints and restarts.
 impl Node {
     /// Begins the restart when all hosts have joined, if the job is restored from a set.
     pub(super) fn begin_restart(&mut self) {

@@ -43,7 +43,7 @@ pub(super) struct SpawnedJobs {
 }
 
 impl SpawnedJobs {
-    /// Accepts requests of ranks from now on.
+    /// Begins to accept requests of ranks.
     pub(super) fn listen(&mut self, ranks: &Ranks, poller: &Poller) {
         let header = ranks.object().header();
         let name = spawning::name(header.job_id, header.host);
@@ -118,7 +118,7 @@ impl Node {
         self.outputs.add(err_reader, Stream::Err, String::new(), None)
     }
 
-    /// Passes a signal on. All spawned jobs get a signal of the user. The end of this job ends only those
+    /// Forwards a signal to spawned jobs. All of them get a signal of the user. The end of this job ends only those
     /// that are connected with it.
     pub(super) fn signal_spawned(&self, signal: i32) {
         for job in &self.spawned.running {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | the plan arrives | agents start the children's daemons, then the ranks of this host are started |
 //! | a child joins | it gets the plan |
-//! | all hosts of the subtree have reported their processors | passed up; all receive which hosts are one machine |
+//! | all hosts of the subtree have reported processors | passed up; all learn which hosts are one machine |
 //! | ranks end, a host is lost, ranks cannot be started | passed up; the root decides |
 //! | all ranks of the subtree have called MPI_Finalize | passed up; the root informs all |
 //! | a rank requests another one to connect to it | passed towards that one |
@@ -32,7 +32,7 @@ use super::message::{
 use super::shape::{Hop, Shape};
 use crate::policy::Reported;
 
-/// Time that children have at most to leave when the job is over. A process manager that starts daemons
+/// Maximum time for children to leave at the end of the job. A process manager that starts daemons
 /// (Slurm) may end them with their agents, so the root leaves last. On a busy machine this may take a second.
 pub const FAREWELL: Duration = Duration::from_secs(3);
 /// Maximum number of signals that are remembered for children that have not joined yet.
@@ -95,9 +95,9 @@ pub enum Event {
     InputTaken(u32),
     /// The root orders a phase of a checkpoint.
     Checkpoint(Order),
-    /// This host has performed its part of a phase.
+    /// Report that this host has performed its part of a phase.
     CheckpointDone(Report),
-    /// The job is over.
+    /// End of the job.
     Quit,
 }
 
@@ -175,7 +175,7 @@ pub struct Daemon {
     /// Children whose subtrees have arrived in MPI_Finalize, by generation. None stands for this host.
     arrivals: BTreeMap<u32, BTreeSet<Option<u32>>>,
     signals: Vec<i32>,
-    /// Time at which the job was over.
+    /// Time of the end of the job.
     over: Option<Duration>,
     ended: bool,
 }

@@ -57,7 +57,7 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         self.pace = pace;
     }
 
-    /// Queues a message.
+    /// Queues a message for the other end.
     pub fn send(&mut self, message: &Out, now: Duration) {
         self.put(Some(message), now);
     }

@@ -31,7 +31,7 @@ pub struct ProgramPlan {
 pub struct Manner {
     /// Placement of the ranks on the processors of their hosts.
     pub placing: Placing,
-    /// True for `--report-bindings`.
+    /// True if the binding of each rank is printed (`--report-bindings`).
     pub report_bindings: bool,
     /// Prefix of each line of output.
     pub tagging: Tagging,
@@ -41,7 +41,7 @@ pub struct Manner {
     pub input: Option<u32>,
     /// True if every rank reads a copy of the standard input.
     pub is_input_copied: bool,
-    /// True for `--verbose`.
+    /// True if details of the start are printed (`--verbose`).
     pub verbose: bool,
     /// True if ranks wait for a debugger.
     pub waits_for_debugger: bool,
@@ -153,7 +153,7 @@ pub struct RankExit {
     pub ending: Ending,
     /// State that the rank had reached, as [`tutti_sys::job::RankState`] numbers it.
     pub state: u8,
-    /// Argument of MPI_Abort.
+    /// Argument of MPI_Abort, if the rank has called it.
     pub abort_code: i32,
     /// Cause as far as the host knows it, as a text for the user; otherwise empty.
     pub remark: String,
@@ -293,7 +293,7 @@ pub struct HostProcessors {
     pub host: u32,
     /// Identity of the processors. Equal on two hosts exactly if these share all processors.
     pub identity: u64,
-    /// Number of processors.
+    /// Number of processors of the host.
     pub count: u32,
 }
 
@@ -334,7 +334,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever arrives is a message or is refused; a message means the same when it is passed on.
+        /// Parses random bytes. They are refused or become a message, which is unchanged when it is passed on.
         #[test]
         fn any_bytes_are_a_message_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(down) = postcard::from_bytes::<Down>(&bytes) {

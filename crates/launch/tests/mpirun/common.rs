@@ -14,25 +14,26 @@ pub fn fake_rank() -> String {
     beside.to_str().expect("the path of the build is UTF-8").to_string()
 }
 
-/// An agent that reaches every host on this machine: it gives the command a clean environment, as ssh would, but for the mark of the test.
+/// Agent that starts the daemons of all hosts on this machine. Like ssh, it gives the command a clean
+/// environment, but keeps the mark of the test.
 pub fn agent() -> String {
     format!("{}/tests/agent.sh", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A run of `mpirun` whose processes can be told from all others.
+/// Running `mpirun` whose processes can be distinguished from all others.
 pub struct Run {
     mark: String,
-    /// The process.
+    /// Process of mpirun itself.
     pub child: Child,
 }
 
-/// What came of it.
+/// Result of a run.
 pub struct Done {
     /// Exit status, or 128 + signal as a shell has it.
     pub status: i32,
-    /// Standard output.
+    /// Text of its standard output.
     pub out: String,
-    /// Standard error.
+    /// Text of its standard error.
     pub err: String,
 }
 
@@ -44,7 +45,8 @@ pub fn start(arguments: &[&str]) -> Run {
     let arguments = arguments
         .iter()
         .map(|argument| argument.replace("{fake}", &fake_rank()).replace("{agent}", &agent()));
-    // Tests in a script's background ignore SIGINT, under nohup SIGHUP, and what they start would inherit that.
+    // Tests in the background of a script ignore SIGINT, and under nohup SIGHUP. Their children would inherit
+    // that.
     let child = Command::new("env")
         .args(["--default-signal=INT,HUP,QUIT", MPIRUN])
         .args(arguments)
@@ -98,7 +100,7 @@ impl Run {
     }
 }
 
-/// These processes, the oldest first. Their numbers do not say so: they begin anew.
+/// Sorts processes by age, the oldest first. Their numbers do not show the age, as they start again.
 pub fn by_age(mut pids: Vec<i32>) -> Vec<i32> {
     let started = |pid: &i32| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

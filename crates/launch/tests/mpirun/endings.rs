@@ -1,8 +1,8 @@
-//! How jobs end: exit status, one message, nothing left behind, whoever dies of what.
+//! Tests of the end of jobs: exit status, one message, and no process left, whichever process dies.
 
 use crate::common::{Done, run, start};
 
-/// Runs and compares the status and what is said: `parts` in one line, or nothing at all.
+/// Runs mpirun and checks its status and its messages: `parts` in one line, or no message at all.
 fn check(arguments: &[&str], status: i32, parts: &[&str]) {
     let Done { status: got, out, err } = run(arguments);
     assert_eq!(got, status, "{arguments:?}: {out} {err}");

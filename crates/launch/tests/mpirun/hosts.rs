@@ -20,7 +20,7 @@ fn check(arguments: &[&str], lines: &[&str]) {
     assert_eq!(got, lines, "{arguments:?}");
 }
 
-/// The status, and what is said in one line.
+/// Checks the status, and the parts of one line of the messages.
 fn check_end(arguments: &[&str], status: i32, parts: &[&str]) {
     let Done { status: got, out, err } = run(arguments);
     assert_eq!(got, status, "{arguments:?}: {out} {err}");
@@ -272,7 +272,7 @@ fn a_daemon_with_a_wrong_secret_is_not_let_in() {
     let Done { status, err, .. } = run(&["--agent", script.to_str().unwrap(), "--host", "h1", "true"]);
     std::fs::remove_file(&script).unwrap();
     assert_eq!(status, 1);
-    // What the agent said is shown, as the daemon could not tell us by itself.
+    // The output of the agent is shown, as the daemon could not report the reason itself.
     let parts = [
         "h1: mpirun: this daemon cannot join",
         "does not know the secret",

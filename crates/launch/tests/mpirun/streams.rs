@@ -1,4 +1,4 @@
-//! What goes in and out: environment, arguments, output in whole lines, input to rank 0.
+//! Tests of input and output: environment, arguments, output in whole lines, input to rank 0.
 
 use std::io::{Read, Write};
 
