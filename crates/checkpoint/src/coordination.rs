@@ -464,7 +464,7 @@ mod tests {
     /// Number of bytes in flight that never arrive, a special value of the simulation.
     const NEVER_ARRIVES: u64 = 77;
 
-    /// All phases, as faults count them.
+    /// Phases by their index in faults.
     const ALL: [Phase; 10] = [
         Phase::Prepare,
         Phase::Freeze,
@@ -478,7 +478,7 @@ mod tests {
         Phase::Settle,
     ];
 
-    /// Daemons in a tree, messages in queues, one a link; a random one is next.
+    /// Simulated job: daemons in a tree, and a queue of messages for each link. A random link delivers next.
     struct World {
         radix: u32,
         members: Vec<Member>,
@@ -490,7 +490,7 @@ mod tests {
         /// Daemons that prefer to write from copies, and daemons that have keepers.
         forks: BTreeSet<u32>,
         keepers: BTreeSet<u32>,
-        /// Bytes under way, and how many are taken in at a look.
+        /// Bytes in flight to each daemon.
         in_flight: Vec<u64>,
         fault: Option<Fault>,
         outcome: Option<Result<u64, String>>,

@@ -192,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Checks what becomes of an input; a refusal contains `Err`.
+    /// Checks the adjustment of an input. A refusal must contain the text of `Err`.
     fn check(record: &InputRecord, offered: Offered, expected: Result<Resumption, &str>) {
         match (resume(record, offered, RestartInput::Continue), expected) {
             (Ok(resumption), Ok(wanted)) => assert_eq!(resumption, wanted, "{record:?} {offered:?}"),

@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn copies_are_written_where_the_pause_is_shorter_for_it() {
         check(Writing::Auto, 10 * GB, 10 * GB, 1e9, 20 * GB, true);
-        // There is no room for them.
+        // There is no memory for the copies.
         check(Writing::Auto, 10 * GB, 10 * GB, 1e9, 9 * GB, false);
         check(Writing::Fork, 10 * GB, 10 * GB, 1e9, 9 * GB, true);
         check(Writing::Still, 10 * GB, 10 * GB, 1e9, 20 * GB, false);
-        // Little memory, or little of it that has changed, and a disk as fast as memory.
+        // The ranks have little memory, or little of it has changed, or the disk is as fast as memory.
         check(Writing::Auto, GB / 100, GB / 100, 1e9, 20 * GB, false);
         check(Writing::Auto, GB, 0, 1e9, 20 * GB, false);
         check(Writing::Auto, GB, GB, 20e9, 20 * GB, false);

@@ -1,10 +1,10 @@
-//! A program that behaves like a rank of an MPI job as far as the launcher can see: it writes to the
-//! job object what the library would write. The tests of the launcher run it.
+//! Program that behaves like a rank of an MPI job as far as the launcher can see. It writes the same values
+//! to the job object as the library. The tests of the launcher run it.
 //!
-//! Its arguments are what it does, in order: `init`, `finalize`, `abort:CODE`, `wait:TEXT`, `say:TEXT`,
-//! `part:TEXT` (no newline), `flood:MEGABYTES`, `sleep:MILLISECONDS`, `kill:SIGNAL`, `exit:CODE`,
-//! `header`, `publish:ADDRESS`, `ask:RANK` (waits for its address), `call:RANK`, `called:` (waits for a
-//! call); `on:RANK` makes the next word hold for one rank only.
+//! The arguments are actions, performed in order: `init`, `finalize`, `abort:CODE`, `wait:TEXT`, `say:TEXT`,
+//! `part:TEXT` (no newline), `flood:MEGABYTES`, `sleep:MILLISECONDS`, `kill:SIGNAL`, `exit:CODE`, `header`,
+//! `publish:ADDRESS`, `ask:RANK` (waits for its address), `call:RANK`, `called:` (waits for a call).
+//! `on:RANK` restricts the next action to one rank.
 #![deny(unsafe_code)]
 
 use std::fs::OpenOptions;
@@ -100,7 +100,7 @@ fn act(job: &Job, rank: u32, word: &str) {
         }
         "sleep" => std::thread::sleep(Duration::from_millis(number().unsigned_abs().into())),
         "kill" => {
-            // Rust catches SIGSEGV once, to tell a stack overflow, and then lets it kill.
+            // The Rust runtime catches the first SIGSEGV to detect a stack overflow. The second one kills.
             for _ in 0..2 {
                 process::kill(std::process::id().cast_signed(), number());
                 std::thread::sleep(Duration::from_millis(1));

@@ -111,7 +111,7 @@ fn split_line(line: &str) -> Result<(&str, u32), String> {
 mod tests {
     use super::*;
 
-    /// `expected` names hosts and slots; `*` is this machine.
+    /// Checks a list of hosts. `expected` has hosts and slots; `*` stands for this machine.
     fn check(list: &str, file: &str, expected: Result<&[(&str, u32)], &str>) {
         let list: Vec<String> = list.split(',').filter(|x| !x.is_empty()).map(str::to_string).collect();
         let got = listed(&list, &[("hosts".to_string(), file.to_string())]);

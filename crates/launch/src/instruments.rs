@@ -44,7 +44,8 @@ fn add(variables: &mut Variables, name: &str, option: &str, file: &Path, stands:
 mod tests {
     use super::*;
 
-    /// The value of `name` for `program`, where it was `before`; PREFIX stands for where Tutti is installed.
+    /// Checks the value of variable `name` for `program`, whose value was `before`. PREFIX stands for the
+    /// folder of the installation.
     fn check(program: &str, name: &str, before: &str, expected: Option<&str>) {
         let prefix = std::env::temp_dir().join(format!("tutti-instruments-{}", std::process::id()));
         std::fs::create_dir_all(prefix.join("share/tutti")).unwrap();

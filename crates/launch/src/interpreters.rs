@@ -58,7 +58,7 @@ fn lines(file: &Path) -> Option<impl Iterator<Item = String>> {
 mod tests {
     use super::*;
 
-    /// A folder with R as it is installed, and a script for it.
+    /// Creates a folder with the files of an installed R, and a script for it.
     fn folder() -> PathBuf {
         let folder = std::env::temp_dir().join(format!("tutti-interpreters-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

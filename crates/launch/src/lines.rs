@@ -221,7 +221,8 @@ impl Merger {
 mod tests {
     use super::*;
 
-    /// Steps: `0:text` feeds source 0, `0.` closes it, `@90` sets the time in ms and ticks.
+    /// Performs steps and checks the output. `0:text` feeds source 0, `0.` closes it, `@90` sets the time in
+    /// ms and ticks.
     fn check(tags: &[&str], steps: &[&str], expected: &str) {
         let mut merger = Merger::new(false);
         for tag in tags {
@@ -263,7 +264,7 @@ mod tests {
         check(&["", ""], &["0:a", "@50", "1:b\n", "0:c\n"], "ac\nb\n");
         check(&["", ""], &["0:a", "@50", "1:b\n", "@150", "0:c\n"], "a\nb\nc\n");
         check(&["0 ", "1 "], &["0:a", "@50", "1:b\n", "@150", "0:c\n"], "0 a\n1 b\n0 c\n");
-        // A part of a line of another rank does not end the open one.
+        // An incomplete line of another rank does not end the open line.
         check(&["", ""], &["0:a", "@50", "1:b", "@500"], "a");
     }
 
@@ -309,7 +310,7 @@ mod tests {
         merger.feed(two, b"tutti: rank 1: a\n", Duration::ZERO);
         assert_eq!(merger.deadline(), Some(HOLD));
         assert_eq!(merger.output(), b"plain\n");
-        // Not into a line that is shown in part.
+        // Reports are not released into a line that is shown in part.
         merger.feed(two, b"name? ", Duration::ZERO);
         merger.tick(QUIET);
         merger.tick(HOLD);

@@ -89,7 +89,7 @@ fn deal(ranks: u32, slots: &[u32]) -> Vec<(usize, u32)> {
 mod tests {
     use super::*;
 
-    /// `expected` are the hosts of the ranks, as indices into `slots`.
+    /// Checks a mapping. `expected` has the hosts of the ranks, as indices into `slots`.
     fn check(ranks: u32, slots: &[u32], across: Across, expected: &[usize]) {
         check_by(ranks, slots, across, None, expected);
     }

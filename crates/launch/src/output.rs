@@ -450,8 +450,8 @@ fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
 
-    /// Steps of a rank's pipe whose writer never closes it: `+N` bytes are written, `r` what is ready is
-    /// read, `c` the sources are closed. Expected: bytes that came through, and whether the source is closed.
+    /// Performs steps on a pipe whose writer never closes it. `+N` writes N bytes, `r` reads, `c` closes the
+    /// sources. Checks the number of bytes that arrived, and whether the source is closed.
     fn check(steps: &[&str], expected: (usize, bool)) {
         const BASE: u64 = 16;
         let (reader, mut writer) = event::pipe().unwrap();

@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// `expected` lists the processors of each rank, or says none; or is one sentence of refusal.
+    /// Checks a placement. `expected` has the processors of each rank or `none`, or the text of a refusal.
     fn check(machine: &str, allowed: &str, case: Case, expected: &[&str]) {
         let machine = recorded(machine);
         let allowed: ProcessorSet =

@@ -431,7 +431,7 @@ mod tests {
     use super::*;
     use RankState::*;
 
-    /// Feeds events at times in milliseconds and compares all actions and the final status.
+    /// Feeds events at times in milliseconds, and checks all actions and the final status.
     fn check(ranks: u32, events: &[(u64, Event)], expected: &[Action], status: u8) {
         let mut policy = Policy::new(ranks);
         let mut actions = Vec::new();
@@ -518,7 +518,7 @@ mod tests {
             4,
         );
         check(2, &[leaves, (1, exit(1, 0, Finalized))], &[unfinalized, KILL_ALL], 1);
-        // One that has failed with a code is not outdone.
+        // The code of the first failure stands.
         let failed = Action::Tell(Notice::NotFinalized { rank: 0, code: 7 });
         check(2, &[(0, exit(0, 7, Running)), (1, exit(1, 3, Running))], &[failed, KILL_ALL], 7);
     }
@@ -558,7 +558,7 @@ mod tests {
         check(1, &[(0, Event::Signal(libc::SIGUSR2)), (1, exit(0, 0, Started))], &[pass(libc::SIGUSR2)], 0);
         let unfinalized = [(0, int), (5, exit(0, 1, Running)), (6, exit(1, 0, Running))];
         check(2, &unfinalized, &[stuck, pass(INTERRUPT)], 1);
-        // Another death than the one the user asked for is a failure.
+        // A death by another signal than the user's is a failure.
         let segv = [(0, Event::Signal(TERMINATE)), (5, died(0, 11, Running))];
         check(2, &segv, &[pass(TERMINATE), killed(0, 11), KILL_ALL], 139);
     }
@@ -567,7 +567,7 @@ mod tests {
     fn job_control_stops_and_continues() {
         let stop = [(0, Event::Signal(STOP_KEY)), (9, Event::Signal(CONTINUE)), (99, exit(0, 0, Started))];
         check(1, &stop, &[Action::SignalAll(STOP), Action::SignalAll(CONTINUE)], 0);
-        // A stopped rank has to run to die of a signal.
+        // A stopped rank must be continued before it can die of a signal.
         let end =
             [(0, Event::Signal(STOP_KEY)), (9, Event::Signal(TERMINATE)), (10, died(0, TERMINATE, Started))];
         let actions = [STOP, TERMINATE, CONTINUE].map(Action::SignalAll);

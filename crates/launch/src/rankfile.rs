@@ -101,7 +101,8 @@ fn find(known: &mut Vec<Host>, name: &str) -> Result<usize, String> {
 mod tests {
     use super::*;
 
-    /// `expected`: for each rank its host and cores, `PACKAGE:CORES` or `CORES`; `-` if it is not bound.
+    /// Checks a rank file. `expected` has the host of each rank and its cores, `PACKAGE:CORES` or `CORES`, or
+    /// `-` if it is not bound.
     fn check(text: &str, expected: Result<&[&str], &str>) {
         let known = vec![Host { name: "k0".into(), slots: 4 }, Host { name: "k1".into(), slots: 4 }];
         match (parse(text, "f", known), expected) {

@@ -235,7 +235,8 @@ fn merge<'t>(first: &'t str, all: impl Iterator<Item = &'t str>) -> String {
 mod tests {
     use super::*;
 
-    /// Feeds lines; `!` marks those of the launcher. Compares what passes at once, and what is released.
+    /// Feeds lines, of which `!` marks those of the launcher. Checks the lines that pass at once, and those
+    /// that are released.
     fn check(lines: &[&str], passed: &[&str], released: &[&str]) {
         let mut reports = Reports::default();
         let mut got = Vec::new();
@@ -258,7 +259,7 @@ mod tests {
             &["hello"],
             &["tutti: ranks 0-2, 5: a"],
         );
-        // Lines of ranks come in any order.
+        // Lines of ranks may arrive in any order.
         check(
             &["tutti: rank 0: a", "tutti: rank 1: a", "tutti: rank 1:   b", "tutti: rank 0:   b"],
             &[],

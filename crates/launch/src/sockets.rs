@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// Three hosts and their connections, one of them without another end; all meet at once.
+    /// Connects three hosts with each other. One of the connections has one end only.
     #[test]
     fn each_end_gets_its_connection() {
         let end = |host, file, local: u16, peer: u16| {

@@ -191,7 +191,7 @@ fn transpose_back(bytes: &[u8], width: usize, room: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// Numbers that grow slowly: nothing for a compressor but for their bytes in other order.
+    /// Returns numbers that grow slowly, which compress only if their bytes are transposed.
     fn smooth(count: u64) -> Vec<u8> {
         (0..count).flat_map(|at| ((at as f64 * 1e-4).sin()).to_le_bytes()).collect()
     }
@@ -228,7 +228,7 @@ mod tests {
         check(Packing::Always, &[b"the same again ".repeat(999), vec![1]].concat(), Some(1));
         check(Packing::Always, &noise(65536), None);
         check(Packing::Always, &[7], None);
-        // No compressor is faster than this disk, and none is slower than that.
+        // The first disk is faster than any compressor, the second slower.
         check(Packing::Faster(1e18), &smooth(8192), None);
         check(Packing::Faster(1.0), &smooth(8192), Some(8));
     }

@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// The pages that a process has of its own where it may write.
+    /// Returns the ranges of private pages that a process may write.
     fn pages(pid: i32) -> Vec<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
         let pages = Pages::of(pid).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_keeper_has_what_was_while_its_process_goes_on() {
         let loops = "i=0; while :; do i=$((i+1)); done";
-        // Restartable sequences: the kernel writes there on which processor a process goes on.
+        // Restartable sequences are disabled, as the kernel writes the number of the processor there.
         let mut command = Command::new("sh");
         command.args(["-c", loops]).env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
         let child = Child(command.spawn().unwrap());

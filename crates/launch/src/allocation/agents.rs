@@ -254,7 +254,8 @@ mod tests {
 
     const SSH: &str = "-x -o BatchMode=yes -o ConnectTimeout=10";
 
-    /// `expected`: the command, `*` in front if it is a manager's, and the notes after `|`.
+    /// Checks the choice of the agent. `expected` has the command, with `*` in front if it belongs to a
+    /// manager, and the notes after `|`.
     fn check(said: AgentChoice<'_>, given: &[(&str, &str)], expected: &str) {
         let around = Sample(given);
         let allocation = super::super::find(&around).unwrap();
@@ -296,7 +297,7 @@ mod tests {
         let pbs = "HYDRA_LAUNCHER=pbs is not followed: pbs_tmrsh and pbsdsh pass on no standard input, and daemons \
                    get the job's secret by that";
         check(&[("HYDRA_LAUNCHER", "pbs")], &format!("ssh SSH | {pbs}"));
-        // The launcher that has named the hosts comes first.
+        // The launcher that named the hosts takes precedence.
         check(
             &[
                 ("HYDRA_LAUNCHER_EXEC", "one"),

@@ -236,7 +236,7 @@ pub fn per_host(around: &dyn Surroundings) -> Result<Option<PerHost>, String> {
 mod tests {
     use super::*;
 
-    /// Variables, files by their name, and output of commands by their words.
+    /// Simulated environment: values by variable, texts by file name, and outputs by command line.
     pub(super) struct Sample<'a>(pub &'a [(&'a str, &'a str)]);
 
     impl Surroundings for Sample<'_> {
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// `expected`: the hosts, the source, the agent; or a part of the error.
+    /// Checks the allocation. `expected` has the hosts, the source and the agent, or a part of the error.
     fn check(given: &[(&str, &str)], expected: Result<&str, &str>) {
         match (find(&Sample(given)), expected) {
             (Ok(got), Ok(expected)) => {

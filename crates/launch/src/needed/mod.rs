@@ -146,8 +146,8 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Makes libraries and a program in a folder, as `cc` links them: (file, what it is linked to, further
-    /// words).
+    /// Builds libraries and programs in a folder with `cc`. Each entry has the file, its libraries, and
+    /// further arguments.
     fn folder(name: &str, files: &[(&str, &[&str], &[&str])]) -> Option<PathBuf> {
         let folder = std::env::temp_dir().join(format!("tutti-needed-{}-{name}", std::process::id()));
         std::fs::create_dir_all(folder.join("deep")).unwrap();
@@ -203,7 +203,7 @@ mod tests {
         check(&folder, "empty.c", "", None);
         check(&folder, "direct", "", Some((Abi::OpenMpi, "libmpi.so.40", None)));
         check(&folder, "standard", "", Some((Abi::Standard, "libmpi_abi.so.1", None)));
-        // A library of Tutti under the other name, where the loader finds it.
+        // A library of Tutti has the other name, and the loader finds it.
         check(&folder, "front", "", Some((Abi::Standard, "libmpi.so.12", None)));
         check(&folder, "nowhere", "", Some((Abi::Mpich, "libmpi.so.12", None)));
         check(&folder, "nowhere", ".", Some((Abi::Standard, "libmpi.so.12", None)));
@@ -226,7 +226,7 @@ mod tests {
             std::fs::write(&file, &own[..length]).unwrap();
             assert_eq!(by_program(&file, OsStr::new("")), None, "{length} bytes");
         }
-        // Every byte of the headers wrong in its turn: an answer, whatever it is.
+        // With any wrong byte in the headers the function must return, with whatever result.
         let mut bytes = own[..own.len().min(1 << 16)].to_vec();
         for place in (0..1024).step_by(7) {
             let right = std::mem::replace(&mut bytes[place], 0xff);

@@ -149,7 +149,7 @@ mod tests {
         Step::Tell { to, ask: ask(host, local), address: address.to_vec() }
     }
 
-    /// Applies `act` to the directory of host 0 and compares what is to be done.
+    /// Applies `act` to the directory of host 0 and checks the steps.
     fn check(directory: &mut Directory, act: impl FnOnce(&mut Directory, &mut Vec<Step>), expected: &[Step]) {
         let mut steps = Vec::new();
         act(directory, &mut steps);

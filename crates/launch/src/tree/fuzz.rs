@@ -78,7 +78,7 @@ mod tests {
             messages(&input);
         }
 
-        /// The same behind a plan that is none.
+        /// Feeds the same messages after a malformed plan.
         #[test]
         fn plans_may_be_nonsense(
             daemons in 0u32..9,

@@ -144,7 +144,7 @@ impl Admitting {
 mod tests {
     use super::*;
 
-    /// Runs both sides with a change to each message; returns how far they came.
+    /// Runs both sides with a change to each message, and checks which message is refused.
     fn check(secrets: [Secret; 2], damage: [Option<usize>; 3], expected: Result<(), &str>) {
         let hurt = |bytes: &mut [u8], at: Option<usize>| at.into_iter().for_each(|at| bytes[at] ^= 1);
         let (joining, mut hello) = Joining::new(secrets[0], 7, [1; 32]);
@@ -175,7 +175,7 @@ mod tests {
         check([[9; 32], [9; 32]], [None; 3], Ok(()));
         check([[9; 32], [8; 32]], [None; 3], Err("challenge"));
         check([[9; 32]; 2], [Some(0), None, None], Err("hello"));
-        // Another number or nonce than the child's own.
+        // The number or nonce of the child is changed.
         check([[9; 32]; 2], [Some(8), None, None], Err("challenge"));
         check([[9; 32]; 2], [Some(20), None, None], Err("challenge"));
         check([[9; 32]; 2], [None, Some(0), None], Err("challenge"));

@@ -151,7 +151,7 @@ mod tests {
             assert!(child.tick(now) && parent.tick(now));
             assert!(!child.outgoing.is_empty() && !parent.outgoing.is_empty());
             assert_eq!(carry(&mut child, &mut parent, now), Vec::<u32>::new());
-            // Cut for a while.
+            // The direction to the child is cut most of the time.
             if second % 4 == 0 {
                 carry(&mut parent, &mut child, now);
             }

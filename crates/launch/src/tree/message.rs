@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_length_that_is_not_there_takes_no_memory() {
-        // Output of stream 0 with 2^60 bytes to come.
+        // Output of stream 0 that announces 2^60 bytes.
         let lie = [6, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
         assert!(postcard::from_bytes::<Up>(&lie).is_err());
     }

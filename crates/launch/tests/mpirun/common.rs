@@ -1,13 +1,13 @@
-//! Running `mpirun` with fake ranks and looking for what it leaves behind.
+//! Helpers that run `mpirun` with fake ranks, and check that no process is left.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The `mpirun` under test.
+/// Path of the `mpirun` under test.
 pub const MPIRUN: &str = env!("CARGO_BIN_EXE_mpirun");
 
-/// The program in `examples/fake_rank.rs`, which cargo builds for tests.
+/// Returns the path of the program in `examples/fake_rank.rs`, which cargo builds for tests.
 pub fn fake_rank() -> String {
     let beside = PathBuf::from(MPIRUN).with_file_name("examples").join("fake_rank");
     assert!(beside.exists(), "cargo builds examples before it runs tests");
@@ -29,7 +29,7 @@ pub struct Run {
 
 /// Result of a run.
 pub struct Done {
-    /// Exit status, or 128 + signal as a shell has it.
+    /// Exit status, or 128 + signal like in a shell.
     pub status: i32,
     /// Text of its standard output.
     pub out: String,
@@ -59,7 +59,7 @@ pub fn start(arguments: &[&str]) -> Run {
     Run { mark, child }
 }
 
-/// Runs to the end and checks that nothing is left.
+/// Runs `mpirun` to its end and checks that no process is left.
 pub fn run(arguments: &[&str]) -> Done {
     start(arguments).finish()
 }
@@ -70,7 +70,7 @@ impl Run {
         assert!(tutti_sys::process::kill(self.child.id() as i32, signal));
     }
 
-    /// Waits for the end and checks that nothing is left.
+    /// Waits for the end and checks that no process is left.
     pub fn finish(mut self) -> Done {
         drop(self.child.stdin.take());
         let Output { status, stdout, stderr } =
@@ -104,7 +104,7 @@ impl Run {
 pub fn by_age(mut pids: Vec<i32>) -> Vec<i32> {
     let started = |pid: &i32| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Behind the name, which may be anything (proc(5), field 22).
+        // Field 22 (proc(5)) is counted after the name, which may contain any characters.
         let after = text.rsplit(')').next().unwrap().split(' ').nth(20);
         after.and_then(|ticks| ticks.parse().ok()).unwrap_or(u64::MAX)
     };
@@ -112,7 +112,7 @@ pub fn by_age(mut pids: Vec<i32>) -> Vec<i32> {
     pids
 }
 
-/// Waits a moment for all processes of a run to be gone; returns those that are not.
+/// Waits a moment until all processes of a run have ended. Returns those that have not.
 fn wait_until_none(mark: &str) -> Vec<(i32, String)> {
     let start = Instant::now();
     loop {
@@ -124,7 +124,7 @@ fn wait_until_none(mark: &str) -> Vec<(i32, String)> {
     }
 }
 
-/// Processes with `mark` in their environment, with their command lines.
+/// Returns the processes that have `mark` in their environment, with their command lines.
 fn processes(mark: &str) -> Vec<(i32, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc is mounted").flatten() {

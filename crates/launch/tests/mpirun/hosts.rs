@@ -1,11 +1,11 @@
-//! Jobs on several hosts, all of them this machine: an agent in the place of ssh gives each a clean
+//! Tests of jobs on several hosts, which are all this machine. An agent in place of ssh gives each a clean
 //! environment.
 
 use crate::common::{Done, MPIRUN, by_age, run, start};
 
-/// Options that make three hosts of this machine, the first without an agent.
+/// Options for three hosts on this machine, of which the first needs no agent.
 const HERE: [&str; 4] = ["--agent", "{agent}", "--host", "localhost:2,h1:2,h2:2"];
-/// And two that are not mpirun's.
+/// Options for two hosts other than that of mpirun.
 const AWAY: [&str; 4] = ["--agent", "{agent}", "--host", "h1:2,h2:1"];
 
 fn on(hosts: [&'static str; 4], arguments: &[&'static str]) -> Vec<&'static str> {
@@ -109,13 +109,14 @@ fn output_of_all_hosts_stays_in_lines() {
 fn any_process_of_the_launcher_can_be_killed() {
     for kills_root in [false, true] {
         let run = start(&on(HERE, &["sh", "-c", "setsid sleep 1000 & {fake} init sleep:100000; true"]));
-        // Each is the shell and the program.
+        // Each rank is a shell and the program.
         run.wait_for("fake_rank init", 12);
         let daemons = run.wait_for("--daemon 2", 2);
         if kills_root {
             run.signal(libc::SIGKILL);
         } else {
-            // The node, whose guardian is older; what it starts may not be another program yet.
+            // The second oldest process is the node; the oldest is its supervisor. A child of the node may
+            // not have executed its program yet.
             assert!(tutti_sys::process::kill(by_age(daemons)[1], libc::SIGKILL));
         }
         let Done { status, err, .. } = run.finish();
@@ -237,12 +238,12 @@ fn a_host_that_falls_silent_is_named() {
         let daemon = by_age(run.wait_for("--daemon 2", 2))[1];
         assert!(tutti_sys::process::kill(daemon, libc::SIGSTOP));
         if stops_for_good {
-            // Longer than the limit, shorter than the test waits for what is left.
+            // The pause is longer than the limit, and shorter than the test waits for remaining processes.
             std::thread::sleep(std::time::Duration::from_millis(3500));
         } else {
             std::thread::sleep(std::time::Duration::from_millis(300));
         }
-        // On this machine it is below mpirun, which may have ended it.
+        // On this machine the daemon is a descendant of mpirun, which may have ended it.
         assert!(tutti_sys::process::kill(daemon, libc::SIGCONT) || stops_for_good);
         if !stops_for_good {
             std::thread::sleep(std::time::Duration::from_millis(700));
@@ -284,8 +285,7 @@ fn a_daemon_with_a_wrong_secret_is_not_let_in() {
 #[test]
 fn strangers_are_shown_the_door() {
     use std::io::{Read, Write};
-    // An agent that waits until the strangers have come before it starts the daemon, and tells where the
-    // parent listens.
+    // The agent reports the address of the parent. It starts the daemon after the strangers have connected.
     let told = std::env::temp_dir().join(format!("tutti-strangers-{}", std::process::id()));
     let script = format!("{}.sh", told.display());
     let body = format!(
@@ -305,7 +305,7 @@ fn strangers_are_shown_the_door() {
     };
     let mut strangers: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
     for (number, stranger) in strangers.iter_mut().enumerate() {
-        // Some say nothing, some noise, some the right words without the proof.
+        // Some send nothing, some send noise, and some a correct hello without the proof.
         let hello = [&b"tutti-d1"[..], &1u32.to_le_bytes(), &[7; 32], &[9; 32]].concat();
         let words = [&b""[..], &[0xff; 100], &hello][number % 3];
         let _ = stranger.write_all(words);

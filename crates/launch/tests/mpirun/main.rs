@@ -1,4 +1,4 @@
-//! `mpirun` from outside: run with fake ranks (`examples/fake_rank.rs`).
+//! Tests of the program `mpirun` with fake ranks (`examples/fake_rank.rs`).
 #![allow(clippy::unwrap_used)]
 
 mod common;
