@@ -490,7 +490,7 @@ mod tests {
         /// Daemons that prefer to write from copies, and daemons that have keepers.
         forks: BTreeSet<u32>,
         keepers: BTreeSet<u32>,
-        /// Bytes in flight to each daemon.
+        /// Bytes in flight of each daemon.
         in_flight: Vec<u64>,
         fault: Option<Fault>,
         outcome: Option<Result<u64, String>>,

@@ -1,9 +1,9 @@
 //! The standard input of a job across a restart.
 //!
-//! A rank that is made again goes on to read where it was, so the new `mpirun` has to offer the bytes that
-//! the job had not read. A checkpoint records how far the job had read ([`InputRecord`]); [`resume`] decides
-//! what a restart does with the input that it is offered. An input that cannot be continued is refused: a
-//! rank that reads other bytes gives a wrong result without a word.
+//! A restored rank continues to read at its old position. Therefore the new `mpirun` must offer the bytes
+//! that the job had not read. A checkpoint records the position of the job ([`InputRecord`]). [`resume`]
+//! decides how a restart adjusts the input that it is offered. An input that cannot be continued is refused.
+//! Otherwise a rank would read other bytes and give a wrong result without a message.
 //!
 //! | input at the checkpoint | offered at the restart | result |
 //! |---|---|---|

@@ -1,9 +1,11 @@
 //! Checkpoint and restart of a whole job, from outside and without privileges (S7; Yu 2006, chapter 4).
 //!
-//! The daemon of a host stops its ranks (ptrace), reads their state (/proc) and writes it to files; no
-//! library is loaded into them. **Memory is consistent when all ranks of a host stand still.** Therefore
-//! requests, queues, rings, banks during a collective, windows and derived types need no code of their own.
-//! State outside memory is listed here, with the part that restores it:
+//! The daemon of a host stops its ranks (ptrace), reads their state (/proc) and writes it to files. No
+//! library is loaded into them.
+//!
+//! **Memory is consistent when all ranks of a host stand still.** Therefore no code of their own is needed
+//! for requests, queues, rings, windows and derived types, nor for banks during a collective. State outside
+//! memory is listed here, with the part that restores it:
 //!
 //! | state | restored by |
 //! |---|---|

@@ -21,7 +21,7 @@ const MOST_ATTEMPTS: u32 = 100;
 /// Pause before such an attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The lock of a directory, until it is dropped.
+/// Lock of a directory, which is released when the value is dropped.
 #[derive(Debug)]
 pub struct DirectoryLock {
     file: File,

@@ -90,8 +90,9 @@ pub fn forks(said: Writing, load: Load) -> bool {
 }
 
 /// Returns a better estimate of the disk's rate in bytes per second, after a set of `bytes` was written. The
-/// rate lies between two limits: `bytes` per `took`, the time of the whole writing, and `bytes` per `waited`,
-/// the time spent waiting for the disk. `seemed` is the estimate so far. It stays if the set was small.
+/// rate lies between two limits. The lower one is `bytes` per `took`, the time of the whole writing. The
+/// upper one is `bytes` per `waited`, the time spent waiting for the disk. `seemed` is the estimate so far.
+/// It stays if the set was small.
 pub fn refined(seemed: Option<f64>, bytes: u64, waited: Duration, took: Duration) -> Option<f64> {
     let rate = |time: Duration| bytes as f64 / time.as_secs_f64().max(1e-9);
     match seemed {

@@ -110,7 +110,7 @@ pub fn fresh_file(folder: &Path, start: &str) -> io::Result<(PathBuf, File)> {
 }
 
 impl Directory {
-    /// Creates the value for a path, without access to the file system. [`Directory::prepare`] checks it.
+    /// Creates the value for a path, without access to the file system. `Directory::prepare` checks it.
     pub fn new(path: &Path) -> Directory {
         Directory(path.to_path_buf())
     }

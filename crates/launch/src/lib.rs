@@ -3,9 +3,10 @@
 //!
 //! There are two processes. The [`supervisor`] is started by the user and receives signals and the terminal's
 //! input. Its child, the [`node`], starts the ranks and serves them in one event loop. Each of the two adopts
-//! the orphans below it. If one is killed, the other ends every process of the job. On other hosts the same
-//! two processes run (`mpirun --daemon`, started by the parent's agent), and the nodes are joined in a
-//! [`tree`]. A job on one host is a tree of one.
+//! the orphans below it. If one is killed, the other ends every process of the job.
+//!
+//! On other hosts the same two processes run (`mpirun --daemon`, started by the parent's agent). The nodes
+//! are joined in a [`tree`]. A job on one host is a tree of one.
 //!
 //! The node is in a Unix session of its own, together with its ranks; each rank has a process group. A kernel
 //! that shares processors by session (CONFIG_SCHED_AUTOGROUP) gives one session as much as all programs of

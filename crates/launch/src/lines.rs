@@ -1,11 +1,13 @@
 //! Merger of the output of many ranks, which never mixes lines. It is pure: bytes and the time go in, bytes
 //! come out.
 //!
-//! Output leaves in whole lines. A line without its end leaves early in two cases: its rank has been quiet
-//! for [`QUIET`] (a prompt), or the line is longer than [`LONGEST`]. The line is then open. Lines of other
-//! ranks wait for its end, at most for [`HOLD`]. After that time, or when its rank has ended, a newline is
-//! inserted, so that no other rank is blocked. A rank whose output waits is not read further (see
-//! [`Merger::wants`]). Thus memory is bounded by [`LONGEST`] bytes for each rank, and one read.
+//! Output leaves in whole lines. There are two cases in which a line without its end leaves early. Its rank
+//! has been quiet for [`QUIET`] (a prompt), or the line is longer than [`LONGEST`]. The line is then open.
+//! Lines of other ranks wait for its end, at most for [`HOLD`].
+//!
+//! After that time, or when its rank has ended, a newline is inserted, so that no other rank is blocked. A
+//! rank whose output waits is not read further (see [`Merger::wants`]). Thus memory is bounded by [`LONGEST`]
+//! bytes for each rank, and one read.
 
 use std::collections::VecDeque;
 use std::time::Duration;

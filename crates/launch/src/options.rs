@@ -1,7 +1,7 @@
-//! The command line of `mpirun`: one table of options, from which parsing, `--help` and hints come.
+//! Command line of `mpirun`: one table of options for the parser, `--help` and hints.
 //!
-//! mpiexec options are long names after a single dash (MPI-5 section 11.5), so every name is taken
-//! with one dash or two, and its value as the next argument or after `=`.
+//! Options of mpiexec are long names after a single dash (MPI-5 section 11.5). Therefore every name is
+//! accepted with one dash or two. Its value is the next argument, or follows after `=`.
 
 use std::ffi::OsString;
 

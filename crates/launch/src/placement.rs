@@ -1,10 +1,10 @@
 //! Placement of ranks on processors: mapping and binding, as functions of a machine and the allowed
 //! processors.
 //!
-//! By default ranks are bound to cores when that is safe: there are exactly as many ranks as cores, no rank
-//! uses threads, and no quota limits the processor time. With fewer ranks than cores, another job may run
-//! beside this one, and both would use the same cores. With more ranks than cores, ranks must be able to
-//! move.
+//! By default ranks are bound to cores when that is safe. There must be exactly as many ranks as cores, no
+//! rank may use threads, and no quota may limit the processor time. With fewer ranks than cores, another job
+//! may run beside this one, and both would use the same cores. With more ranks than cores, ranks must be able
+//! to move.
 
 use tutti_topo::model::{Level, Machine};
 use tutti_topo::{ProcessorSet, text};

@@ -66,7 +66,7 @@ pub enum Place {
     Older(u64, u64, Form),
 }
 
-/// Part of an address space of at most [`BLOCK`] bytes, as listed in the index of a file.
+/// Part of an address space of at most `BLOCK` bytes, as listed in the index of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Address space: 0 for the memory of a rank, otherwise the index of a shared object.
@@ -167,7 +167,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Adds the bytes at address `start` of a space, at most [`BLOCK`].
+    /// Adds the bytes at address `start` of a space, at most `BLOCK`.
     ///
     /// # Errors
     /// Returns the error of a failed write.

@@ -2,9 +2,10 @@
 //! state of its process in the kernel.
 //!
 //! All of it is plain data. Each file of an image is a [`blocks`] file. It has blocks of at most 64 KiB, each
-//! with a hash, and an index behind them. The head of the index describes the process or host. The file of a
-//! rank holds its own memory, by address. The file of a host holds the shared objects, by object and offset.
-//! [`sets`](crate::sets) manages the files of all hosts and ranks, and the manifest.
+//! with a hash, and an index behind them. The head of the index describes the process or host.
+//!
+//! The file of a rank holds its own memory, by address. The file of a host holds the shared objects, by
+//! object and offset. [`sets`](crate::sets) manages the files of all hosts and ranks, and the manifest.
 
 use std::net::SocketAddr;
 
@@ -123,7 +124,7 @@ pub enum OpenKind {
     },
     /// Shared object of the host.
     Object {
-        /// Index of the object in [`Host::objects`].
+        /// Index of the object in `Host::objects`.
         object: u32,
         /// File offset in bytes.
         offset: u64,
@@ -229,7 +230,7 @@ pub struct Descriptor {
     pub number: i32,
     /// True if exec closes the descriptor.
     pub closed_on_exec: bool,
-    /// Index of the open file in [`Host::files`].
+    /// Index of the open file in `Host::files`.
     pub file: u32,
 }
 

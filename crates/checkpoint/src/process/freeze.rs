@@ -3,7 +3,9 @@
 //! A thread stops wherever it is, also in the kernel; an interrupted system call is restarted later. Two
 //! cases need more than a request to stop:
 //!
-//! - A thread may hold state in registers that is useless elsewhere, such as a process number, or bytes read
+//! - A thread may hold state in registers that is useless elsewhere: a process number, or bytes read from a
+//!   socket and not yet recorded. Its rank reports this in its block. The threads of such a rank go on for a
+//!   moment.
 //!   from a socket and not yet recorded. Its rank reports this in its block. The threads of such a rank go on
 //!   for a moment.
 //! - A thread may wait in the kernel for a stopped one, for example when it unmaps memory that the other

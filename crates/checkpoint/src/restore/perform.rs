@@ -98,7 +98,7 @@ fn check_files(image: &Process) -> Result<(), String> {
 }
 
 /// Writes all blocks of a rank's memory. Several threads share the work, as most of the time goes to page
-/// faults: one thread took 0.52 s for 512 MB, while reading the files took 0.27 s.
+/// faults. One thread took 0.52 s for 512 MB, while reading the files took 0.27 s.
 fn fill(memory: &Memory, reader: &Reader, speak: &mut dyn FnMut()) -> io::Result<()> {
     let filling = Filling { memory, reader, next: AtomicUsize::new(0) };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -117,9 +117,9 @@ impl Workplace {
 /// Descriptor numbers at which the process inherits open files and objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inherited {
-    /// Numbers of open files, by index in [`Host::files`].
+    /// Numbers of open files, by index in `Host::files`.
     pub files: BTreeMap<u32, i32>,
-    /// Numbers of shared objects, by index in [`Host::objects`].
+    /// Numbers of shared objects, by index in `Host::objects`.
     pub objects: BTreeMap<u32, i32>,
 }
 

@@ -1,8 +1,8 @@
 //! Parsers of host files and lists, one for each format. They are pure functions.
 //!
-//! The formats differ: `slots=4` belongs to Open MPI alone, `x:4` is a host with slots for Hydra, and the
-//! second column of Grid Engine's file is a number. A line that cannot be parsed is an error with its number,
-//! since skipping a host would make the job smaller.
+//! The formats differ. `slots=4` belongs to Open MPI alone, `x:4` is a host with slots for Hydra. The second
+//! column of Grid Engine's file is a number. A line that cannot be parsed is an error with its number, since
+//! skipping a host would make the job smaller.
 
 use super::ranges;
 
@@ -157,7 +157,7 @@ pub fn groups(text: &str) -> Result<Vec<Entry>, String> {
 /// part of the cores.
 ///
 /// Fails with a reply that cannot be parsed.
-/// An answer that is not understood.
+/// Fails with a reply that cannot be parsed.
 pub fn flux(hostlist: &str, info: &str) -> Result<Vec<Entry>, String> {
     let names = ranges::expand(hostlist.trim())?;
     let words: Vec<&str> = info.split([' ', ',', '\n']).filter(|word| !word.is_empty()).collect();

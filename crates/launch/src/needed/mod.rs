@@ -99,8 +99,8 @@ pub fn by_program(program: &Path, library_path: &OsStr) -> Option<Needed> {
 /// Name of an MPI library without a version. Programs and wheels that accept any MPI library use it.
 const UNVERSIONED: &[u8] = b"libmpi.so";
 
-/// Returns the interface of the `libmpi.so` that a program would get without Tutti's folders, or `None` if
-/// there is none or its interface is not known. `program` is any program of this machine.
+/// Returns the interface of the `libmpi.so` that a program would get without Tutti's folders. None if there
+/// is none, or if its interface is unknown. `program` is any program of this machine.
 pub fn unversioned(program: &Path, library_path: &OsStr) -> Option<Abi> {
     let linkage = Linkage::read(program)?;
     let search = Search::new(library_path, &linkage);
@@ -116,7 +116,7 @@ pub fn is_own(file: &Path) -> bool {
 }
 
 /// Returns true if a library has the standard ABI, or calls such a library, directly or through another one.
-/// A wheel has empty libraries instead of links, which need the real library.
+/// A wheel contains empty libraries in place of links; they need the real library.
 fn leads_to_standard(linkage: &Linkage, search: &Search) -> bool {
     let stands_for = || linkage.needed.iter().find_map(|name| search.find(name, linkage));
     is_standard(linkage) || stands_for().is_some_and(|(_, other)| is_standard(&other))

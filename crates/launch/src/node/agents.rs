@@ -2,7 +2,7 @@
 //!
 //! Output of an agent before its daemon has joined is shown only if the daemon never joins, since a
 //! successful login prints banners and warnings. Later output comes from the daemon itself and is shown.
-//! Output about the end of the connection is dropped, as that end is reported once.
+//! Output about the end of the connection is dropped, as that end is reported anyway.
 
 use std::io::{self, PipeReader, Read};
 use std::net::SocketAddr;

@@ -68,8 +68,8 @@ pub(super) struct Checkpoints {
     /// Socket on which daemons of other hosts connect before the ranks are restored.
     door: Option<TcpListener>,
     root: Option<RootPart>,
-    /// State of the standard input that is passed on to a rank of this host, at the time of the freeze:
-    /// number of bytes that the rank had read, and whether nothing was left.
+    /// Progress of the standard input that is passed on to a rank of this host, at the time of the freeze. It
+    /// has the number of bytes that the rank had read, and whether nothing was left.
     input_read: Option<(u64, bool)>,
     /// Requests of users for checkpoints.
     pub(super) calls: Calls,

@@ -5,7 +5,7 @@
 //! how much its slowest rank has taken. The room at the root is that of all daemons together.
 //!
 //! Input is passed on if the rank runs on another host. It is also passed on for a pipe or a device if
-//! checkpoints can be written: only then can it be counted, and a restart must know whether anything was
+//! checkpoints can be written. Only then can it be counted, and a restart must know whether anything was
 //! read.
 
 use std::collections::{BTreeSet, VecDeque};

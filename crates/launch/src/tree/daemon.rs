@@ -12,8 +12,8 @@
 //! | a signal comes down | sent to the ranks of this host and to the children |
 //! | the parent is lost, or the job is over | ranks are killed, children are informed, this daemon ends |
 //!
-//! The state is a few words for each child. It does not grow with the size of the job, with two exceptions:
-//! the plan itself, and the processors of hosts until they are passed on.
+//! The state is a few words for each child. Two exceptions grow with the size of the job: the plan itself,
+//! and the processors of hosts until they are passed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //!
 //! A daemon that lacks an address requests it from its neighbour in the tree towards that host. It does so
 //! once for all requesting ranks, and keeps the answer. The answer is the whole table of the host as far as
-//! it is known, because the other ranks of a host are usually requested soon after the first.
+//! it is known. The other ranks of a host are usually requested soon after the first.
 //!
 //! Thus a request that all ranks make (the address of rank 0) costs one message per edge of the tree. An
 //! address that no rank requests costs nothing. A request for an address that is not known yet is answered

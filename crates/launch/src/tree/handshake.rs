@@ -13,7 +13,7 @@
 
 use tutti_seal::{Cover, End, Incoming, Outgoing, Root, Salts};
 
-/// The secret of a job: random bytes, passed to daemons over the standard input of the agents.
+/// Secret of a job: random bytes, which daemons get over the standard input of the agents.
 pub type Secret = [u8; 32];
 /// Random number that is used once.
 pub type Nonce = [u8; 32];

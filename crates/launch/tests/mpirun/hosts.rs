@@ -305,7 +305,7 @@ fn strangers_are_shown_the_door() {
     };
     let mut strangers: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
     for (number, stranger) in strangers.iter_mut().enumerate() {
-        // Some send nothing, some send noise, and some a correct hello without the proof.
+        // Some send nothing, some send noise, and some a hello without a valid proof.
         let hello = [&b"tutti-d1"[..], &1u32.to_le_bytes(), &[7; 32], &[9; 32]].concat();
         let words = [&b""[..], &[0xff; 100], &hello][number % 3];
         let _ = stranger.write_all(words);
