@@ -701,8 +701,8 @@ mod tests {
     }
 
     proptest! {
-        /// Runs checkpoints with messages in random order, with failures, and with or without copies. Each one
-        /// ends. No surviving daemon has stopped ranks or keepers left, and a set is complete only if all
+        /// Runs checkpoints with messages in random order, with failures, and with or without copies. Each
+        /// one ends. No surviving daemon has stopped ranks or keepers left, and a set is complete only if all
         /// daemons have written.
         #[test]
         fn nothing_stays_frozen_and_no_half_is_whole(

@@ -96,8 +96,8 @@ impl Offered {
 }
 
 impl InputRecord {
-    /// Returns the record of an input that a rank reads directly, while no rank runs. `is_terminal` is true for
-    /// input that a user types.
+    /// Returns the record of an input that a rank reads directly, while no rank runs. `is_terminal` is true
+    /// for input that a user types.
     pub fn observe(input: BorrowedFd<'_>, is_terminal: bool) -> InputRecord {
         InputRecord::try_observe(input, is_terminal).unwrap_or(InputRecord::Stream { read: None })
     }

@@ -1,9 +1,9 @@
-//! The lock of a directory of sets: one mpirun at a time writes checkpoints there. Two would delete each
+//! Lock of a directory of sets, so that one mpirun at a time writes checkpoints there. Two would delete each
 //! other's files as old or unfinished.
 //!
-//! The lock is flock(2) on the file `.lock` in the directory. It belongs to the open file, so mpirun and the
-//! daemon that it forks hold it together, and the kernel lifts it however they end. The text of the file
-//! names the holder for the message of others. A file system that has no locks is used without one.
+//! The lock is flock(2) on the file `.lock` in the directory. It belongs to the open file, so that mpirun and
+//! the daemon that it forks share it. The kernel releases it however they end. The text of the file names the
+//! holder, for messages of other processes. On a file system without locks, none is taken.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,11 +14,11 @@ use std::time::Duration;
 use tutti_sys::process;
 
 const NAME: &str = ".lock";
-/// Longest name of a holder that is shown, in bytes.
+/// Maximum bytes of a holder's name in messages.
 const MOST_HOLDER: u64 = 400;
-/// Attempts to lock a file that its holder removes meanwhile.
+/// Maximum number of attempts to lock a file that its holder removes meanwhile.
 const MOST_ATTEMPTS: u32 = 100;
-/// Pause before such an attempt.
+/// Pause between two attempts while another process has the lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Lock of a directory, which is released when the value is dropped.
@@ -26,13 +26,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct DirectoryLock {
     file: File,
     path: PathBuf,
-    /// The process that took the lock; a process that it forks does not remove the file.
+    /// Process that took the lock. A process that it forks does not remove the file.
     owner: u32,
 }
 
 impl DirectoryLock {
-    /// Takes the lock of a directory that exists. `mpirun` is the process number by which others are told who
-    /// holds it. `patience` bounds the wait for a holder that is about to end.
+    /// Takes the lock of an existing directory. `mpirun` is the process number that messages of other processes
+    /// show. `patience` limits the wait for a holder that is about to end.
     ///
     /// # Errors
     /// ResourceBusy if another mpirun holds the lock, naming it; otherwise the error of a system call.
@@ -72,7 +72,7 @@ impl DirectoryLock {
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         if self.owner == std::process::id() && is_at(&self.file, &self.path) {
-            // A file that stays is not locked, and does no harm.
+            // A file that remains is not locked, and does no harm.
             let _ = std::fs::remove_file(&self.path);
         }
     }

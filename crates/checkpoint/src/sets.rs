@@ -350,7 +350,8 @@ mod tests {
         }
     }
 
-    /// Commits sets one after the other, each with references to the given older ones. Checks which sets remain.
+    /// Commits sets one after the other, each with references to the given older ones. Checks which sets
+    /// remain.
     fn check(older: &[&[u64]], expected: &[u64]) {
         let directory = Temporary::new(&format!("kept-{}", older.len()));
         for older in older {

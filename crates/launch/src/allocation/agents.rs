@@ -147,8 +147,8 @@ pub struct AgentChoice<'a> {
 pub struct Agent {
     /// Words of the command.
     pub words: Vec<String>,
-    /// True if the agent belongs to a resource manager. Its controller handles every step, and is known to accept
-    /// steps from the first host. Therefore the first host starts all daemons.
+    /// True if the agent belongs to a resource manager. Its controller handles every step, and is known to
+    /// accept steps from the first host. Therefore the first host starts all daemons.
     pub is_central: bool,
     /// Lines for the user about variables that are not used.
     pub notes: Vec<String>,

@@ -118,8 +118,8 @@ impl Node {
         self.outputs.add(err_reader, Stream::Err, String::new(), None)
     }
 
-    /// Forwards a signal to spawned jobs. All of them get a signal of the user. The end of this job ends only those
-    /// that are connected with it.
+    /// Forwards a signal to spawned jobs. All of them get a signal of the user. The end of this job ends only
+    /// those that are connected with it.
     pub(super) fn signal_spawned(&self, signal: i32) {
         for job in &self.spawned.running {
             let is_tied = self.ranks.as_ref().is_some_and(|ranks| ranks.are_tied_to(job.job_id));

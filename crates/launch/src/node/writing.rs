@@ -226,8 +226,8 @@ impl Progress {
 mod tests {
     use super::*;
 
-    /// Checks the progress messages of a write of 10 GB that began at second 1. Each case has a time in seconds,
-    /// and the GB written by then.
+    /// Checks the progress messages of a write of 10 GB that began at second 1. Each case has a time in
+    /// seconds, and the GB written by then.
     fn check(moments: &[(u64, u64)], expected: &[Option<&str>]) {
         let done = Arc::new(AtomicU64::new(0));
         let mut progress = Progress::new(Arc::clone(&done), 10_000_000_000, Duration::from_secs(1));

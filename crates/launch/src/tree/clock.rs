@@ -50,7 +50,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Checks the own time after sleeps. Each case has the maximum and the real duration of a sleep in seconds.
+    /// Checks the own time after sleeps. Each case has the maximum and the real duration of a sleep in
+    /// seconds.
     fn check(sleeps: &[(Option<u32>, u32)], expected: u32) {
         let (mut clock, mut system) = (Clock::default(), Duration::ZERO);
         for &(timeout, lasted) in sleeps {

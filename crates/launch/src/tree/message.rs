@@ -334,7 +334,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Parses random bytes. They are refused or become a message, which is unchanged when it is passed on.
+        /// Parses random bytes. They are refused or become a message, which is unchanged when it is passed
+        /// on.
         #[test]
         fn any_bytes_are_a_message_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(down) = postcard::from_bytes::<Down>(&bytes) {
