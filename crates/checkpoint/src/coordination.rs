@@ -233,6 +233,8 @@ impl Member {
         self.reported(child, Report { set, phase, round, result: Err("a host is lost".to_string()) }, out);
     }
 
+    /// Adds a report to the phase in progress, and reports to the parent when this host and all children are
+    /// done. Ignores reports of other phases or rounds.
     fn take(&mut self, report: Report, note: impl FnOnce(&mut Current), out: &mut Vec<Consequence>) {
         let Some(current) = &mut self.current else { return };
         let order = &current.order;
@@ -434,6 +436,7 @@ impl Coordinator {
         self.next(if self.is_thawed { Phase::Settle } else { Phase::Thaw }, 0)
     }
 
+    /// Returns the order of a phase, with the fields that the phase needs.
     fn next(&mut self, phase: Phase, round: u32) -> Next {
         let Some(order) = &mut self.order else { return Next::Nothing };
         (order.phase, order.round) = (phase, round);

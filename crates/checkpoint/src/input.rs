@@ -102,6 +102,7 @@ impl InputRecord {
         InputRecord::try_observe(input, is_terminal).unwrap_or(InputRecord::Stream { read: None })
     }
 
+    /// Determines the record from the kind of the descriptor and its position.
     fn try_observe(input: BorrowedFd<'_>, is_terminal: bool) -> io::Result<InputRecord> {
         let mut file = File::from(input.try_clone_to_owned()?);
         let known = file.metadata()?;

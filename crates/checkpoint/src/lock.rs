@@ -96,6 +96,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     [libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL].iter().any(|&it| number == Some(it))
 }
 
+/// Returns the error that names the holder of the lock.
 fn busy(directory: &Path, mut file: File) -> io::Error {
     let mut holder = String::new();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(MOST_HOLDER).read_to_string(&mut holder));

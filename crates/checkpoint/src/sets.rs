@@ -288,6 +288,7 @@ impl Directory {
         let _ = fs::remove_dir_all(self.folder_in_work(set));
     }
 
+    /// Deletes sets that are older than the newest two, unless these refer to them.
     fn delete_old(&self) {
         let Ok(numbers) = self.numbers() else { return };
         let whole: Vec<Manifest> =

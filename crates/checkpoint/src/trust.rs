@@ -38,6 +38,7 @@ impl Directory {
         Ok(manifest)
     }
 
+    /// Checks owner and mode of the folder of a set and of its files.
     fn check_files(&self, set: u64) -> io::Result<()> {
         let folder = self.folder(set);
         // Links are not followed, as they lead to files that are not checked.

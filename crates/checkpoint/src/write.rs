@@ -154,6 +154,8 @@ fn write_memory(memory: &Memory, runs: &Runs, writer: &mut Writer<'_>, done: &At
     Ok(())
 }
 
+/// Writes the data of all shared objects. Holes are skipped. Objects without a descriptor are read from a
+/// process that has mapped them.
 fn write_objects(captured: &Captured, writer: &mut Writer<'_>, done: &AtomicU64) -> io::Result<()> {
     let mut room = Vec::new();
     for (number, (object, bytes)) in (0..).zip(captured.host.objects.iter().zip(&captured.objects)) {
@@ -182,6 +184,7 @@ fn write_objects(captured: &Captured, writer: &mut Writer<'_>, done: &AtomicU64)
     Ok(())
 }
 
+/// Reads from offset `at` of an object. Fills the part behind its end with zeros.
 fn read_object(fd: BorrowedFd<'_>, at: u64, bytes: &mut [u8]) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
     let file = std::fs::File::from(fd.try_clone_to_owned()?);

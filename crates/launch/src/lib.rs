@@ -15,15 +15,14 @@
 //! open). They could not read it before either, since they were never in its foreground.
 //!
 //! The rules are pure state machines; the node executes their decisions. Deliberately absent: MPI, as the
-//! launcher sees ranks through the job object only; files; named segments; encryption (frames are
-//! authenticated, not hidden).
+//! launcher sees ranks through the job object only; named segments.
 //!
 //! # Modules
 //!
 //! | module | task |
 //! |---|---|
 //! | `options` | command line: one table for parser, help and hints; `options::parse` |
-//! | `program` | `program::prepare` all checks before the start, and the daemons' `JobInfo` |
+//! | `program` | `program::prepare`: all checks before the start, and the daemons' `JobInfo` |
 //! | `program::HostJob` | the part of a job that one host starts |
 //! | [`policy`] | consequences of an exit or a signal |
 //! | [`lines`] | merges outputs by lines, at each daemon |
@@ -33,7 +32,7 @@
 //! | [`placement`] | processors of each rank on its host |
 //! | `tree::Daemon` | actions of a daemon on each event |
 //! | `tree::Directory` | addresses of ranks, on request |
-//! | `tree::Link`, `tree::handshake` | frames and heartbeats; proof of the shared secret |
+//! | `tree::Link`, `tree::handshake` | encrypted frames and heartbeats; proof of the shared secret |
 //! | `node` | executes decisions: `node/agents`, `children`, `local`, `streams`, `input`, `decisions` |
 //! | `ranks`, `connections` | processes of a host; sockets |
 //! | `root` | state of mpirun's own daemon only |

@@ -201,6 +201,7 @@ impl<'a> Writer<'a> {
         self.written + self.gathered.len() as u64
     }
 
+    /// Writes the gathered bytes, and has the kernel begin to write them to disk.
     fn flush(&mut self) -> io::Result<()> {
         let begun = Instant::now();
         self.file.write_all(&self.gathered)?;

@@ -104,6 +104,7 @@ impl Packer {
         found.map(|(width, _)| (width, &self.best[..]))
     }
 
+    /// Compresses bytes to `packed`, transposed by `width`. Returns None on failure.
     fn compress(&mut self, bytes: &[u8], width: u8) -> Option<()> {
         let source = match width {
             1 => bytes,

@@ -36,6 +36,7 @@ pub fn parse(text: &str) -> Result<Vec<Listed>, String> {
     Ok(found)
 }
 
+/// Parses the first line of an area: addresses, permissions, offset, device, inode and name.
 fn header(line: &str) -> Option<Listed> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -76,6 +77,7 @@ pub fn is_object(name: &str) -> bool {
         || is_shared_memory
 }
 
+/// Converts the line VmFlags. Refuses memory that cannot be saved.
 fn advice(flags: &str, name: &str) -> Result<Advice, String> {
     let mut advice = Advice::default();
     for flag in flags.split_ascii_whitespace() {

@@ -280,6 +280,7 @@ pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
 }
 
+/// Describes one rank. Returns the description, and the hash of the kernel's code in its process.
 fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u128), String> {
     let pid = rank.pid;
     let text = |error: io::Error| error.to_string();
@@ -413,6 +414,7 @@ impl Asked {
         start
     }
 
+    /// Maps a page in the process, queries the state with it, and unmaps it again.
     fn ask(
         frozen: &Frozen,
         memory: &Memory,
@@ -430,6 +432,7 @@ impl Asked {
         result
     }
 
+    /// Queries the state by system calls of the stopped threads. `room` is the address of a page for results.
     fn by(
         first: &Asker<'_>,
         frozen: &Frozen,
@@ -461,6 +464,7 @@ impl Asked {
     }
 }
 
+/// Describes one thread. `room` is the address of a page for results.
 fn describe(pid: i32, asker: &Asker<'_>, room: u64) -> io::Result<Thread> {
     let thread = asker.thread();
     let tid = thread.tid();

@@ -77,6 +77,8 @@ pub fn thaw(frozen: Vec<Frozen>) {
     }
 }
 
+/// Stops all processes. Lets threads go on for a moment where they must, until all stand still or `LIMIT` has
+/// passed.
 fn stop(all: &mut [Stopping], is_critical: impl Fn(usize) -> bool) -> Result<(), Unstoppable> {
     let begun = Instant::now();
     let ([mut patience, most_patience], [mut moment, longest_moment]) = (PATIENCE, MOMENT);
@@ -124,6 +126,7 @@ struct Stopping {
 }
 
 impl Stopping {
+    /// Attaches to all threads of a process.
     fn new(pid: i32) -> Result<Stopping, String> {
         let mut stopping = Stopping { pid, threads: Vec::new() };
         match stopping.attach_new() {
@@ -185,6 +188,7 @@ impl Stopping {
         }
     }
 
+    /// Updates the states of the threads, and removes those that have ended.
     fn look(&mut self) {
         self.threads.retain_mut(|(thread, state)| {
             if *state == State::Still {
@@ -245,6 +249,7 @@ impl Stopping {
     }
 }
 
+/// Returns the error as a text for the user.
 fn explain(error: &io::Error) -> String {
     match tutti_sys::refusal::errno(error) {
         Some(libc::EPERM) => {

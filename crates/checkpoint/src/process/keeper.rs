@@ -55,6 +55,7 @@ impl Keeper {
         Ok(keeper)
     }
 
+    /// Forks the copy and makes its three calls. `room` is the address of its name in the process.
     fn by(first: &Asker<'_>, room: u64) -> io::Result<Keeper> {
         let copy = first.fork()?;
         let pid = copy.tid();

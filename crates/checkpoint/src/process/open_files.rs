@@ -120,6 +120,7 @@ impl Found {
         bells.iter().filter_map(number).collect()
     }
 
+    /// Returns the index of the open file of a descriptor, which is added if it is new.
     fn file(
         &mut self,
         pid: i32,
@@ -157,6 +158,8 @@ impl Found {
         self.files.len() as u32 - 1
     }
 
+    /// Determines the kind of an open file that is not from the launcher. Refuses, by name, a file that
+    /// cannot be saved.
     fn kind(
         &mut self,
         pid: i32,

@@ -178,6 +178,8 @@ impl Stage {
         Ok(())
     }
 
+    /// Executes a call in a thread and checks its result. Bytes among the arguments are copied to the process
+    /// first.
     fn call_by(&self, thread: Tracee, registers: Registers, call: &Call) -> Result<u64, String> {
         let mut room = self.workplace.data();
         let mut arguments = [0; 6];

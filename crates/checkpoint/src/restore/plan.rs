@@ -179,6 +179,7 @@ impl Planner<'_> {
         self.call(what, number, arguments, Expected::Success);
     }
 
+    /// Adds calls that move inherited descriptors above all numbers of the image, and close all others.
     fn move_descriptors_up(&mut self, inherited: &Inherited) {
         let files = inherited.files.iter().map(|(&index, &number)| (false, index, number));
         let objects = inherited.objects.iter().map(|(&index, &number)| (true, index, number));
@@ -230,6 +231,7 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// Adds the calls that map an area, with its advice. A file is opened for this and closed again.
     fn map(&mut self, area: &Area) {
         let bytes = area.end - area.start;
         let mut flags = libc::MAP_FIXED_NOREPLACE;
@@ -274,6 +276,7 @@ impl Planner<'_> {
         self.advise(area);
     }
 
+    /// Adds the calls for the advice and locks of an area.
     fn advise(&mut self, area: &Area) {
         let advice = area.advice;
         let kinds = [
@@ -319,6 +322,7 @@ impl Planner<'_> {
         target
     }
 
+    /// Adds the calls that create userfaultfd descriptors and register the watched areas.
     fn watch_memory(&mut self) {
         let watchers: Vec<(u32, u64, i32)> = self
             .image
@@ -352,6 +356,7 @@ impl Planner<'_> {
         }
     }
 
+    /// Adds the call that sets the bounds of memory and the auxiliary vector.
     fn set_bounds(&mut self, workplace: Workplace) {
         // The call takes struct prctl_mm_map, which contains the address of the auxiliary vector behind it.
         let mut map = words(&self.image.bounds);
@@ -364,6 +369,7 @@ impl Planner<'_> {
         self.call("prctl(PR_SET_MM_MAP)", libc::SYS_prctl, arguments, Expected::Success);
     }
 
+    /// Adds the calls that give descriptors their numbers, close the others, and fill epoll instances.
     fn number_descriptors(&mut self) {
         for &Descriptor { number, closed_on_exec, file } in &self.image.descriptors {
             let Some(&from) = self.files.get(&file) else { continue };
@@ -390,6 +396,7 @@ impl Planner<'_> {
         }
     }
 
+    /// Adds the calls for directory, creation mask, signal actions and interval timers.
     fn set_attributes(&mut self) {
         let directory = vec![Bytes(terminated(&self.image.directory))];
         let what = format!("chdir to {}", String::from_utf8_lossy(&self.image.directory));
