@@ -63,6 +63,7 @@ fn named_costs(path: &str, tune: Tune) -> Vec<u8> {
     })
 }
 
+/// Returns the cost model from the files 2 and 3 of the list above, or measures it.
 fn costs(config: &Config, request: &Request, own_directory: Option<&Path>) -> Vec<u8> {
     let kind = machine_kind();
     let Some(kept) = config.model_path(&kind, |name| std::env::var(name).ok()).map(PathBuf::from) else {

@@ -306,6 +306,7 @@ impl Connections {
         self.parent.as_ref().is_none_or(|parent| parent.link.outgoing.is_empty())
     }
 
+    /// Accepts connections of strangers on a listening socket.
     fn accept(&mut self, listener: usize, poller: &Poller, now: Duration) {
         for _ in 0..AT_ONCE {
             let Some(Ok((stream, _))) = self.listeners.get(listener).map(TcpListener::accept) else { return };
@@ -326,6 +327,7 @@ impl Connections {
         }
     }
 
+    /// Continues the handshake with a stranger, who becomes a child after a valid proof.
     fn examine(
         &mut self,
         token: u64,
@@ -434,6 +436,7 @@ impl<Out: Serialize, In: DeserializeOwned> Wire<Out, In> {
         Ok(Wire { stream, link, watched: Interest::Read, token })
     }
 
+    /// Reads the messages that have arrived.
     fn receive(&mut self, now: Duration, messages: &mut Vec<In>) -> Result<(), Cause> {
         let mut bytes = [0; PIECE];
         match self.stream.read(&mut bytes) {
@@ -446,6 +449,7 @@ impl<Out: Serialize, In: DeserializeOwned> Wire<Out, In> {
         }
     }
 
+    /// Sends due heartbeats, writes as much as possible, and checks that the other end is alive.
     fn advance(&mut self, poller: &Poller, now: Duration) -> Result<(), Cause> {
         let is_alive = self.link.tick(now);
         self.write();

@@ -64,6 +64,7 @@ impl Input {
         }
     }
 
+    /// Reads from the terminal, unless mpirun is in the background.
     fn read(&mut self, now: Duration) {
         let stdin = io::stdin();
         if process::is_background(stdin.as_fd()) {
@@ -109,6 +110,7 @@ impl Input {
         }
     }
 
+    /// Changes the descriptor that the poller watches.
     fn watch(&mut self, poller: &Poller, wanted: Option<Watched>) {
         if wanted == self.watched {
             return;

@@ -135,6 +135,7 @@ impl Inquiries {
 }
 
 impl Inquiry {
+    /// Sends the replies that wait, as far as there is room.
     fn flush(&mut self) {
         let Some(end) = &self.end else {
             self.late.clear();

@@ -27,6 +27,8 @@ pub fn add_suppressions(variables: &mut Variables, program: &Path, prefix: &Path
     }
 }
 
+/// Appends an option with the path of a suppression file to a variable. Does nothing if the file does not
+/// exist, or if `stands` returns true for the present value.
 fn add(variables: &mut Variables, name: &str, option: &str, file: &Path, stands: impl Fn(&str) -> bool) {
     let before = variables.get(OsStr::new(name)).cloned().unwrap_or_default();
     if !file.exists() || stands(&before.to_string_lossy()) {

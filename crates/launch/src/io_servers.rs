@@ -69,6 +69,7 @@ pub fn start(wanted: &IoServers, info: &JobInfo, secret: &Secret) -> Result<(Run
     Ok((Running { _lifelines: lifelines, _outputs: outputs }, text))
 }
 
+/// Returns the arguments of server `number`.
 fn arguments(wanted: &IoServers, info: &JobInfo, number: u32) -> Vec<String> {
     let root: PathBuf = match wanted.mode.as_str() {
         "forward" => wanted.root.clone(),

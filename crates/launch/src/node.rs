@@ -181,6 +181,7 @@ fn fail(error: &io::Error) -> u8 {
 }
 
 impl Node {
+    /// Creates the event loop of a daemon, and makes this process adopt orphans.
     fn new(given: Given, daemon: Daemon) -> io::Result<Node> {
         process::set_name(speaker::LAUNCHER_NAME);
         process::adopt_orphans()?;
@@ -278,6 +279,7 @@ impl Node {
         self.root.as_ref().map_or(0, |root| root.policy.status())
     }
 
+    /// Returns the time at which the loop must wake up, if no event comes earlier.
     fn deadline(&self) -> Option<Duration> {
         let drain = self.swept_at.map(|since| since + DRAIN).filter(|&at| at > self.now());
         let policy = self.root.as_ref().and_then(|root| root.policy.deadline());
@@ -300,6 +302,7 @@ impl Node {
         is_late.then(|| self.now() + AGAIN)
     }
 
+    /// Performs all actions that are due.
     fn tick(&mut self) {
         let now = self.now();
         if self.time_limit.is_some_and(|limit| limit <= now) {
@@ -322,6 +325,7 @@ impl Node {
         }
     }
 
+    /// Handles an event of the poller by its token.
     fn dispatch(&mut self, token: u64) {
         let now = self.now();
         match token {
@@ -345,6 +349,7 @@ impl Node {
         }
     }
 
+    /// Executes an action of the daemon's state machine.
     fn perform(&mut self, action: Action) {
         let now = self.now();
         match action {

@@ -340,6 +340,7 @@ impl Outputs {
 }
 
 impl Sink {
+    /// Creates a sink for a descriptor of this process, with number `number`.
     fn new(fd: BorrowedFd<'_>, number: i32, timestamp: bool) -> io::Result<Sink> {
         let mut merger = Merger::new(timestamp);
         let own = merger.add(String::new());
@@ -369,6 +370,7 @@ impl Sink {
         Ok(sink)
     }
 
+    /// Creates a sink for the parent daemon, with an initial credit.
     fn to_parent() -> Sink {
         let mut merger = Merger::new(false);
         let own = merger.add(String::new());
@@ -388,6 +390,7 @@ impl Sink {
         self.merger.output_bytes() - self.written
     }
 
+    /// Writes merged output to the file as far as possible without blocking.
     fn flush(&mut self, poller: &Poller, token: u64) {
         if let Target::Parent(_) = self.target {
             if self.broken {

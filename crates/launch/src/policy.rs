@@ -263,6 +263,7 @@ impl Policy {
         self.status.unwrap_or(0)
     }
 
+    /// Decides the consequences of a rank's exit, by the table above.
     fn exited(
         &mut self,
         rank: u32,
@@ -315,6 +316,7 @@ impl Policy {
         }
     }
 
+    /// Decides the consequences of a rank's death by a signal.
     fn died(&mut self, rank: u32, signal: i32, core: bool, now: Duration, actions: &mut Vec<Action>) {
         let expected = self.user_signal == Some(signal) || self.output_lost && signal == PIPE;
         if self.user_signal.is_some() && expected {
@@ -337,6 +339,7 @@ impl Policy {
         self.kill(now, actions);
     }
 
+    /// Decides the consequences of a signal to mpirun.
     fn signal(&mut self, signal: i32, now: Duration, actions: &mut Vec<Action>) {
         match signal {
             USR1 => actions.push(Action::ReportWaits(Reported::All)),
@@ -353,6 +356,7 @@ impl Policy {
         }
     }
 
+    /// Passes on a signal that ends the job. A second interrupt within `AGAIN` kills the ranks.
     fn end_by(&mut self, signal: i32, now: Duration, actions: &mut Vec<Action>) {
         let again = signal == INTERRUPT && self.last_interrupt.is_some_and(|last| now <= last + AGAIN);
         if signal == INTERRUPT {

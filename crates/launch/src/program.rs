@@ -315,6 +315,7 @@ fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Pl
     Ok(placement)
 }
 
+/// Converts a program and its variables to the form for daemons.
 fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, String> {
     let bytes = |text: OsString| text.into_vec();
     let directory = program.directory.as_ref().map(|directory| {
@@ -392,6 +393,7 @@ impl HostJob {
     }
 }
 
+/// Finds the file of a program and completes its environment, on the host where it will run.
 fn locate(
     program: &ProgramPlan,
     info: &JobInfo,

@@ -63,6 +63,7 @@ pub fn sequence(text: &str, file: &str) -> Result<Assigned, String> {
     if assigned.host_of.is_empty() { Err(format!("{file}: it names no host")) } else { Ok(assigned) }
 }
 
+/// Splits a line into rank, host and cores.
 fn split(line: &str) -> Result<(u32, &str, Option<Cores>), String> {
     let wrong = || format!("{line}: a line is rank N=HOST slot=CORES or slot=PACKAGE:CORES");
     let (rank, rest) =

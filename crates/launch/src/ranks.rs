@@ -174,6 +174,8 @@ impl Ranks {
         Ok(())
     }
 
+    /// Starts the process of one rank. Returns its number, and the descriptors that it got, by device and
+    /// inode.
     fn start_one(
         &mut self,
         local: u32,
@@ -250,6 +252,7 @@ impl Ranks {
         if self.job.placement.hosts() == 1 { Ok(None) } else { self.inquiries.open().map(Some) }
     }
 
+    /// Returns the values of the environment variables that differ between ranks.
     fn identity(&self, local: u32, rank_end: Option<&RankEnd>) -> Identity {
         let mut network = Vec::new();
         if let Some(end) = rank_end {
@@ -359,6 +362,7 @@ impl Ranks {
         self.inquiries.has_late()
     }
 
+    /// Returns the reason why a rank cannot be started, as a text for the user.
     fn refuse(&self, local: u32, error: &SpawnError) -> Refused {
         let name = self.program_name(local);
         let missing = error.error.kind() == io::ErrorKind::NotFound;
@@ -485,6 +489,7 @@ impl Ranks {
     }
 }
 
+/// Returns the refusal for an error of the system.
 fn refuse_system(error: &io::Error, ranks: usize) -> Refused {
     let hint = match refusal::errno(error) {
         Some(libc::EMFILE) => format!(" to {}", 4 * ranks as u64 + SPARE_DESCRIPTORS),
@@ -512,6 +517,7 @@ fn place(job: &HostJob, usable: usize) -> Result<(Vec<Option<ProcessorSet>>, Mac
     }
 }
 
+/// Creates the job object of this host.
 fn create_object(
     job: &HostJob,
     usable: usize,

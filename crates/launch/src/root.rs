@@ -246,6 +246,7 @@ impl Root {
         on_daemon.into_iter().map(line).collect()
     }
 
+    /// Returns the properties of a rank for messages.
     fn name(&self, rank: u32) -> Named {
         let mut first = 0;
         let mut ranges = self.job.programs_of.iter().map(|&(program, count)| {

@@ -198,6 +198,7 @@ impl Table {
     }
 }
 
+/// Passes signals and input to the node until it ends. Returns its exit.
 fn wait(
     node: i32,
     signals: &SignalFd,
@@ -251,6 +252,7 @@ fn reap_until(node: i32) -> Option<Exit> {
     }
 }
 
+/// Ends all processes below this one. Returns the exit status of the job, and reports a killed node.
 fn finish(exit: Exit, speaks: bool, before: Killings) -> u8 {
     sweep::sweep();
     match exit {

@@ -169,6 +169,7 @@ impl Source {
         format!("{}: {reason}; name the hosts by --host or --hostfile", self.shown())
     }
 
+    /// Returns the hosts that the value of this variable names.
     fn hosts(&self, around: &dyn Surroundings, value: &str) -> Result<Vec<Host>, String> {
         let entries = match self.form {
             File(parse) => parse(&around.read(value)?).map_err(|reason| format!("{value}: {reason}"))?,

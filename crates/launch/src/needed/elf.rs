@@ -48,6 +48,7 @@ impl Linkage {
     }
 }
 
+/// Parses the dynamic section of a file with headers of this word size.
 fn parse<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>, is_wide: bool) -> Option<Linkage> {
     let header = Header::parse(data).ok()?;
     let endian = header.endian().ok()?;

@@ -33,6 +33,7 @@ pub(super) struct Agent {
 }
 
 impl Node {
+    /// Starts the agent of a child, after this daemon listens for connections.
     pub(super) fn start_agent(&mut self, child: u32) {
         let Some(job) = self.daemon.job().cloned() else { return };
         if let Err(reason) = self.listen(&job) {
@@ -110,6 +111,8 @@ impl Node {
         }
     }
 
+    /// Kills the agent of a child and closes the child's connection. Prints the agent's output if the child
+    /// did not join.
     pub(super) fn stop_agent(&mut self, child: u32) {
         let is_late = self.agents.get(&child).is_some_and(|agent| !agent.is_trusted) && !self.is_killed;
         if is_late {

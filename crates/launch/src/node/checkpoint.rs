@@ -254,6 +254,7 @@ impl Node {
         self.events.push_back(Event::CheckpointDone(report));
     }
 
+    /// Checks that the ranks of this host can be saved, and decides whether to write from copies.
     fn prepare(&mut self, order: &Order) -> Result<Summary, String> {
         let Some(ranks) = &self.ranks else { return Ok(Summary::default()) };
         let list = ranks.to_keep().ok_or("a rank has ended already, or is not started yet")?;
@@ -277,6 +278,8 @@ impl Node {
         Ok(Summary { forks, ..Summary::default() })
     }
 
+    /// Stops and describes the ranks of this host. A rank at a critical point is marked as held, so that it
+    /// stops soon after.
     fn freeze(&mut self) -> Result<(), String> {
         let Some(ranks) = &self.ranks else { return Ok(()) };
         let list = ranks.to_keep().ok_or("a rank has ended")?;
@@ -400,6 +403,7 @@ impl Node {
         }
     }
 
+    /// Resumes the ranks of this host.
     fn thaw(&mut self, order: &Order) {
         // Needed if nothing was written; otherwise the ranks have the bytes already.
         self.give_back();
@@ -445,6 +449,7 @@ impl Node {
         said.or_else(found).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
+    /// Listens for the daemons of other hosts, and reports the address.
     fn open_door(&mut self) -> Result<Summary, String> {
         let (Some(here), Some(job)) = (&self.here, self.daemon.job()) else { return Ok(Summary::default()) };
         let host = here.host;
@@ -601,6 +606,7 @@ impl Node {
         }
     }
 
+    /// Reports a failed checkpoint to the clients that wait, or else to the user.
     fn say_no_checkpoint(&mut self, why: &str) {
         if let Some(root) = &mut self.checkpoints.root {
             // The reason of a failed periodic checkpoint is reported once.
@@ -644,6 +650,7 @@ impl Node {
         }
     }
 
+    /// Executes the next action of the coordinator.
     fn follow_checkpoint(&mut self, next: Next) {
         match next {
             Next::Nothing => {}
@@ -667,6 +674,7 @@ impl Node {
         self.checkpoints.root.as_ref().is_some_and(|root| root.stops)
     }
 
+    /// Writes the manifest, which completes the set.
     fn commit(&mut self, summary: Summary) -> Result<(), String> {
         let job = self.daemon.job().cloned().ok_or("there is no job")?;
         let root = self.checkpoints.root.as_mut().ok_or("this is not the root")?;
@@ -700,6 +708,7 @@ impl Node {
         Ok(())
     }
 
+    /// Reports the end of a checkpoint, and deletes the folder of an incomplete set.
     fn checkpoint_over(&mut self, result: Result<u64, String>) {
         let is_verbose = self.daemon.job().is_some_and(|job| job.manner.verbose);
         let Some(root) = &mut self.checkpoints.root else { return };

@@ -15,6 +15,7 @@ use tutti_base::PortRange;
 use tutti_sys::interface;
 
 impl Node {
+    /// Handles events of the connections with parent and children.
     pub(super) fn hear(&mut self, heard: Vec<Heard>) {
         for word in heard {
             match word {

@@ -67,6 +67,7 @@ impl Node {
         self.obey(actions);
     }
 
+    /// Executes actions of the policy.
     pub(super) fn obey(&mut self, actions: Vec<policy::Action>) {
         for action in actions {
             match action {
@@ -82,6 +83,7 @@ impl Node {
         }
     }
 
+    /// Reads signals from the pipe of the supervisor. Its end means that the supervisor is gone.
     pub(super) fn read_control(&mut self) {
         if !self.has_control {
             return;

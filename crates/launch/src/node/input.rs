@@ -210,6 +210,7 @@ impl Node {
         }
     }
 
+    /// Writes input to the pipes of ranks, and reports how much the slowest one has taken.
     fn write_input(&mut self) {
         for target in &mut self.input_targets {
             target.write();

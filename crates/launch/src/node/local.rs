@@ -20,6 +20,7 @@ use crate::tree::handshake;
 use crate::tree::message::Phase;
 
 impl Node {
+    /// Starts the ranks of this host, unless they are restored later or their address is not known yet.
     pub(super) fn start_ranks(&mut self) {
         // Ranks of a restart are restored in a phase of its own, when all hosts have joined.
         if self.here.as_ref().is_some_and(|here| here.info.restart.is_some()) {
@@ -52,6 +53,7 @@ impl Node {
         }
     }
 
+    /// Starts or restores the ranks, with the pipes for their input.
     fn start_these(&mut self, here: HostJob, network: Option<&Sockets>) -> Result<(), Refused> {
         let reads = here.info.input_host() == Some(here.host);
         let system = |error: io::Error| Refused {
@@ -104,6 +106,7 @@ impl Node {
         }
     }
 
+    /// Handles the inquiries of a rank.
     pub(super) fn read_inquiry(&mut self, local: u32) {
         let Some(ranks) = &mut self.ranks else { return };
         for word in ranks.inquired(local) {
@@ -125,6 +128,7 @@ impl Node {
         self.take_exits(&exits);
     }
 
+    /// Handles the ends of processes: ranks, agents, or the `mpirun` of spawned jobs.
     fn take_exits(&mut self, exits: &[(i32, Exit)]) {
         if let Some(ranks) = &mut self.ranks {
             let ended = ranks.ended(exits);

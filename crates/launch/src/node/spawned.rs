@@ -90,6 +90,7 @@ impl Node {
         }
     }
 
+    /// Starts the `mpirun` of a spawned job, which inherits the connection with the rank.
     fn start_mpirun(&mut self, connection: &Connection, job_id: u64) -> io::Result<()> {
         let (out_reader, out) = io::pipe()?;
         let (err_reader, err) = io::pipe()?;

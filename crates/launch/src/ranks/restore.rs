@@ -165,6 +165,7 @@ impl Ranks {
         Ok(Made { ranks, stopped, files })
     }
 
+    /// Restores one rank: starts a process of its program, and turns it into the process of the image.
     fn restore_one(
         &mut self,
         local: u32,
@@ -316,6 +317,7 @@ fn start(image: &Image, lent: Vec<BorrowedFd<'_>>, mask: Mask) -> io::Result<i32
 }
 
 impl Opened {
+    /// Creates and fills the shared objects and pipes, and opens all files.
     fn open(
         host: &Host,
         reader: &Reader,
@@ -370,6 +372,7 @@ impl Opened {
         Ok(opened)
     }
 
+    /// Opens one file. None for a file that the process opens itself, or that the launcher provides.
     fn open_file(
         &self,
         file: &OpenFile,

@@ -320,6 +320,7 @@ impl Daemon {
         starts.chain(self.over.map(|since| since + FAREWELL)).min()
     }
 
+    /// Begins the job: starts the agents of children and the ranks of this host.
     fn begin(&mut self, job: Arc<JobInfo>, now: Duration, actions: &mut Vec<Action>) {
         if self.job.is_some() || self.over.is_some() {
             return;
@@ -343,6 +344,7 @@ impl Daemon {
         self.report(actions);
     }
 
+    /// Handles a message of the parent.
     fn down(&mut self, down: Down, now: Duration, actions: &mut Vec<Action>) {
         match down {
             Down::Plan(job) => self.begin(Arc::new(*job), now, actions),
@@ -372,6 +374,7 @@ impl Daemon {
         }
     }
 
+    /// Handles a message of a child that has joined.
     fn up(&mut self, number: u32, up: Up, actions: &mut Vec<Action>) {
         let Some(child) = self.children.get_mut(&number).filter(|child| child.state == State::Joined) else {
             return;
@@ -409,6 +412,7 @@ impl Daemon {
         }
     }
 
+    /// Sends a child that has joined the plan, and all that was kept for it.
     fn joined(&mut self, number: u32, actions: &mut Vec<Action>) {
         let (Some(job), Some(child)) = (&self.job, self.children.get_mut(&number)) else { return };
         child.state = State::Joined;
@@ -421,6 +425,7 @@ impl Daemon {
         actions.extend(child.asks.drain(..).map(|ask| Action::Down(number, Down::Ask(ask))));
     }
 
+    /// Records the loss of a child, and reports it unless the job is over.
     fn lost(&mut self, number: u32, cause: Cause, actions: &mut Vec<Action>) {
         let Some(child) = self.children.get_mut(&number) else { return };
         let before = std::mem::replace(&mut child.state, State::Gone);
@@ -523,6 +528,8 @@ impl Daemon {
         actions.push(Action::NoteAllArrived(generation));
     }
 
+    /// Sends a signal to the ranks of this host and to the children. SIGKILL also ends agents whose daemons
+    /// have not joined.
     fn signal(&mut self, signal: i32, actions: &mut Vec<Action>) {
         actions.push(Action::SignalRanks(signal));
         if self.signals.len() < MOST_SIGNALS {
@@ -552,6 +559,7 @@ impl Daemon {
         }
     }
 
+    /// Passes input to the ranks of this host or towards the host that reads it.
     fn input(&mut self, bytes: Bytes, actions: &mut Vec<Action>) {
         let Some(job) = &self.job else { return };
         if job.manner.is_input_copied {
@@ -590,6 +598,8 @@ impl Daemon {
         }
     }
 
+    /// Turns the steps of the directory into actions. Checks whether all ranks of this host have published an
+    /// address.
     fn take_steps(&mut self, steps: Vec<Step>, actions: &mut Vec<Action>) {
         for step in steps {
             match step {
@@ -613,6 +623,7 @@ impl Daemon {
         }
     }
 
+    /// Forwards an address request towards its host. A child that has not joined yet gets it later.
     fn forward(&mut self, ask: Ask, actions: &mut Vec<Action>) {
         let daemon = self.job.as_ref().and_then(|job| job.daemon_of.get(ask.host as usize));
         match daemon.map(|&daemon| self.shape.hop(self.number, daemon)) {
@@ -629,6 +640,7 @@ impl Daemon {
         }
     }
 
+    /// Ends the job on this host: kills the ranks and informs the children.
     fn quit(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.over.is_some() {
             return;

@@ -123,6 +123,7 @@ impl Directory {
         }
     }
 
+    /// Answers a request: a rank gets the address, a daemon gets the table of the host.
     fn answer(&self, asker: Asker, ask: Ask, address: Address, steps: &mut Vec<Step>) {
         if let Asker::Rank(to) = asker {
             steps.push(Step::Tell { to, ask, address });

@@ -135,6 +135,7 @@ impl Simulation {
         }
     }
 
+    /// Performs an event at its time.
     fn happen(&mut self, number: u32, what: Happening) {
         let host = &mut self.hosts[number as usize];
         let mut actions = Vec::new();
@@ -177,6 +178,7 @@ impl Simulation {
         self.drain(number);
     }
 
+    /// Performs an action of a daemon.
     fn perform(&mut self, number: u32, action: Action) {
         match action {
             Action::StartAgent(child) => self.at(AGENT, child, Happening::Begin),
@@ -235,6 +237,7 @@ impl Simulation {
         self.obey(decided);
     }
 
+    /// Performs actions of the policy.
     fn obey(&mut self, decided: Vec<policy::Action>) {
         for action in decided {
             match action {
