@@ -94,6 +94,7 @@ pub fn check_name(name: &str) -> Result<&str, String> {
     }
 }
 
+/// Splits a line of a host file into name and slots.
 fn split_line(line: &str) -> Result<(&str, u32), String> {
     let mut words = line.split_whitespace();
     let (name, mut slots) = split_entry(words.next().unwrap_or(""))?;

@@ -109,6 +109,7 @@ fn decided_at_start(reading: &Reading) -> (Request, Program) {
     (decided, reading.program.clone())
 }
 
+/// Checks that the options for checkpoints fit together.
 fn check_checkpoints(request: &Request) -> Result<(), String> {
     let said = &request.checkpoints;
     let is_asked = said.every.is_some() || said.on_signal.is_some() || said.restarts > 0;
@@ -145,6 +146,7 @@ impl Reading {
         Ok(())
     }
 
+    /// Parses one option, which may belong to another launcher.
     fn option(&mut self, text: &str) -> Result<(), String> {
         let name = text.strip_prefix("--").unwrap_or(&text[1..]);
         let (before, value) = match name.split_once('=') {
@@ -196,6 +198,7 @@ fn find(name: &str) -> Option<&'static Row> {
     options().find(|row| row.names.contains(&name))
 }
 
+/// Returns the error for an unknown option, with a similar known name if there is one.
 fn unknown(text: &str, name: &str) -> String {
     let own = options().flat_map(|row| row.names.iter().copied());
     let near = own.chain(foreign::names()).filter(|known| known.len() > 2);

@@ -151,6 +151,7 @@ struct Task {
 }
 
 impl Task {
+    /// Writes all files, and reports to the node.
     fn run(self) {
         let Task { captured, folder, known, packing, done, bell, says } = self;
         let say = |said| {

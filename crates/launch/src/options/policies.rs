@@ -63,6 +63,7 @@ fn per_unit<'t>(request: &mut Request, text: &'t str) -> Result<&'t str, String>
     Ok(parts.next().unwrap_or(""))
 }
 
+/// Parses a modifier of a policy.
 fn modify(request: &mut Request, modifier: &str) -> Result<(), String> {
     let lower = modifier.to_ascii_lowercase();
     match lower.split_once('=') {
@@ -93,6 +94,7 @@ fn modify(request: &mut Request, modifier: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Parses the name of a unit.
 fn level(text: &str) -> Result<MapBy, String> {
     match text {
         "slot" | "core" | "hwthread" | "l1cache" | "pu" => Ok(MapBy::Core),
