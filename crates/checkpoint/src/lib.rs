@@ -3,9 +3,9 @@
 //! The daemon of a host stops its ranks (ptrace), reads their state (/proc) and writes it to files. No
 //! library is loaded into them.
 //!
-//! **Memory is consistent when all ranks of a host stand still.** This covers requests, queues, rings, windows
-//! and derived types, and banks during a collective; they need no code of their own. State outside memory is
-//! listed here, with the part that restores it:
+//! **Memory is consistent when all ranks of a host stand still.** This covers requests, queues, rings,
+//! windows, derived types, and banks during a collective. None of them needs code of its own. State outside
+//! memory is listed here, with the part that restores it:
 //!
 //! | state | restored by |
 //! |---|---|

@@ -6,8 +6,6 @@
 //! - A thread may hold state in registers that is useless elsewhere: a process number, or bytes read from a
 //!   socket and not yet recorded. Its rank reports this in its block. The threads of such a rank go on for a
 //!   moment.
-//!   from a socket and not yet recorded. Its rank reports this in its block. The threads of such a rank go on
-//!   for a moment.
 //! - A thread may wait in the kernel for a stopped one, for example when it unmaps memory that the other
 //!   watches. After a while all threads go on for a moment.
 //!

@@ -1,4 +1,4 @@
-//! State of the processes of a host's ranks: stop them, describe them, list what they have open.
+//! Processes of a host's ranks: how they are stopped, described, copied and drained.
 
 pub mod areas;
 mod asker;

@@ -425,7 +425,7 @@ impl Daemon {
         actions.extend(child.asks.drain(..).map(|ask| Action::Down(number, Down::Ask(ask))));
     }
 
-    /// Records the loss of a child, and reports it unless the job is over.
+    /// Records the loss of a child, and reports it unless the job has ended.
     fn lost(&mut self, number: u32, cause: Cause, actions: &mut Vec<Action>) {
         let Some(child) = self.children.get_mut(&number) else { return };
         let before = std::mem::replace(&mut child.state, State::Gone);
