@@ -1,5 +1,5 @@
-//! Servers for the files of a job (`mpirun --io-servers N`; `tutti io-server`), started before its ranks and
-//! dealt out to its hosts in turn.
+//! Servers for the files of a job (`mpirun --io-servers N`; `tutti io-server`). They are started before its
+//! ranks, on its hosts in turn.
 //!
 //! The servers get the ranks' secret over their standard input, and print the addresses at which they listen.
 //! They end when this input does, that is when mpirun ends for whatever reason. Ranks find the addresses in

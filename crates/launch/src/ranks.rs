@@ -1,4 +1,4 @@
-//! Ranks of one host: their job object and their processes. Each daemon of a job has one.
+//! Ranks of one host: their job object and their processes. All daemons treat their ranks in the same way.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};

@@ -69,7 +69,7 @@ pub enum Place {
 /// Part of an address space of at most `BLOCK` bytes, as listed in the index of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Address space: 0 for the memory of a rank, otherwise the index of a shared object.
+    /// Address space: 0 in the file of a rank. In the file of a host it is the index of a shared object.
     pub space: u32,
     /// Address or offset of the first byte.
     pub start: u64,
