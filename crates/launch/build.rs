@@ -1,8 +1,8 @@
 //! Link arguments of `mpirun`.
 
 fn main() {
-    // What debuggers look for is found in a program without a symbol table too. Zig's linker, which wheels
-    // are made with, does not know the option.
+    // Debuggers then find their symbols even in a program without a symbol table. Zig's linker, with which
+    // wheels are built, does not support the option.
     println!("cargo:rerun-if-env-changed=TUTTI_LINKER");
     if std::env::var("TUTTI_LINKER").as_deref() != Ok("zig") {
         let list = concat!(env!("CARGO_MANIFEST_DIR"), "/debugger.list");

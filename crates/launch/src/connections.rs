@@ -327,7 +327,7 @@ impl Connections {
         }
     }
 
-    /// Continues the handshake with a stranger, who becomes a child after a valid proof.
+    /// Continues the handshake with a stranger, which becomes a child after a valid proof.
     fn examine(
         &mut self,
         token: u64,

@@ -44,7 +44,7 @@ pub enum Event {
         exit: Exit,
         /// State that the rank had reached.
         state: RankState,
-        /// Argument of MPI_Abort.
+        /// Argument of MPI_Abort, if the rank has called it.
         abort_code: i32,
     },
     /// A process sent a signal to mpirun.

@@ -181,9 +181,9 @@ fn parse(line: &str) -> Option<(Kind, usize, Line)> {
 #[derive(Debug, PartialEq)]
 enum Word<'t> {
     Text(&'t str),
-    /// `0x7ffe12345678`
+    /// Address, such as `0x7ffe12345678`.
     Address(&'t str),
-    /// `2.0` of `waiting 2.0 s`
+    /// Number of seconds, such as `2.0` in `waiting 2.0 s`.
     Seconds(&'t str),
 }
 
