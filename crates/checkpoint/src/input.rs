@@ -1,4 +1,4 @@
-//! The standard input of a job across a restart.
+//! Standard input of a job across a restart.
 //!
 //! A restored rank continues to read at its old position. Therefore the new `mpirun` must offer the bytes
 //! that the job had not read. A checkpoint records the position of the job ([`InputRecord`]). [`resume`]
@@ -34,16 +34,16 @@ pub enum InputRecord {
     Unread,
     /// Nothing is left to read, and nothing will come.
     Ended,
-    /// A regular file.
+    /// Regular file, read up to a position.
     File {
         /// Path of the file, for messages; empty if it is unknown.
         path: Vec<u8>,
-        /// First byte that was not read.
+        /// Offset of the first byte that was not read.
         position: u64,
-        /// Length of the file.
+        /// Length of the file in bytes.
         bytes: u64,
     },
-    /// A pipe, a socket or a device.
+    /// Pipe, socket or device.
     Stream {
         /// Number of bytes that the job has read. None: ranks read the input themselves, so it is unknown.
         read: Option<u64>,
@@ -75,11 +75,11 @@ pub enum Resumption {
 /// Standard input that mpirun offers to a restarted job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// A regular file of this length.
+    /// Regular file of this length in bytes.
     File(u64),
-    /// A pipe, a socket, a terminal or a device.
+    /// Pipe, socket, terminal or device.
     Stream {
-        /// Bytes of it were taken before the restart, by an execution of the same job.
+        /// True if an execution of the same job took bytes of it before the restart.
         was_taken: bool,
     },
 }

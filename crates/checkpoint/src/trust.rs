@@ -17,7 +17,7 @@ use crate::sets::{Directory, Manifest};
 const OTHERS_WRITE: u32 = 0o022;
 /// Mode bit of a directory in which users can remove only their own files.
 const STICKY: u32 = 0o1000;
-/// Limit on the files of a set.
+/// Maximum number of files of a set that are checked.
 const MOST_FILES: usize = 1 << 22;
 
 impl Directory {

@@ -110,7 +110,7 @@ pub fn start_program(
     Ok((pid, said, secret_end))
 }
 
-/// Returns the file of a program, in PATH or where programs usually are.
+/// Returns the file of a program, in PATH or in the usual directories; None if it is absent.
 pub fn find(name: &[u8]) -> Option<CString> {
     let name = PathBuf::from(OsString::from_vec(name.to_vec()));
     if name.to_string_lossy().contains('/') {

@@ -84,7 +84,7 @@ struct Stranger {
 #[derive(Debug)]
 pub struct Connections {
     secret: Secret,
-    /// The number of the daemon.
+    /// Number of this daemon.
     number: u32,
     pace: Pace,
     listeners: Vec<TcpListener>,

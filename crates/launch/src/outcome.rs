@@ -8,12 +8,12 @@ pub const STATUS_DAMAGED: u8 = 3;
 /// Cause of a job's end, as far as it decides whether a restart helps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// The job ended by itself, or as the user wanted: a restart does not help.
+    /// The job ended by itself or as the user requested, so that a restart does not help.
     #[default]
     Over,
     /// The host of this name was lost, or a process was killed (empty name).
     Lost(String),
-    /// The checkpoint that the job was to continue from cannot be used.
+    /// The checkpoint from which the job should continue cannot be used.
     Damaged,
 }
 
@@ -22,7 +22,7 @@ pub enum Outcome {
 pub struct EndReport {
     /// Cause of the end.
     pub outcome: Outcome,
-    /// Bytes of the standard input were taken that a restart cannot read again.
+    /// True if bytes of the standard input were taken that a restart cannot read again.
     pub took_input: bool,
 }
 
@@ -32,8 +32,8 @@ impl EndReport {
         [vec![u8::from(self.took_input)], self.outcome.encode()].concat()
     }
 
-    /// Reads a report from the bytes of the pipe. A process that was killed has written none: the result is
-    /// then that it may have taken input.
+    /// Reads a report from the bytes of the pipe. A process that was killed has written none. The result then
+    /// states that it may have taken input.
     pub fn decode(bytes: &[u8]) -> EndReport {
         match bytes.split_first() {
             Some((&took, rest)) => EndReport { outcome: Outcome::decode(rest), took_input: took != 0 },

@@ -17,7 +17,7 @@ use crate::lines::Merger;
 
 /// Bytes that may wait for a slow reader before ranks are no longer read.
 const PENDING: usize = 256 << 10;
-/// Bytes that a child daemon may send of a stream before it is granted more.
+/// Initial credit: bytes of a stream that a child daemon may send before it is granted more.
 pub const CREDIT: usize = 256 << 10;
 /// Minimum bytes of a grant; smaller ones are delayed.
 const SMALLEST_GRANT: usize = CREDIT / 4;

@@ -125,7 +125,7 @@ pub enum Notice {
     Left {
         /// Number of the rank.
         rank: u32,
-        /// The exit code of the rank.
+        /// Exit code of the rank.
         code: i32,
     },
     /// Report that the time limit has expired.

@@ -53,8 +53,8 @@ pub fn program_name(program: &ProgramPlan) -> String {
 /// Prints what the command line requests before the start: the number of this process, the hosts, the map.
 /// Notes on variables that are not used are printed unless `--quiet` is set.
 ///
+/// # Errors
 /// Fails if the file of the process number cannot be written.
-/// If a file cannot be written.
 pub fn before(request: &Request, job: &JobInfo, shown: &Shown) -> Result<(), String> {
     if request.verbosity != Verbosity::Quiet {
         shown.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));

@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
     /// Writes the index and waits until all bytes are on disk. Returns the record for the manifest, the
     /// blocks, and the total time spent waiting for the disk.
     ///
-    /// Returns the error of a failed write.
+    /// # Errors
     /// Returns the error of a failed write.
     pub fn finish(
         mut self,

@@ -156,7 +156,7 @@ pub fn groups(text: &str) -> Result<Vec<Entry>, String> {
 /// Parses the replies of Flux: its hosts with ranges, and `2 Nodes, 8 Cores, 0 GPUs`. Each host gets an equal
 /// part of the cores.
 ///
-/// Fails with a reply that cannot be parsed.
+/// # Errors
 /// Fails with a reply that cannot be parsed.
 pub fn flux(hostlist: &str, info: &str) -> Result<Vec<Entry>, String> {
     let names = ranges::expand(hostlist.trim())?;

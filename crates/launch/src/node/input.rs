@@ -119,7 +119,7 @@ impl Node {
         InputRecord::observe(self.given.input.as_fd(), io::stdin().is_terminal())
     }
 
-    /// Starts to read the standard input if mpirun passes it on to a rank. Called at the root once all
+    /// Starts to read the standard input if mpirun passes it on to a rank. Called at the root when all
     /// ranks are started.
     pub(super) fn open_input(&mut self) {
         let job = self.daemon.job();

@@ -1,4 +1,4 @@
-//! Looks for other MPI libraries in the ranks of this host ([`crate::loaded_libraries`]).
+//! Inspection of the ranks of this host for other MPI libraries ([`crate::loaded_libraries`]).
 
 use super::Node;
 use crate::loaded_libraries::other_library;

@@ -1,4 +1,4 @@
-//! The text of `mpirun --help` and of its manual page: the table of options, one line each, notes, and the
+//! Text of `mpirun --help` and of its manual page: the table of options, one line each, notes, and the
 //! exit statuses.
 
 use super::rows::options;

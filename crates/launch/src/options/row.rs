@@ -22,7 +22,7 @@ pub(super) struct Reading {
     pub(super) request: Request,
     pub(super) program: Program,
     pub(super) stop: Option<Parsed>,
-    /// First option that a restart cannot honour.
+    /// First option that a restart does not support.
     pub(super) decided: Option<String>,
     /// Arguments that were not parsed yet.
     pub(super) rest: VecDeque<OsString>,

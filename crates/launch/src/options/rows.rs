@@ -1,4 +1,4 @@
-//! The table of options, in the order of the help text.
+//! Table of options, in the order of the help text.
 
 mod checkpoints;
 mod general;

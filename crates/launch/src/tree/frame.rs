@@ -4,7 +4,7 @@
 
 use tutti_seal::{Incoming, Outgoing};
 
-/// Bytes of a length.
+/// Bytes of the length in front of a payload.
 const LENGTH_BYTES: usize = 4;
 /// Maximum bytes of a payload. The longest is the plan of a job, with the environments of its programs.
 pub const MAXIMUM_BYTES: usize = 64 << 20;
@@ -16,7 +16,7 @@ pub struct Malformed;
 /// Appends a sealed frame to `out`.
 ///
 /// # Panics
-/// If the payload is longer than [`MAXIMUM_BYTES`]: a bug of the caller.
+/// Panics if the payload is longer than [`MAXIMUM_BYTES`], which is a bug of the caller.
 pub fn put(outgoing: &mut Outgoing, payload: &[u8], out: &mut Vec<u8>) {
     assert!(payload.len() <= MAXIMUM_BYTES, "a frame of {} bytes", payload.len());
     let length = (payload.len() as u32).to_le_bytes();

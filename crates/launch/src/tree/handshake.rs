@@ -82,7 +82,7 @@ impl Joining {
         let text = transcript(self.number, &self.nonce, nonce);
         let expected = blake3::keyed_hash(&derive(&self.secret, "proof of the parent"), &text);
         let proof: [u8; 32] = proof.try_into().map_err(|_| Foreign)?;
-        // Compared in constant time, as the type of the hash does.
+        // The hash type compares in constant time.
         if expected != blake3::Hash::from_bytes(proof) {
             return Err(Foreign);
         }
