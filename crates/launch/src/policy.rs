@@ -263,7 +263,7 @@ impl Policy {
         self.status.unwrap_or(0)
     }
 
-    /// Decides the consequences of a rank's exit, by the table above.
+    /// Decides the consequences of a rank's exit, by the table in the introduction of this module.
     fn exited(
         &mut self,
         rank: u32,
