@@ -31,8 +31,8 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Takes the lock of an existing directory. `mpirun` is the process number that messages of other processes
-    /// show. `patience` limits the wait for a holder that is about to end.
+    /// Takes the lock of an existing directory. `mpirun` is the process number that messages of other
+    /// processes show. `patience` limits the wait for a holder that is about to end.
     ///
     /// # Errors
     /// ResourceBusy if another mpirun holds the lock, naming it; otherwise the error of a system call.

@@ -9,8 +9,8 @@
 //! the node to the supervisor, through a pipe.
 //!
 //! # Safety
-//! The exported symbols are numbers, and addresses of memory that is never freed. One thread writes them before
-//! it calls `MPIR_Breakpoint`.
+//! The exported symbols are numbers, and addresses of memory that is never freed. One thread writes them
+//! before it calls `MPIR_Breakpoint`.
 #![allow(unsafe_code)]
 #![allow(non_upper_case_globals, non_snake_case, reason = "debuggers look for these names")]
 

@@ -229,8 +229,8 @@ fn manner(request: &Request, config: &Config) -> Manner {
     }
 }
 
-/// Returns the host of each rank, if an option or a file names hosts rank by rank. Stores the hosts in `hosts`,
-/// and the cores in `info`.
+/// Returns the host of each rank, if an option or a file names hosts rank by rank. Stores the hosts in
+/// `hosts`, and the cores in `info`.
 fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Option<Vec<usize>>, String> {
     let host_of = match &request.assignment {
         Assignment::Slots => return Ok(None),

@@ -278,8 +278,8 @@ impl Node {
         Ok(Summary { forks, ..Summary::default() })
     }
 
-    /// Stops and describes the ranks of this host. A rank in a critical section is marked as held: its threads
-    /// may leave critical sections, and enter no other.
+    /// Stops and describes the ranks of this host. A rank in a critical section is marked as held: its
+    /// threads may leave critical sections, and enter no other.
     fn freeze(&mut self) -> Result<(), String> {
         let Some(ranks) = &self.ranks else { return Ok(()) };
         let list = ranks.to_keep().ok_or("a rank has ended")?;
