@@ -1,16 +1,20 @@
 //! Collective operations: from a user's arguments to a plan and its execution (MPI-5 chapter 6).
 //!
-//! An [`Operation`] says what is to be done on which memory. [`run`] does it and waits, [`start`] leaves it to
-//! progress, [`persistent`] keeps it to be started again: all three run the same [`Execution`] of the same plan over
-//! a [`CommPort`]. A communicator remembers its latest executions, so that repeating an operation selects,
-//! generates and allocates nothing.
+//! An [`Operation`] describes what to do on which memory. There are three ways to run it:
 //!
-//! Messages of an operation carry its number on the communicator as tag, so any number may be under way. A
-//! persistent operation has a number of its own from the day it is made, since its starts need not be in the
-//! same order everywhere (MPI-5 section 6.13).
+//! - [`run`] waits for its end,
+//! - [`start`] leaves it to progress,
+//! - [`persistent`] keeps it, so that it can be started again.
+//!
+//! All three run the same [`Execution`] of the same plan over a [`CommPort`]. A communicator caches its
+//! latest executions, so that repeating an operation selects, generates and allocates nothing.
+//!
+//! The messages of an operation carry its sequence number on the communicator as tag, so any number of
+//! operations may be active. A persistent operation gets a number of its own when it is created, since its
+//! starts need not be in the same order everywhere (MPI-5 section 6.13).
 //!
 //! # Safety
-//! Nothing is read or written through the addresses that are kept of a call.
+//! Nothing is read or written through the addresses that are remembered of a call.
 #![allow(unsafe_code)]
 
 mod bank_port;
@@ -89,20 +93,22 @@ use crate::communicator::collectives::{
     Channel, Given, Means, Prepared, Run, Ticket, agreement, learnings, places, ticket,
 };
 
-/// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
+/// Returns the layout of the members on hosts and processors, equal at all members. `None` if no process is
+/// bound to processors, so that nothing is known.
 pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
     comm.collectives.near.of(process, &process.library.layouts, comm)
 }
 
-/// Takes this process out of the multicasts of a communicator. A process that has left repairs nothing.
+/// Takes this process out of the multicasts of a communicator. A process that has left answers no repair
+/// requests.
 pub(crate) fn leave_multicasts(held: &LaneGuard, comm: &Communicator) {
     multicast::leave(held, comm);
 }
 
-/// Does an operation that the program has called for, and waits for its end.
+/// Runs an operation that the program has called, and waits for its end. Uses tuning where it is on.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn perform(
     held: &mut LaneGuard,
     process: &Process,
@@ -115,10 +121,10 @@ pub fn perform(
     run(held, process, comm, operation)
 }
 
-/// Takes over hints for a communicator; all its members give the same (MPI-5 section 7.4.4).
+/// Sets the hints of a communicator. All its members must pass the same hints (MPI-5 section 7.4.4).
 ///
 /// # Errors
-/// What went wrong with a message of operations that had to begin first.
+/// Returns the error of a message of an operation that had to begin first.
 pub fn set_info(held: &mut LaneGuard, process: &Process, comm: &Communicator, info: &Info) -> Result<()> {
     if matches!(comm.collectives.channel, Channel::Own) && comm.inter().is_none() {
         deferred::settle_all(held, process, comm)?;
@@ -127,10 +133,10 @@ pub fn set_info(held: &mut LaneGuard, process: &Process, comm: &Communicator, in
     Ok(())
 }
 
-/// Does an operation and waits for its end.
+/// Runs an operation and waits for its end, in the kernel if it can be offloaded.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn run(
     held: &mut LaneGuard,
     process: &Process,
@@ -145,8 +151,9 @@ pub fn run(
     }
 }
 
-/// As [`run`], not in the kernel, and by these means, the same at all members; a person who asks where this rank
-/// waits is told `prefix` and the operation. Who is through may end: nobody has to ask it for what was lost.
+/// Runs an operation as [`run`] does, but without the kernel offload. All members must pass the same
+/// `means`. The text shown to a user who asks where this rank waits is `prefix` and the operation. A rank
+/// that is done may exit: no other rank requests repairs from it.
 fn run_by(
     held: &mut LaneGuard,
     process: &Process,
@@ -166,7 +173,8 @@ fn run_by(
     finish(held, process, comm, run, ticket, &what)
 }
 
-/// Members on several hosts agree on what their hosts have to offer, before their first blocking operation.
+/// Agrees with members on other hosts on what each host offers. Happens before the first blocking
+/// operation.
 #[inline]
 fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let its = &comm.collectives;
@@ -181,7 +189,7 @@ fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result
     Ok(())
 }
 
-/// Runs to the end.
+/// Runs an execution to its end and puts it back into the cache.
 fn finish(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -210,16 +218,17 @@ fn finish(
     failures::overdue(&CommPort::new(held, messenger, comm, &mut ticket, None)).map_or(Ok(()), Err)
 }
 
-/// Whether an operation ends nowhere before all members have begun it. In the others those that are waited for may be ahead, with
-/// results of several operations in their banks.
+/// Returns true if no member can finish the operation before every member has started it. In other
+/// operations the members this rank waits for may be ahead, with results of several operations in their
+/// banks.
 fn waits_for_all(collective: Collective) -> bool {
     use Collective as C;
     let reduces = matches!(collective, C::Allreduce | C::ReduceScatter | C::ReduceScatterBlock);
     reduces || matches!(collective, C::Barrier | C::Allgather | C::Allgatherv | C::Alltoall | C::Alltoallv)
 }
 
-/// As [`ticket`], and does the operation if it is compiled, needs no more than a [`BankPort`], and need not wait: then there is no
-/// ticket.
+/// Makes a ticket as [`ticket`] does, and tries to run the whole operation at once. That works if it is
+/// compiled, needs no more than a [`BankPort`], and need not wait. Returns `None` if the operation is done.
 #[inline(always)]
 fn fast_path(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> Option<Ticket> {
     let Some(room) = run.room.filter(|_| run.execution.is_compiled()) else {
@@ -243,7 +252,8 @@ fn fast_path(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32
     Some(Ticket::new(tag, Some(turn), agreement, run.signature))
 }
 
-/// Does what can be done now; `node` has the banks of the operation.
+/// Takes all steps that are possible now; `node` holds the banks of the operation. With `patient`, flags
+/// are polled several times before giving up.
 #[inline]
 fn advance(
     held: &LaneGuard,
@@ -256,7 +266,7 @@ fn advance(
 ) -> Result<ExecutionStatus> {
     if let Some(refusal) = ticket.agreement.refusal(|| name_of_context(comm.context().0)) {
         if node.numbers(messenger, comm).is_some() {
-            // Those on other hosts have not lost step.
+            // Members on other hosts are still in step.
             failures::tell(&CommPort::new(held, messenger, comm, ticket, None), &refusal);
         }
         return Err(refusal);
@@ -295,7 +305,7 @@ fn advance(
     result
 }
 
-/// Ends an operation that waits, if members disagree about it.
+/// Ends a waiting operation with an error if the members disagree about it.
 #[cold]
 fn settle_disagreement(
     held: &LaneGuard,
@@ -312,7 +322,7 @@ fn settle_disagreement(
     let Some(complaint) = complaint else { return Ok(ExecutionStatus::Pending) };
     banks.was_told(ticket.agreement.number());
     if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
-        // Its turn will not come, and so none after it.
+        // This operation never gets its slot, so none after it does either.
         banks.give_up(ticket.agreement.number());
     }
     let mut port = CommPort::new(held, messenger, comm, ticket, Some(&mut banks));
@@ -328,7 +338,7 @@ fn is_within_node(plan: &Plan) -> bool {
     plan.schedule.order == Order::Program
 }
 
-/// An execution of the plan for this operation, bound to its memory and ready to go.
+/// Returns an execution of the plan for this operation, bound to its memory and ready to start.
 fn prepare(
     held: &LaneGuard,
     process: &Process,
@@ -339,7 +349,7 @@ fn prepare(
     prepare_as(held, process, comm, operation, means, None)
 }
 
-/// As [`prepare`], by an algorithm that tuning has chosen.
+/// Prepares an operation as [`prepare`] does. The algorithm is `tuned` if tuning has chosen one.
 fn prepare_as(
     held: &LaneGuard,
     process: &Process,
@@ -355,8 +365,8 @@ fn prepare_as(
     let means = if comm.inter().is_some() || lacks_banks { Means::Messages } else { means };
     let mut state = comm.collectives.state.borrow_mut(held);
     let generation = state.generation;
-    // Which executions are at rest depends on what has ended here so far: only one that was planned under the same terms is
-    // what the other members use.
+    // The set of idle executions depends on what has ended here so far. Only an execution planned under the
+    // same conditions is the one that the other members use.
     let fits = |run: &Run| {
         let plan = run.execution.plan();
         let chosen = tuned.map_or(!run.tuned, |choice| run.tuned && plan.choice.is_same(choice));
@@ -372,8 +382,8 @@ fn prepare_as(
     };
     operation.bind(run.execution.bindings(), comm);
     run.execution.start();
-    // The other group's arguments are not in the words of a call; and what is done by messages now may be
-    // done by banks the next time.
+    // The key of a call does not contain the other group's arguments. An operation that goes by messages
+    // now may go by banks the next time.
     let has_all = comm.inter().is_none() && means == Means::All;
     run.words = operation.words().filter(|_| has_all && !run.counts);
     let (lists, given) = operation.lists();
@@ -383,7 +393,7 @@ fn prepare_as(
     run
 }
 
-/// An execution of a new plan.
+/// Makes an execution of a new plan.
 fn prepared(
     held: &LaneGuard,
     process: &Process,
@@ -400,8 +410,8 @@ fn prepared(
         multicast::note(held, process, comm, shape, &plan.choice);
     }
     let room = room_of(held, process, comm, &plan);
-    // Members of banks have other numbers there, which straight-line code does not know. An operation
-    // that has nothing to do asks for none.
+    // Members have other numbers in the banks, which compiled code does not know. An operation without
+    // steps needs no numbers.
     let several = comm.collectives.node.numbers(process, comm).is_some();
     let has_other_numbers = several && !plan.schedule.steps.is_empty();
     let execution =
@@ -428,19 +438,20 @@ fn prepared(
     })
 }
 
-/// The room that a plan needs in the banks of the communicator, if it is one within the node.
+/// Returns the space that a plan needs in the banks of the communicator; `None` for a plan that is not
+/// confined to one host.
 fn room_of(held: &LaneGuard, process: &Process, comm: &Communicator, plan: &Plan) -> Option<SlotNeeds> {
     let room = is_within_node(plan).then(|| SlotNeeds::of(process.near_bytes, plan))?;
     Some(comm.collectives.node.banks(held).map_or(room, |banks| room.within(&banks)))
 }
 
-/// Keeps an execution for the next time.
+/// Keeps an execution in the cache of its communicator.
 #[inline]
 fn rest(held: &LaneGuard, comm: &Communicator, run: Run) {
     comm.collectives.state.borrow_mut(held).keep(run);
 }
 
-/// What operations of a shape can choose from.
+/// Returns the environment in which algorithms for a shape are selected, and whose layout it describes.
 fn surroundings(
     held: &LaneGuard,
     process: &Process,
@@ -541,7 +552,7 @@ fn known_before(
     shape: &Shape,
     place: Place,
 ) -> Option<Best> {
-    // Jobs have their own files.
+    // Different jobs have different result files.
     if !learnings::are_there(&process.job) || places::is_mixed(process, comm) {
         return None;
     }
@@ -564,7 +575,7 @@ fn plan(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape,
     plan_as(held, process, comm, shape, means, &wishes)
 }
 
-/// The plan where this is asked for.
+/// Makes the plan of an operation under the given hints.
 fn plan_as(
     held: &LaneGuard,
     process: &Process,
@@ -577,7 +588,7 @@ fn plan_as(
     let forced = wishes.algorithm_of(&process.config, shape.collective.name());
     let neighbours = shape.collective.is_of_neighbours().then(|| Arc::new(comm.neighbours()));
     TRAFFIC.choices.add(1);
-    // Ranks differ in how many neighbours they have, so what one has chosen is none of the others' business.
+    // Ranks differ in their number of neighbours, so the choice of one rank is useless to others.
     let banks = neighbours.is_none().then(|| comm.collectives.node.banks(held)).flatten();
     let found = banks.as_ref().map(|banks| banks.found());
     let mut choices = process.library.choices.borrow_mut(held);
@@ -597,7 +608,7 @@ fn waiting_for(collective: Collective, root: u32, comm: &Communicator) -> String
     format!("{collective}{root} in {}", name_of_context(comm.context().0))
 }
 
-/// The root of an operation, if it has one.
+/// Returns the root of an operation, if it has one.
 fn root_of(collective: Collective, root: u32) -> Option<u32> {
     (collective.rooted() && root != Shape::NOBODY).then_some(root)
 }

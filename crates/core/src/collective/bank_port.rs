@@ -1,5 +1,5 @@
-//! All that an operation needs which uses nothing but flags, banks and what travels by value: the usual small
-//! one.
+//! The smallest port for the engine. It serves operations that use only flags, banks and payloads that
+//! travel by value: the usual small operation.
 
 use tutti_base::Result;
 use tutti_coll::ir::Access;
@@ -10,25 +10,26 @@ use super::inline_payload::Carrier;
 use crate::buffer::Buffer;
 use crate::engine::{Exposed, NodePort, Remote};
 
-/// The node for an operation that is granted its flags and banks, as long as what it exposes travels by value. All members of the
-/// communicator are here, and have the numbers there that their ranks are.
+/// Port of an operation that owns its flags and banks, as long as all memory it exposes travels by value.
+/// All members of the communicator are on this host, and their numbers in the banks are their ranks.
 #[derive(Debug)]
 pub struct BankPort<'a> {
-    /// The banks.
+    /// Banks of the communicator.
     pub banks: &'a Banks,
-    /// Those of the operation.
+    /// Slot of the operation in the banks.
     pub slot: Slot,
-    /// Bytes of the bank of the schedule.
+    /// Size of the bank of the schedule, in bytes.
     pub bank_bytes: usize,
-    /// What is carried beside it.
+    /// Bytes of payload copied next to the bank so far.
     pub carried_bytes: usize,
-    /// What is read from so many bytes on is for a port that lends.
+    /// Smallest exposure, in bytes, that is read in place instead of copied; such memory needs the full
+    /// port.
     pub near_bytes: u64,
-    /// Looks at a flag beyond the first.
+    /// Number of polls of a flag after the first.
     pub looks: u32,
 }
 
-/// The engine leaves all else to another port.
+/// Panic message: the engine passes all other work to another port.
 const LIGHT: &str = "a light port only carries";
 
 impl BankPort<'_> {
@@ -36,7 +37,8 @@ impl BankPort<'_> {
         Carrier { banks: self.banks, slot: &self.slot, bank_bytes: self.bank_bytes, rank: self.banks.me() }
     }
 
-    /// As [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
+    /// Polls a flag for a few microseconds, as `NodePort::reached` does, and measures the distance of the
+    /// peer.
     #[cold]
     fn observe_distance(&self, peer: u32, flag: u16, value: u64) -> bool {
         locality::observe_reader(|| self.banks.is_reached(&self.slot, peer, flag, value)).came

@@ -1,19 +1,22 @@
-//! Non-blocking operations whose beginning may have to wait for an agreement of the members.
+//! Non-blocking operations that may have to wait for an agreement of the members before they begin.
 //!
-//! Two things are agreed on in the background, by a maximum that some operation carries along: what the hosts
-//! of a communicator have to offer
-//! ([`crate::communicator::collectives::node::Neighbourhood::needs_agreement`]), and what tuning has found
-//! ([`super::tuning`]). Operations go on with what was known before; after a number of them that is the same
-//! on all members the next one has to have heard. If it has not, its call returns all the same (starting is
-//! local, MPI-5 section 6.12), and it begins when progress has heard. What is called for after it begins
-//! after it, so that all members take tags and turns in the order of calls: blocking operations wait here
+//! Two things are agreed on in the background, each by a maximum that some operation carries along:
+//!
+//! - what the hosts of a communicator offer
+//!   ([`crate::communicator::collectives::node::Neighbourhood::needs_agreement`]),
+//! - what tuning has measured ([`super::tuning`]).
+//!
+//! Operations continue with the old state until a fixed number of them, equal on all members, has begun.
+//! The next one needs the result. If the result is missing, the call returns at once (starting is local,
+//! MPI-5 section 6.12), and the operation begins when progress has received it. Later operations begin
+//! after it, so that all members take tags and slots in the order of calls. Blocking operations wait here
 //! first ([`settle_all`]).
 //!
-//! So wait operations that are called for while a hundred are under way: a program may start a million.
+//! Operations also wait while too many are active, since a program may start a million.
 //!
 //! # Safety
-//! An operation that is kept describes the memory that its call described, whose owner leaves it alone until
-//! the request is complete.
+//! A stored operation describes the memory that its call described. The owner of the memory leaves it alone
+//! until the request is complete.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -49,24 +52,24 @@ use crate::process::{Process, started};
 use crate::progress;
 use crate::request::{Request, RequestId, Work};
 
-/// Operations that go on by messages while members learn what their hosts have to offer.
+/// Number of operations that go by messages while members learn what their hosts offer.
 const MEANWHILE: u32 = 2;
-/// A pushed operation moves on for so many times as long as the model takes it for, in the call that
-/// starts it,
+/// A pushed operation advances in the call that starts it. The time is this factor times the model's
+/// estimate,
 const PUSHED_TIMES: f64 = 2.0;
-/// at least and at most so long.
+/// but at least and at most these times, in nanoseconds.
 const LEAST_PUSHED_NS: u64 = 20_000;
 const MOST_PUSHED_NS: u64 = 20_000_000;
 
-/// What the first one does.
+/// Decision about the first waiting operation.
 enum Next {
-    /// It begins so.
+    /// The operation begins with these means and instructions.
     Begin(Means, Says),
-    /// It has to wait.
+    /// The operation has to wait.
     Wait,
 }
 
-/// Whether non-blocking operations of a communicator go this way.
+/// Returns true if non-blocking operations of a communicator must use this module.
 pub(super) fn is_needed(held: &LaneGuard, process: &Process, comm: &Communicator) -> bool {
     let its = &comm.collectives;
     if !matches!(its.channel, Channel::Own) || comm.inter().is_some() {
@@ -76,13 +79,13 @@ pub(super) fn is_needed(held: &LaneGuard, process: &Process, comm: &Communicator
     its.tune(held, process).is_on() || unsettled
 }
 
-/// Whether so many operations of a communicator are under way that others wait. Those of intercommunicators
-/// do not take turns, and need not.
+/// Returns true if so many operations of a communicator are active that others must wait. Those of
+/// intercommunicators take no slots, and need not wait.
 pub(super) fn is_crowded(held: &LaneGuard, comm: &Communicator) -> bool {
     comm.inter().is_none() && comm.collectives.state.borrow(held).is_crowded()
 }
 
-/// Starts an operation of such a communicator.
+/// Starts an operation of a communicator for which [`is_needed`] or [`is_crowded`] is true.
 pub(super) fn start(
     held: &LaneGuard,
     process: &Process,
@@ -115,12 +118,12 @@ pub(super) fn start(
     request
 }
 
-/// The numbers of an operation and of the agreement that it may carry along. What is tuned says of itself
-/// when it begins by which algorithm it is done.
+/// Takes the tags of an operation and of the agreement that it may carry along. A tuned operation adds its
+/// algorithm to its signature when it begins.
 ///
-/// How many numbers are taken must not depend on whether the agreement has been heard of: where it has, the
-/// next operation does not come this way. So untuned ones take a second number only if they are the first,
-/// which begins at once and asks.
+/// The number of tags must not depend on whether the result of the agreement has arrived. Where it has, the
+/// next operation does not use this function. So untuned operations take a second tag only if they are the
+/// first, which begins at once and starts the agreement.
 fn take_tags(
     held: &LaneGuard,
     process: &Process,
@@ -176,7 +179,7 @@ fn meet(
         its.deferred.borrow_mut(held).tuning.set_exempt(generation, exempt);
         exempt
     });
-    // What the kernel adds has bits of its own.
+    // Sums of the kernel may differ in their bits.
     let is_added_in_kernel = shape.collective == Collective::Allreduce
         && shape.bytes() <= offloaded::MOST_BYTES
         && offloaded::may_carry(held, comm, shape.collective);
@@ -206,7 +209,7 @@ fn exempt(held: &LaneGuard, process: &Process, comm: &Communicator) -> u32 {
     Collective::EVERY.into_iter().filter(is_exempt).fold(0, |bits, collective| bits | 1 << collective as u32)
 }
 
-/// Whether an operation can be one.
+/// Returns true if operations of a collective may be tuned on this communicator.
 pub(super) fn can_be_tuned(comm: &Communicator, collective: Collective) -> bool {
     matches!(comm.collectives.channel, Channel::Own)
         && comm.inter().is_none()
@@ -214,10 +217,10 @@ pub(super) fn can_be_tuned(comm: &Communicator, collective: Collective) -> bool 
         && !collective.is_of_neighbours()
 }
 
-/// Does an operation that may be tuned, and waits for its end.
+/// Runs an operation that may be tuned, and waits for its end.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub(super) fn run(
     held: &mut LaneGuard,
     process: &Process,
@@ -263,7 +266,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Does an operation as this says, or by default, and waits for its end.
+/// Runs an operation with this proposal, or by default, and waits for its end.
 fn run_as(
     held: &mut LaneGuard,
     process: &Process,
@@ -303,11 +306,11 @@ fn known(
     best
 }
 
-/// Before an operation that does not go this way: waits until all before it have begun, and settles what they
-/// have asked.
+/// Waits until all earlier operations have begun, and completes their agreement. Called before an operation
+/// that does not use this module.
 ///
 /// # Errors
-/// What went wrong with a message of the agreement.
+/// Returns the error of a message of the agreement.
 pub(super) fn settle_all(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     if is_busy(held, comm) {
         let what = || "operations that were started before it begin".to_string();
@@ -321,7 +324,7 @@ pub(super) fn settle_all(held: &mut LaneGuard, process: &Process, comm: &Communi
     Ok(())
 }
 
-/// Whether something waits to begin.
+/// Returns true if an operation waits to begin.
 #[inline]
 pub(super) fn is_busy(held: &LaneGuard, comm: &Communicator) -> bool {
     !comm.collectives.deferred.borrow_mut(held).waiting.is_empty()
@@ -331,7 +334,7 @@ fn is_over(held: &LaneGuard, process: &Process, request: RequestId) -> bool {
     completion::is_complete(held, process, request).unwrap_or(true)
 }
 
-/// Looks after what waits.
+/// Activity that begins the waiting operations of a communicator.
 #[derive(Debug)]
 struct Attendant(Arc<Communicator>);
 
@@ -348,8 +351,8 @@ impl Activity for Attendant {
     }
 }
 
-/// Begins what can begin now, and leaves the rest to progress. Until when the last one is to be pushed on,
-/// if it has begun and is to.
+/// Begins operations that can begin now, and leaves the others to progress. Returns the end of the time for
+/// pushing the last one, in nanoseconds, if it has begun and is pushed.
 fn begin(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
     let end_ns = begin_some(held, process, comm);
     let mut its = comm.collectives.deferred.borrow_mut(held);
@@ -417,8 +420,8 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
     end_ns
 }
 
-/// Before something is tried by banks: their memory is there, as it is when they have been used for long.
-/// Only ranks that write have some of their own.
+/// Populates the memory of the banks before a trial, so that the trial is as fast as banks in use are. Only
+/// ranks that write have memory of their own there.
 fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, is_trial: bool) {
     let Some(room) = run.room.as_ref().filter(|_| is_trial) else { return };
     let Some(mut banks) = comm.collectives.node.banks(held) else { return };
@@ -427,28 +430,29 @@ fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, is_trial: bool)
     room.populate(&mut banks, steps.iter().any(|step| step.kind.fills_bank()), exposures);
 }
 
-/// What an operation that moves on in this manner asks of tests.
+/// Sets the spacing of progress in tests that this kind of operation requests.
 pub(super) fn space_tests(manner: Manner) {
     if let Manner::Sparse(tests) = manner {
         inside::move_on_every(tests);
     }
 }
 
-/// Until when an operation is pushed on that begins now and is to take so long by the model.
+/// Returns the time until which an operation is pushed that begins now. `time_s` is the model's estimate,
+/// in seconds.
 pub(super) fn push_end_ns(time_s: f64) -> u64 {
     let ns = isolated(|| (time_s * PUSHED_TIMES * 1e9) as u64);
     clock::now_ns() + ns.clamp(LEAST_PUSHED_NS, MOST_PUSHED_NS)
 }
 
-/// Moves an operation on until it is over, or until then: starting stays local.
+/// Advances an operation until it is over or `end_ns` has come, so that starting it stays local.
 pub(super) fn push(held: &LaneGuard, process: &Process, request: RequestId, end_ns: u64) {
     while !is_over(held, process, request) && clock::now_ns() < end_ns {
         progress::progress(held, process);
     }
 }
 
-/// Says what was decided, and begins to take the maxima that an operation carries along, under a number that
-/// was taken before or is taken now.
+/// Reports a decision, and starts the maxima that an operation carries along. The tag is `tag` if given,
+/// otherwise a new one.
 fn contribute(
     held: &LaneGuard,
     process: &Process,
@@ -470,7 +474,7 @@ fn contribute(
     }
 }
 
-/// Says what was decided, and keeps it.
+/// Reports a decision, and stores it.
 pub(super) fn tell(held: &LaneGuard, process: &Process, comm: &Communicator, decided: Decided) {
     let Decided { explanation, learned } = decided;
     if process.config.collectives.explain && comm.rank().0 == 0 {
@@ -481,7 +485,7 @@ pub(super) fn tell(held: &LaneGuard, process: &Process, comm: &Communicator, dec
     }
 }
 
-/// Says what is not decided when the process ends.
+/// Reports the units without a decision when the process ends.
 pub(crate) fn tell_undecided(held: &LaneGuard, process: &Process) {
     if !process.config.collectives.explain {
         return;
@@ -493,7 +497,7 @@ pub(crate) fn tell_undecided(held: &LaneGuard, process: &Process) {
     }
 }
 
-/// What becomes of the first one that waits.
+/// Decides what happens to the first waiting operation; `None` if none waits.
 fn next(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<Result<Next>> {
     let tags = comm.collectives.deferred.borrow_mut(held).waiting.front()?.tags;
     match settle(held, process, comm, tags[1]) {
@@ -514,7 +518,7 @@ fn next(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option
     }))
 }
 
-/// Whether the maxima that an operation has to wait for have come.
+/// Returns true if the maxima that an operation has to wait for have arrived.
 fn has_heard(held: &LaneGuard, process: &Process, comm: &Communicator, place: Place) -> bool {
     let its = comm.collectives.deferred.borrow_mut(held);
     let request = its.words.get(&place).map(|maxima| maxima.request);
@@ -555,7 +559,7 @@ fn turn(
         let news = news(held, process, comm, shape, place);
         comm.collectives.deferred.borrow_mut(held).tuning.add(place, news);
     }
-    // A unit asks for alternatives but once.
+    // A unit requests proposals only once.
     loop {
         let answer = {
             let learnings = process.library.learnings.borrow(held);
@@ -597,8 +601,8 @@ pub(super) fn news(
     News { key, known, tries, search: config.tune_search, rules }
 }
 
-/// What the first one that waits may use; nothing if it has to wait until members have agreed. The agreement
-/// is begun under `tag`.
+/// Returns the means that the first waiting operation may use; `None` if it must wait for the agreement.
+/// Starts the agreement with tag `tag`.
 fn settle(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>, tag: i32) -> Result<Option<Means>> {
     let node = &comm.collectives.node;
     if node.numbers(process, comm).is_none() || node.is_settled(held) {

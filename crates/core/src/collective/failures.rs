@@ -1,22 +1,25 @@
-//! Operations that fail at one member fail at all: whoever finds out tells the others (see
-//! [`crate::p2p::agreement`]).
+//! Propagation of failures: an operation that fails at one member fails at all. The member that detects a
+//! failure reports it to the others (see [`crate::p2p::agreement`]).
 //!
-//! That matters where messages go between members; those who meet in banks alone find out there
-//! ([`crate::communicator::collectives::agreement`]).
+//! Reports are needed where messages connect the members. Members that meet in banks alone detect the
+//! failure there ([`crate::communicator::collectives::agreement`]).
 //!
-//! Members that wait for long in an operation ask those they wait for what they take it for.
+//! Members that wait for a long time send inquiries to the members they wait for.
 //!
-//! Who receives a message of another operation finds out by itself ([`crate::p2p::agreement`]). But members
-//! of two operations may all wait for messages that nobody sends, as the root of a gather and those who wait
-//! for its broadcast. So who has waited for a second asks the members whose messages it waits for, or who
-//! have not taken its own (where it waits for flags: the members in turn), and again after twice the time, as
-//! they may be late, or busy elsewhere. Each member remembers what it took the latest operations for; who has
-//! begun that operation as another one says so. Who has not begun it says nothing: it is late, which is no
-//! mistake. Of a row of members that wait for each other, the one next to a member that disagrees finds out,
-//! and tells all.
+//! A rank that receives a message of another operation detects the mismatch itself
+//! ([`crate::p2p::agreement`]). But members of two operations may all wait for messages that are never
+//! sent. An example is the root of a gather, while the other members wait for its broadcast. So a rank that
+//! has waited for a second inquires of the members whose messages it waits for, or that have not taken its
+//! own. If it waits for flags, it inquires of the members in turn. It repeats the inquiry after twice the
+//! time, since members may be late, or busy elsewhere.
+//!
+//! Each member remembers the signatures of the latest operations. A member that has begun the operation
+//! with another signature answers; one that has not begun it is late, which is no mistake, and does not
+//! answer. In a row of members that wait for each other, the one next to the mismatch detects it and
+//! reports it to all.
 //!
 //! Persistent operations have numbers of their own. Making one takes a number of the ordinary ones too, so
-//! that members who do something else instead find that out.
+//! that members that do something different instead detect the mismatch.
 
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, WorldRank};
@@ -37,14 +40,14 @@ use crate::process::{Process, by_context, name_of};
 use crate::request::Awaited;
 use crate::wire::{Packet, Signature};
 
-/// Most members that are asked at a time; of those whose flags are waited for, the first time, and then twice
-/// as many.
+/// Maximum number of members that are asked at a time. For flags it is the first number, which doubles each
+/// time.
 const ASKED: usize = 16;
 
-/// Of a signature, what the number of bytes hashes to.
+/// Bits of a signature that hash the number of bytes.
 const BYTES_FIELD: Signature = 0x1f;
 
-/// What the messages of an operation say of it: no more than what all members have alike.
+/// Returns the signature in the messages of an operation. It contains only what is equal at all members.
 pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
     use Collective as C;
     if comm.inter().is_some() || shape.collective.is_of_neighbours() {
@@ -57,20 +60,20 @@ pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
     agreement::signature(shape.collective, shape.root, bytes)
 }
 
-/// The same of an operation that is done by an algorithm which was tried or learned: members that take
-/// another one must not wait for each other.
+/// Returns the signature of an operation whose algorithm was tried or learned. It includes the algorithm,
+/// so that members with different algorithms do not wait for each other.
 pub(super) fn signature_by(shape: &Shape, comm: &Communicator, choice: &Choice) -> Signature {
     let by = agreement::signature(shape.collective, 0, mixed(choice));
     signature_of(shape, comm) ^ by & BYTES_FIELD
 }
 
-/// A number of a choice.
+/// Returns a hash of a choice of algorithm and its parameters.
 pub(super) fn mixed(choice: &Choice) -> u64 {
     let [index, radix, segment, _] = choice.words();
     [radix, segment].iter().fold(index, |hash, word| hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word)
 }
 
-/// Why the operation of this port can go no further, if a member has given it up.
+/// Returns an error if another member has given up the operation of this port.
 #[inline]
 pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
     let messages = port.messenger.messages.borrow(port.held);
@@ -81,7 +84,8 @@ pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
     messages.state.failed_operations.of(envelope.context, envelope.tag).map(Refusal::error)
 }
 
-/// Why it can go no further, if a member has sent a message of another operation instead. For who waits for long.
+/// Returns an error if a member has sent a message of another operation instead. Only for operations that
+/// wait for long.
 pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
     let messages = port.messenger.messages.borrow(port.held);
     if messages.state.kept() == 0 || has_users_tag(port) {
@@ -90,8 +94,9 @@ pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
     messages.state.dissenter(port.own_envelope(0), port.ticket.signature)
 }
 
-/// Why members have disagreed about this operation, which is over, or an earlier one, if a message is left that was not for
-/// anybody here. While something goes on in the background it may be for that. Who still waits in that operation is told.
+/// Returns an error if the members disagree about this operation, which is over, or an earlier one. The
+/// sign is a message that matches no operation of this rank. Members that still wait in that operation get
+/// a report. Does nothing while background operations are active, which may use the message.
 #[inline]
 pub(super) fn overdue(port: &CommPort<'_>) -> Option<Error> {
     let none = port.messenger.messages.borrow(port.held).state.kept() == 0;
@@ -114,8 +119,8 @@ fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
 pub(crate) struct Unreceived {
     /// The communicator, the operation and the sender.
     pub(crate) error: Error,
-    /// True if this rank has called the operation too, with other arguments: results may be wrong. False if it
-    /// has not called it: nobody waits for the data.
+    /// True if this rank has called the operation too, with other arguments: results may be wrong. False if
+    /// it has not called it: no rank waits for the data.
     pub(crate) is_disagreement: bool,
 }
 
@@ -147,8 +152,9 @@ pub(crate) fn unreceived(held: &LaneGuard, process: &Process) -> Option<Unreceiv
     by_banks.map(|error| Unreceived { error, is_disagreement: true }).or(first)
 }
 
-/// Why members have disagreed about one of the latest operations of a communicator that all are over here, as
-/// each had only to leave something for others. For who has time: it is about to be given up.
+/// Returns an error if members disagree about one of the latest operations of a communicator, all of which
+/// are over here. That happens if each member only had to leave data for others. Slow; called when the
+/// communicator is about to be freed.
 #[cold]
 pub fn untold(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> Option<Error> {
     let Channel::Own = comm.collectives.channel else { return None };
@@ -167,7 +173,7 @@ pub fn untold(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> O
     untold_by_banks(held, messenger, comm)
 }
 
-/// The same by what members have noted in the banks of the host.
+/// Does the same check with the signatures that members have noted in the banks of the host.
 fn untold_by_banks(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> Option<Error> {
     let context = comm.context().plane(Plane::Collective);
     if messenger.messages.borrow(held).state.failed_operations.may_be_in(context) {
@@ -181,18 +187,18 @@ fn untold_by_banks(held: &LaneGuard, messenger: &Messenger, comm: &Communicator)
     Begun::latest(operations).find_map(|number| of_banks::untold(&banks, number, place, rank_of))
 }
 
-/// Operations under a user's tag follow each other under the same one.
+/// Returns true if operations use a tag of the user, which successive operations share.
 fn has_users_tag(port: &CommPort<'_>) -> bool {
     matches!(port.comm.collectives.channel, Channel::Outside(_))
 }
 
-/// Tells all members that this one has given the operation up, unless the error ends the job.
+/// Reports to all members that this one has given the operation up, unless the error ends the job.
 #[cold]
 pub(super) fn tell(port: &CommPort<'_>, error: &Error) {
     tell_of(port, port.ticket.tag, error);
 }
 
-/// The same of the operation with this tag.
+/// Reports the same for the operation with this tag.
 #[cold]
 fn tell_of(port: &CommPort<'_>, tag: i32, error: &Error) {
     let (messenger, comm, held) = (port.messenger, port.comm, port.held);
@@ -212,7 +218,7 @@ fn tell_of(port: &CommPort<'_>, tag: i32, error: &Error) {
     messages.flush_answers();
 }
 
-/// The operation of this port waits: asks, if it has waited for long.
+/// Sends inquiries if the operation of this port has waited for long.
 #[cold]
 pub(super) fn ask(port: &mut CommPort<'_>) {
     if has_users_tag(port) || !port.ticket.patience.is_over(clock::now_ns()) {
@@ -226,7 +232,7 @@ pub(super) fn ask(port: &mut CommPort<'_>) {
     let sources = sources.chain(peers).filter(|peer| *peer != port.messenger.rank);
     let mut asked: Vec<_> = sources.take(ASKED).collect();
     if ticket.turn.is_some() {
-        // It waits for flags, which do not say whose they are.
+        // Flags carry no identity of their owner, so members are asked in turn.
         let (me, size) = (comm.rank().0, comm.size());
         let others =
             (1..size).map(|distance| (me + distance) % size).filter_map(|member| comm.process(member));
@@ -243,13 +249,14 @@ pub(super) fn ask(port: &mut CommPort<'_>) {
     messages.flush_answers();
 }
 
-/// Why the operation of this port can go no further, if it waits for the flag of a member that has left MPI.
+/// Returns an error if the operation of this port waits for the flag of a member that has left MPI.
 #[cold]
 pub(super) fn departed(port: &mut CommPort<'_>) -> Option<Error> {
     let member = port.ticket.patience.awaited?;
     let world = port.comm.process(member)?;
     let local = port.messenger.local_rank(world).filter(|local| port.messenger.job.has_left(*local))?;
-    // The flag may have been set between the look at it and the look at its owner: it is looked at once more.
+    // The flag may have been set between the check of it and the check of its owner, so it is checked once
+    // more.
     if port.ticket.patience.suspect.replace(local) != Some(local) {
         return None;
     }
@@ -260,7 +267,7 @@ pub(super) fn departed(port: &mut CommPort<'_>) -> Option<Error> {
     Some(Error::new(ErrorClass::Other, reason))
 }
 
-/// Why the operation of this port can go no further, if a member has said that it takes it for another one.
+/// Returns an error if a member has answered that it has begun this operation with another signature.
 #[cold]
 pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
     let own = port.own_envelope(0);
@@ -276,8 +283,8 @@ pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
     of(own.tag, port.ticket.signature).or_else(|| of_made.and_then(|(tag, signature)| of(tag, signature)))
 }
 
-/// Answers what a member has asked that takes an operation for `theirs`: only where this one has begun it as
-/// another one.
+/// Answers the inquiry of a member whose signature for an operation is `theirs`. Sends an answer only if
+/// this rank has begun it with a conflicting signature.
 #[cold]
 pub(crate) fn answer(
     held: &LaneGuard,
@@ -303,7 +310,7 @@ fn begun(held: &LaneGuard, comm: &Communicator, tag: i32) -> Option<Signature> {
     begun.of(tag, *operations)
 }
 
-/// What making a persistent operation says of itself.
+/// Returns the signature of making a persistent operation.
 pub(super) fn signature_of_making(collective: Collective) -> Signature {
     agreement::making(collective)
 }

@@ -1,4 +1,5 @@
-//! Operations of all members on a file: a schedule that was made of what each has in which window, run behind a request as any other.
+//! Collective operations on a file. The schedule is made from each member's data in each window, and runs
+//! behind a request like any other operation.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
 use crate::request::{Request, RequestId, Work};
 
-/// Where the bytes of a window are in the file.
+/// Position of a window's bytes in the file.
 pub trait Windows: Send + Sync + Debug {
-    /// Starts to write what ranks have given of a window, or to read what they have asked for; in memory one rank's after the other.
+    /// Starts to write the data that ranks have given for a window, or to read the data they requested. In
+    /// memory the ranks' data follow one another.
     ///
     /// # Errors
-    /// Why it cannot be started.
+    /// Returns the reason if the access cannot be started.
     fn start(
         &self,
         held: &LaneGuard,
@@ -36,21 +38,21 @@ pub trait Windows: Send + Sync + Debug {
 /// One member's part of an operation on a file.
 #[derive(Debug)]
 pub struct OnFile {
-    /// What to do.
+    /// Schedule of this member.
     pub schedule: Schedule,
-    /// To the file, or from it.
+    /// True to write to the file, false to read from it.
     pub write: bool,
-    /// The own data.
+    /// Data of this member.
     pub memory: Buffer,
-    /// Running sums of the own bytes in every window.
+    /// Running sums of this member's bytes in all windows.
     pub own: Vec<u64>,
-    /// Running sums of the bytes of all members in the windows that this one is in charge of.
+    /// Running sums of all members' bytes in the windows that this member accesses.
     pub slots: Vec<u64>,
-    /// The windows.
+    /// Mapping from windows to the file.
     pub windows: Arc<dyn Windows>,
 }
 
-/// One under way.
+/// An active operation on a file.
 #[derive(Debug)]
 struct Running {
     comm: Arc<Communicator>,
@@ -60,7 +62,8 @@ struct Running {
     request: RequestId,
 }
 
-/// Starts an operation under a number taken before; the request is complete when it is over.
+/// Starts an operation under a tag taken before. The returned request is complete when the operation is
+/// over.
 pub fn start(
     held: &LaneGuard,
     messenger: &Messenger,

@@ -1,20 +1,23 @@
-//! The first operations of a new communicator: many see no more than a few, and to make banks, which later
-//! ones use, takes two processes as long as a hundred short operations by messages. So these few are done by
-//! messages.
+//! Rule for the first operations of a new communicator, which go by messages. Many communicators see only a
+//! few operations. For two processes, making banks takes as long as a hundred short operations by messages.
 
 use crate::communicator::Communicator;
 use crate::communicator::collectives::{Channel, places};
 use crate::lanes::LaneGuard;
 use crate::process::{Process, SELF_CONTEXT};
 
-/// How many.
+/// Number of operations that go by messages first.
 const BEFORE_BANKS: u32 = 4;
 
-/// Whether the next operation is one of the first of two processes on one host, which need no banks. It is
-/// their number alone that says so, not what they are: calls that do not fit each other would go different
-/// ways, and nobody could tell. Of two processes, as the operands of a reduction then meet in one order only,
-/// and later ones give the same bits. With more ranks than processors banks pay at once, since each message
-/// may wait for a processor; and whoever names algorithms gets those.
+/// Returns true if the next operation is one of the first of two processes on one host, which need no
+/// banks.
+///
+/// - Only the operation's number decides, not its kind. Otherwise mismatched calls would take different
+///   routes, and no member could detect it.
+/// - Only two processes: the operands of a reduction then meet in one order only, and later operations give
+///   the same bits.
+/// - With more ranks than processors banks pay at once, since each message may wait for a processor.
+/// - Algorithms that the user names take precedence.
 pub(super) fn is_among_them(held: &LaneGuard, process: &Process, comm: &Communicator) -> bool {
     let (its, header, config) = (&comm.collectives, process.job.header(), &process.config.collectives);
     if comm.size() != 2 || comm.context().0 <= SELF_CONTEXT.0 || !matches!(its.channel, Channel::Own) {

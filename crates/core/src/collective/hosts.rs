@@ -1,14 +1,14 @@
-//! Collectives by the kernel where hosts have several ranks: those of a host meet by its banks and flags, and
-//! who speaks for it goes by the kernel with those of the other hosts.
+//! Offloaded collectives where hosts have several ranks. The ranks of a host meet by its banks and flags;
+//! the speaker of each host uses the kernel together with the other speakers.
 //!
-//! An operation has up to three parts: *up* to who speaks for the host, by the kernel, and *down* again.
-//! Each is one of a communicator of its own, and on each the parts of operations begin in the order in
-//! which the operations were called ([`Turns`]): so all members begin them alike, however far each of them
-//! is.
+//! An operation has up to three parts: *up* to the speaker of the host, by the kernel, and *down* again.
+//! Each part runs on a communicator of its own. On each of them the parts begin in the order in which the
+//! operations were called ([`Turns`]). So all members begin them in the same order, whatever the progress
+//! of each.
 //!
 //! # Safety
-//! As for [`Operation`]: its maker has promised the memory that parts of it work on. The block that ranks
-//! of a host reduce into belongs to the activity, which outlives its parts.
+//! As for [`Operation`]: its maker has promised the memory that its parts use. The block that ranks of a
+//! host reduce into belongs to the activity, which outlives its parts.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::request::{Request, RequestId, Work};
 /// MPI_BYTE in the standard ABI.
 const BYTE: u32 = 0x247;
 
-/// Where an operation is.
+/// Current part of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Up,
@@ -46,18 +46,18 @@ enum Part {
     Over,
 }
 
-/// An operation under way.
+/// An active operation of this kind.
 #[derive(Debug)]
 struct Ascent {
     hosts: Arc<Hosts>,
     operation: Owned,
     kind: Kind,
-    /// The host of the root and which rank it is there; this rank's.
+    /// Host of the root and its number on that host, then the same of this rank.
     root: (u32, u32),
     mine: (u32, u32),
     turn: u32,
     part: Part,
-    /// What the part waits for.
+    /// Request of the current part.
     pending: Option<RequestId>,
     call: Option<Call>,
     block: Box<[u64; AREA_BYTES / 8]>,
@@ -110,7 +110,7 @@ impl Activity for Ascent {
             Ok(false) => return Some(self),
             Ok(true) => None,
             Err(error) => {
-                // Those behind it end in their own way.
+                // Operations behind this one end independently.
                 self.pass(true);
                 self.pass(false);
                 Some(error)
@@ -126,7 +126,7 @@ impl Activity for Ascent {
 }
 
 impl Ascent {
-    /// Does what can be done now; whether it is over.
+    /// Takes all steps that are possible now; returns true if the operation is over.
     fn move_on(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         loop {
             if let Some(request) = self.pending {
@@ -167,14 +167,14 @@ impl Ascent {
         }
     }
 
-    /// The next operation may call the kernel, or go down.
+    /// Lets the next operation call the kernel, or go down.
     fn pass(&self, calls: bool) {
         let mut turns = self.hosts.turns();
         let turn = if calls { &mut turns.called } else { &mut turns.descended };
         *turn = (*turn).max(self.turn + 1);
     }
 
-    /// What the ranks of the host do first.
+    /// Starts the part among the ranks of this host that comes first.
     fn climb(&mut self, held: &LaneGuard, process: &Process) -> Option<RequestId> {
         let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
         let up = &hosts.up;
@@ -212,7 +212,7 @@ impl Ascent {
         })
     }
 
-    /// Calls the kernel.
+    /// Starts the part in the kernel.
     fn call(&mut self, held: &LaneGuard, process: &Process) {
         self.pass(true);
         let Some(place) = &self.hosts.place else { return };
@@ -232,7 +232,7 @@ impl Ascent {
         self.call = Some(place.call(&mut process.kernel.borrow_mut(held), operation, synchronises, data));
     }
 
-    /// Whether the kernel is through; then the result is where it belongs.
+    /// Returns true if the kernel has finished; the result is then in the user's buffer.
     fn is_called(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         let (Some(place), Some(call)) = (&self.hosts.place, &mut self.call) else { return Ok(true) };
         if !place.advance(&mut process.kernel.borrow_mut(held), call)? {
@@ -250,12 +250,12 @@ impl Ascent {
         Ok(true)
     }
 
-    /// Where the result goes, or a broadcast's data are.
+    /// Returns the buffer of the result, or of a broadcast's data.
     fn result(&self) -> Option<Buffer> {
         self.operation.with(|whole| buffer(whole.sides().1))
     }
 
-    /// What the ranks of the host do in the end.
+    /// Starts the part among the ranks of this host that comes last.
     fn descend(&mut self, held: &LaneGuard, process: &Process) -> Option<RequestId> {
         let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
         if hosts.is_alone() || kind.collective == Collective::Bcast && root.0 == mine.0 {

@@ -1,14 +1,16 @@
-//! Exposed memory that travels by value: its owner copies what is short and only read beside its bank and says where, which costs
-//! less than the system call of a peer, or than asking the kernel whether a mapped buffer still is one.
+//! Exposed memory that travels by value. Its owner copies short data that is only read next to its bank,
+//! and publishes the position. That costs less than a system call of the peer, or than asking the kernel
+//! whether a mapped buffer is still mapped.
 //!
-//! An operation that has no bank of its own uses the line of flag 0 instead: there is the word that says where, and the memory
-//! itself if it is short enough, so that payload and flag move as one line, as those of a bank do. Entries lie at equal
-//! distances where that does not waste much, else a table says where each one is.
+//! An operation without a bank of its own uses the cache line of flag 0 instead. The line holds the word
+//! with the position, and the data too if they are short enough. Payload and flag then move as one line,
+//! like those of a bank. Entries lie at equal distances if that wastes little memory; otherwise a table
+//! lists their offsets.
 //!
 //! # Safety
-//! What is carried, and the word, lie in the slot of the operation, which is this operation's until all have left it; they
-//! are written before a flag is posted and read after it was awaited, as the verifier has shown of every schedule. The
-//! memory of an operation is valid until it is over.
+//! The copied data and the word lie in the slot of the operation, which belongs to the operation until all
+//! members have left it. They are written before a flag is posted and read after it was awaited, as the
+//! verifier proves for every schedule. The memory of an operation is valid until the operation is over.
 #![allow(unsafe_code)]
 
 use tutti_coll::ir::Access;
@@ -18,10 +20,10 @@ use tutti_transport::exposure::{Entry, Record};
 
 use crate::engine::{Exposed, Remote, copy_to_bank};
 
-/// Bytes behind the word in the line of flag 0.
+/// Bytes of payload after the word in the line of flag 0.
 const IN_LINE: u64 = (INLINE_BYTES - size_of::<u64>()) as u64;
 
-/// What an owner publishes where the word is not in the line of flag 0.
+/// Record and word that an owner publishes where the word is not in the line of flag 0.
 #[repr(C)]
 pub(super) struct Published {
     pub(super) record: Record,
@@ -30,40 +32,40 @@ pub(super) struct Published {
 
 const _: () = assert!(size_of::<Published>() <= RECORD_BYTES, "a record has its room");
 
-/// The word: 0 if the memory does not travel by value; else this bit,
+/// The word is 0 if the memory does not travel by value. Otherwise this bit is set,
 const CARRIED: u64 = 1 << 63;
-/// this one if it lies behind the word,
+/// this bit if the data follow the word directly,
 const BEHIND: u64 = 1 << 62;
-/// this one if there is a table of entries,
+/// this bit if a table of entries exists,
 const TABLE: u64 = 1 << 61;
-/// from here on the distance of entries in eights of bytes, 0 if there are none,
+/// bits 40 to 59 hold the distance of entries in units of 8 bytes, 0 if there are none,
 const DISTANCE_SHIFT: u32 = 40;
 const DISTANCE_MASK: u64 = (1 << 20) - 1;
-/// and where it begins in what the owner carries.
+/// and the lower 40 bits hold the offset of the data from the start of the owner's payload space.
 const PLACE_MASK: u64 = (1 << DISTANCE_SHIFT) - 1;
 
-/// The slot of an operation, as those see it who carry. Members go by their numbers in the banks.
+/// View of an operation's slot for copying payloads. Members are identified by their numbers in the banks.
 #[derive(Clone, Copy)]
 pub(super) struct Carrier<'a> {
     pub(super) banks: &'a Banks,
     pub(super) slot: &'a Slot,
-    /// Of the bank of the schedule.
+    /// Size of the bank of the schedule, in bytes.
     pub(super) bank_bytes: usize,
-    /// Of this member in its communicator: entries are numbered so.
+    /// Rank of this member in its communicator, by which entries are numbered.
     pub(super) rank: u32,
 }
 
-/// Runs that are copied to equal distances.
+/// Rows of memory that are copied to equal distances.
 struct Spread {
     count: u32,
-    /// The row that is for none of the others.
+    /// Row that belongs to this rank itself and is not copied.
     own: Option<u32>,
     bytes: u64,
     longest: u64,
 }
 
 impl Carrier<'_> {
-    /// Whether exposure `number` has its word in the line of flag 0.
+    /// Returns true if the word of exposure `number` is in the line of flag 0.
     #[inline]
     fn has_line(&self, number: u16) -> bool {
         number == 0 && self.bank_bytes == 0
@@ -78,20 +80,20 @@ impl Carrier<'_> {
         unsafe { &raw mut (*self.published(member, number)).word }
     }
 
-    /// What a member publishes of what does not travel by value.
+    /// Returns the address of what a member publishes of memory that does not travel by value.
     #[inline]
     pub(super) fn published(&self, member: u32, number: u16) -> *mut Published {
         let records = self.banks.records(self.slot, member).cast::<Published>();
         records.wrapping_byte_add(usize::from(number) * RECORD_BYTES)
     }
 
-    /// The table of an exposure.
+    /// Returns the table of entries of an exposure.
     pub(super) fn table(&self, member: u32, number: u16) -> *mut Entry {
         let table = self.banks.table(self.slot, member, usize::from(number));
         table.expect("memory is lent in slots that have tables").cast()
     }
 
-    /// Where what travels by value begins in a bank, and how much room there is in all.
+    /// Returns the start of the payload space in a bank, and its size in bytes.
     #[inline]
     fn room(&self, member: u32) -> (*mut u8, u64) {
         let start = self.bank_bytes.next_multiple_of(64);
@@ -99,7 +101,7 @@ impl Carrier<'_> {
         (self.banks.payload(self.slot, member).wrapping_add(start), room as u64)
     }
 
-    /// Says that exposure `number` of this member does not travel by value.
+    /// Publishes a record for exposure `number` of this member: it does not travel by value.
     pub(super) fn lend(&self, number: u16, record: Record) {
         let me = self.banks.me();
         // SAFETY: see the module.
@@ -109,13 +111,14 @@ impl Carrier<'_> {
         }
     }
 
-    /// Bytes of what is for others.
+    /// Returns the number of bytes that are for other members.
     #[inline]
     pub(super) fn bytes(&self, memory: Exposed<'_>) -> u64 {
         Spread::of(memory, self.rank).bytes
     }
 
-    /// Copies memory beside the bank if that is the better way; whether it was. `used` bytes there are taken.
+    /// Copies memory next to the bank if that is cheaper, and returns true if it did. `used` is the number
+    /// of bytes taken there.
     #[inline]
     pub(super) fn carry(&self, number: u16, memory: Exposed<'_>, access: Access, used: &mut usize) -> bool {
         if access != Access::Read {
@@ -155,7 +158,8 @@ impl Carrier<'_> {
         true
     }
 
-    /// Where the copy of a member's memory is, or of an entry, if it travels by value. `remote` says which part.
+    /// Returns the address of the copy of a member's memory, if it travels by value. `remote` selects the
+    /// entry and offset.
     #[inline]
     pub(super) fn carried(&self, peer: u32, remote: Remote) -> Option<*const u8> {
         let Remote { slot: number, entry, offset, .. } = remote;
@@ -181,7 +185,7 @@ impl Carrier<'_> {
 }
 
 impl Spread {
-    /// The runs of `memory` of rank `me`.
+    /// Describes the rows of `memory` that rank `me` exposes.
     #[inline]
     fn of(memory: Exposed<'_>, me: u32) -> Spread {
         match memory {
@@ -220,7 +224,7 @@ impl Spread {
         }
     }
 
-    /// One behind the other; the table says where.
+    /// Copies the rows one behind the other and writes their offsets into the table.
     ///
     /// # Safety
     /// There is room for all runs, and in the table.

@@ -1,8 +1,8 @@
-//! Collective operations that the library itself needs: to agree on things, and to know its members.
+//! Collective operations for the library's own use: to agree on values and to exchange data about members.
 //!
 //! # Safety
-//! The memory of these operations is the library's own: vectors that outlive a blocking call, and buffers
-//! that an operation in the background keeps alive.
+//! The memory of these operations is the library's own. Blocking calls use vectors that outlive the call;
+//! operations in the background keep their buffers alive.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -24,23 +24,23 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::wire::Signature;
 
-/// Numbers of the standard ABI for the types and the operator used here.
+/// Codes of the datatypes and operators used here, in the standard ABI.
 const UINT64: u32 = 0x259;
 const BYTE: u32 = 0x247;
 const MAX: u32 = 0x23;
 const BIT_OR: u32 = 0x29;
 
 impl<T: OfBytes> Collected<T> {
-    /// It, once the request is complete.
+    /// Returns the result; the request must be complete.
     ///
     /// # Errors
-    /// What went wrong with a message.
+    /// Returns the error of a message that failed.
     pub fn finish(&self, held: &LaneGuard, process: &Process) -> Result<T> {
         completion::finish(held, process, self.request).result?;
         Ok(T::of_bytes(self.all.to_vec()))
     }
 
-    /// Starts an operation on `mine` under the number of `tag`, which gives `blocks` times as much.
+    /// Starts an operation on `mine` with tag `tag`; its result is `blocks` times as long.
     fn start(
         held: &LaneGuard,
         process: &Process,
@@ -54,7 +54,7 @@ impl<T: OfBytes> Collected<T> {
         let datatype = datatype(element);
         let count = bytes as u64 / datatype.size().max(1) as u64;
         let array = |buffer: &Buffer| Side::Block(Array { base: buffer.start(), count, datatype });
-        // SAFETY: both buffers are kept until the operation is over, by who moves it on.
+        // Both buffers are kept by the running operation until it is over.
         let operation = unsafe { Operation::new(collective, array(&mine), array(&all)) };
         let operation = match collective {
             Collective::Allreduce => operation.reducing(maximum_on(datatype), true),
@@ -74,18 +74,19 @@ fn maximum_on(datatype: &Datatype) -> Reducer {
     operator.bind(datatype).expect("the maximum of integers is defined")
 }
 
-/// The maximum of `value` over an intracommunicator.
+/// Returns the maximum of `value` over the members of an intracommunicator.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn maximum(held: &mut LaneGuard, process: &Process, comm: &Communicator, value: u64) -> Result<u64> {
     maximum_by(held, process, comm, value, Means::All)
 }
 
-/// As [`maximum`], without the banks of the communicator, as [`barrier_by_messages`].
+/// Returns the maximum as [`maximum`] does, without the banks of the communicator (see
+/// [`barrier_by_messages`]).
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn maximum_by_messages(
     held: &mut LaneGuard,
     process: &Process,
@@ -115,10 +116,10 @@ fn maximum_by(
     Ok(value)
 }
 
-/// The bits that are set in these words at some member, of either group of an intercommunicator.
+/// Returns the bits set in these words at any member, of both groups of an intercommunicator.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn either<const WORDS: usize>(
     held: &mut LaneGuard,
     process: &Process,
@@ -147,7 +148,7 @@ pub fn either<const WORDS: usize>(
 /// first agree on numbers that are free on each of them.
 ///
 /// # Errors
-/// `NoMem` if all are in use; what went wrong with a message of the agreement.
+/// Returns `NoMem` if all numbers are in use, or the error of a message of the agreement.
 pub(super) fn take_number(
     held: &mut LaneGuard,
     process: &Process,
@@ -170,11 +171,11 @@ pub(super) fn take_number(
     Err(Error::new(ErrorClass::NoMem, reason))
 }
 
-/// Starts to take a maximum, under a number of an operation: rounds of one agreement follow one another under the
-/// same, since others may call for operations between them. On an intercommunicator it is the other group's.
+/// Starts a maximum with the tag of an operation. All rounds of one agreement use the same tag, since other
+/// operations may be called between them. On an intercommunicator the result is the other group's maximum.
 ///
 /// # Errors
-/// None now; reserved for a communicator that cannot communicate.
+/// No error now; reserved for a communicator that cannot communicate.
 pub fn start_maximum(
     held: &LaneGuard,
     process: &Process,
@@ -186,7 +187,7 @@ pub fn start_maximum(
     Ok(Collected::start(held, process, comm, tag, mine, (Collective::Allreduce, UINT64, 1)))
 }
 
-/// Starts to take the maxima of equally many words of each member, under a number of an operation.
+/// Starts the maxima of several words, equally many at each member, with the tag of an operation.
 pub fn start_maxima(
     held: &LaneGuard,
     process: &Process,
@@ -198,7 +199,7 @@ pub fn start_maxima(
     Collected::start(held, process, comm, tag, mine, (Collective::Allreduce, UINT64, 1))
 }
 
-/// Starts to gather equally many bytes of each member, under a number of an operation.
+/// Starts to gather bytes, equally many from each member, with the tag of an operation.
 pub fn start_allgather(
     held: &LaneGuard,
     process: &Process,
@@ -210,33 +211,33 @@ pub fn start_allgather(
     Collected::start(held, process, comm, tag, mine, (Collective::Allgather, BYTE, members))
 }
 
-/// Waits until all members have come here.
+/// Waits until all members have called this.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn barrier(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     run(held, process, comm, &nothing())
 }
 
-/// As [`barrier`], without the banks of the communicator: to make them takes some hundred times as long,
-/// which is lost where few operations follow.
+/// Waits as [`barrier`] does, without the banks of the communicator. Making banks takes some hundred times
+/// as long as a barrier, which does not pay off if few operations follow.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn barrier_by_messages(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     run_by(held, process, comm, &nothing(), Means::Messages, "")
 }
 
-/// A barrier.
+/// Describes a barrier, which has no data.
 fn nothing() -> Operation<'static> {
     // SAFETY: no memory.
     unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) }
 }
 
-/// What every member gave, one after the other; all give equally many bytes.
+/// Returns the bytes of all members one after the other; all members pass equally many.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn allgather_bytes(
     held: &mut LaneGuard,
     process: &Process,
@@ -253,10 +254,11 @@ pub fn allgather_bytes(
     Ok(all)
 }
 
-/// What every member has for this one, by rank; `parts` is what this one has for each.
+/// Returns the bytes that each member has for this one, by rank. `parts` holds the bytes of this member for
+/// each.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn alltoall_bytes(
     held: &mut LaneGuard,
     process: &Process,
@@ -284,10 +286,10 @@ pub fn alltoall_bytes(
     Ok(received)
 }
 
-/// Gives what `root` has to all members; they need not know how long it is.
+/// Copies the data of `root` to all members, which need not know the length.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn broadcast_bytes(
     held: &mut LaneGuard,
     process: &Process,
@@ -314,10 +316,11 @@ fn broadcast(
     run(held, process, comm, &operation.rooted(root.0))
 }
 
-/// What the other group of an intercommunicator gave, at every member; all of a group give the same.
+/// Returns the bytes of the other group of an intercommunicator, at every member. All members of a group
+/// pass the same.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn swap_bytes(
     held: &mut LaneGuard,
     process: &Process,

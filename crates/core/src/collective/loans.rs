@@ -1,13 +1,15 @@
-//! Memory that ranks lend each other for the time of an operation (S2): what an owner publishes, what a peer finds.
+//! Memory that ranks expose to each other for the duration of an operation (S2): publishing by the owner,
+//! access by a peer.
 //!
 //! An owner publishes a record of its memory ([`tutti_transport::exposure`]) in its slot of the operation.
-//! What is short and only read travels by value instead ([`super::inline_payload`]). Where the system does
-//! not let a peer at the memory, its owner copies for it ([`super::served`]).
+//! Short data that is only read travels by value instead ([`super::inline_payload`]). Where the system
+//! denies a peer access to the memory, the owner copies for it ([`super::served`]).
 //!
 //! # Safety
-//! Records, tables and what is carried lie in the slot of the operation, which is this operation's until all have left it; they
-//! are written before a flag is posted and read after it was awaited, as the verifier has shown of every schedule. The
-//! memory of an operation is valid until it is over, and is withdrawn then.
+//! Records, tables and copied payloads lie in the slot of the operation, which belongs to the operation
+//! until all members have left it. They are written before a flag is posted and read after it was awaited,
+//! as the verifier proves for every schedule. The memory of an operation is valid until the operation is
+//! over, and is withdrawn then.
 #![allow(unsafe_code)]
 
 use std::ptr::{self, NonNull};
@@ -28,10 +30,11 @@ use crate::buffer::Buffer;
 use crate::communicator::collectives::turn::BankTurn;
 use crate::engine::{Exposed, Remote, copy_to_peer};
 
-/// Pieces below this go through the caches, whatever there is beside them: passing by ends with a fence.
+/// Smallest piece, in bytes, that is copied past the caches. Smaller ones are not worth the fence at the
+/// end.
 const STREAMED_BYTES: u64 = 16 << 10;
 
-/// What a peer finds.
+/// Memory of a peer, as this rank can reach it.
 pub(super) enum Found {
     /// A copy of the memory from the offset on, in the owner's bank.
     Carried(*const u8),
@@ -47,7 +50,7 @@ impl CommPort<'_> {
         Carrier { banks, slot, bank_bytes: turn.bank_bytes(), rank }
     }
 
-    /// Publishes own memory.
+    /// Exposes memory of this rank to its peers.
     pub(super) fn lend(&mut self, number: u16, memory: Exposed<'_>, access: Access) {
         let near = access == Access::Read && self.carrier().bytes(memory) >= self.messenger.near_bytes;
         let record = if near { self.record_near(number, memory) } else { None };
@@ -58,7 +61,7 @@ impl CommPort<'_> {
         }
     }
 
-    /// Copies it beside the bank, if that is the better way.
+    /// Copies memory next to the bank if that is cheaper, and returns true if it did.
     fn carry(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> bool {
         let mut used = self.ticket.carried_bytes;
         let is_carried = self.carrier().carry(number, memory, access, &mut used);
@@ -66,7 +69,7 @@ impl CommPort<'_> {
         is_carried
     }
 
-    /// The record of memory that peers read without the system's help; `None` if it is not mapped.
+    /// Returns the record of memory that peers can read without a system call; `None` if it is not mapped.
     fn record_near(&mut self, number: u16, memory: Exposed<'_>) -> Option<Record> {
         if !self.messenger.exposures.borrow_mut(self.held).is_told() {
             return None;
@@ -79,7 +82,7 @@ impl CommPort<'_> {
         Some(record)
     }
 
-    /// Lends it; the record is to be published.
+    /// Exposes memory and returns the record to publish.
     fn record(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> Record {
         let (banks, slot) = self.banks();
         let me = banks.me();
@@ -107,7 +110,7 @@ impl CommPort<'_> {
         }
     }
 
-    /// What a peer has published, or the entry of it.
+    /// Returns the memory that a peer has published, or one entry of it.
     pub(super) fn find(&self, remote: Remote) -> Found {
         let carrier = self.carrier();
         if let Some(copy) = carrier.carried(self.member(remote.peer), remote) {
@@ -127,13 +130,14 @@ impl CommPort<'_> {
         Found::Lent(if window.has_entries() { window.entry(entry) } else { window })
     }
 
-    /// Where a part of a window is, if copies are to pass the caches by and it is mapped here.
+    /// Returns the address of a part of a window if copies should bypass the caches and the part is mapped
+    /// here.
     fn streamed(&self, window: &Window, offset: u64, bytes: u64) -> Option<*mut u8> {
         let streams = self.ticket.turn.as_ref().is_some_and(BankTurn::streams);
         if streams && bytes >= STREAMED_BYTES { window.direct(offset, bytes) } else { None }
     }
 
-    /// Copies a peer's memory.
+    /// Copies a peer's memory into a buffer of this rank.
     pub(super) fn fetch(&self, from: Remote, into: &Buffer) -> Result<()> {
         match self.find(from) {
             Found::Carried(copy) => {
@@ -161,12 +165,13 @@ impl CommPort<'_> {
         }
     }
 
-    /// Copies to a peer's memory.
+    /// Copies a buffer of this rank to a peer's memory.
     pub(super) fn deliver(&self, from: &Buffer, into: Remote) -> Result<()> {
         let Found::Lent(window) = self.find(into) else { unreachable!("only what is read travels by value") };
         from.drain_to(|position, piece| {
             let (offset, bytes) = (into.offset + position, piece.len() as u64);
-            // SAFETY: the piece is this process's own; the schedule gives each part of the window to one peer.
+            // SAFETY: the piece is this process's own; the schedule gives each part of the window to one
+            // peer.
             unsafe {
                 if let Some(into) = self.streamed(&window, offset, bytes) {
                     copy_streaming(piece.as_ptr(), into, piece.len());
@@ -183,7 +188,8 @@ impl CommPort<'_> {
         })
     }
 
-    /// Has its owner send what could not be read. Part of it may have been: all comes again.
+    /// Requests from the owner the data that could not be read. A part may have arrived already; all of it
+    /// is sent again.
     #[cold]
     fn have_read(
         &self,
@@ -202,7 +208,7 @@ impl CommPort<'_> {
         })
     }
 
-    /// Has its owner store what could not be written.
+    /// Requests that the owner stores the data that could not be written.
     #[cold]
     fn have_written(
         &self,
@@ -221,8 +227,8 @@ impl CommPort<'_> {
         })
     }
 
-    /// A way to a peer's memory is closed: it is not tried again. The memory at `own`, which is written or not,
-    /// may be the cause.
+    /// Handles a failed copy. A refused access method is not tried again. The memory at `own` (an address,
+    /// and true if it is written) may be the cause instead.
     fn is_refused(&self, error: CopyError, peer: u32, own: (u64, bool)) -> Result<()> {
         if !error.is_of_the_way() {
             let own = host_memory::complaint(own.0, own.1);

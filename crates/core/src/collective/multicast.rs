@@ -1,21 +1,27 @@
-//! Whether the hosts of a communicator hear each other's multicasts (S8), which all members have to know
-//! alike.
+//! Decides whether the hosts of a communicator use multicast (S8). All members must reach the same decision
+//! at the same operation.
 //!
-//! It is found out in a blocking operation that would go by it, once such ones have taken as long as it
-//! takes to find out in vain: so who has few, or none that multicast makes faster, pays nothing. Whoever
-//! speaks for a host joins the group of the job, all wait for each other by a maximum, then each of them
-//! multicasts a test and listens for those of the others, and a second maximum says whether all have heard
-//! all. From then on algorithms may use it. Networks change their minds, so after a number of operations by
-//! multicast a maximum asks whether somebody's receivers do not hear any more; then multicast is given up,
-//! and tried again after many more.
+//! Multicast is tested in a blocking operation that could use it. The test starts when such operations have
+//! taken as long in total as a failed test takes. So a program with few of them, or with none that
+//! multicast makes faster, pays nothing. Steps of the test:
 //!
-//! Operations are counted, and the times are the model's: so all members agree at the same one. For that
-//! each member has to count the same ones: an operation that counts is never
-//! [replayed](super::replay), since which members replay one depends on what has ended there so far, and on
-//! the addresses that they give.
+//! 1. The speaker of each host joins the group of the job.
+//! 2. A maximum over the members makes all wait for each other.
+//! 3. Each speaker multicasts a test message and listens for those of the others.
+//! 4. A second maximum tells whether every speaker has received every message.
 //!
-//! Reductions go by it only where they do so from the first one on (`TUTTI_MULTICAST=on`, or by name): a
-//! program that adds the same numbers twice should get the same bits (MPI-5 section 6.9.1).
+//! After that algorithms may use multicast. Networks change, so after a number of operations by multicast a
+//! maximum checks whether a receiver has become deaf. If so, multicast is given up, and tested again after
+//! many more operations.
+//!
+//! Operations are counted, and their times come from the model, so all members decide at the same
+//! operation. For that each member must count the same operations. A counted operation is therefore never
+//! [replayed](super::replay): whether a member replays one depends on what has ended there, and on its
+//! addresses.
+//!
+//! Reductions use multicast only if they do so from the first one on (`TUTTI_MULTICAST=on`, or an
+//! algorithm's name). A program that adds the same numbers twice should get the same bits (MPI-5 section
+//! 6.9.1).
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +39,7 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress;
 
-/// Operations that have an algorithm by multicast.
+/// Collectives that have an algorithm by multicast.
 pub(super) const CONCERNED: [Collective; 5] = [
     Collective::Bcast,
     Collective::Barrier,
@@ -41,31 +47,31 @@ pub(super) const CONCERNED: [Collective; 5] = [
     Collective::Allgather,
     Collective::Allgatherv,
 ];
-/// Hosts at least: for fewer nothing is sent twice.
+/// Minimum number of hosts; with fewer, no data are sent twice.
 const FEWEST_HOSTS: u32 = 3;
-/// Shapes of operations of which it is known whether multicast makes them faster.
+/// Maximum number of shapes for which it is recorded whether multicast makes them faster.
 const MOST_SHAPES: usize = 64;
-/// Total time of such operations after which multicast is tried: [`PATIENCE`], the time that a try in vain
-/// takes. After each try in vain it is multiplied by [`DEARER`]. Integers, as this runs in the program's
-/// floating-point environment.
+/// Total time of such operations, in nanoseconds, after which multicast is tested: [`PATIENCE`], the time
+/// of a failed test. Each failed test multiplies it by [`DEARER`]. Integers, since this runs in the
+/// program's floating-point environment.
 const PRICE_NS: u64 = 20_000_000;
-/// Factor for [`PRICE_NS`].
+/// Factor for [`PRICE_NS`] after each failed test.
 const DEARER: u64 = 16;
-/// After so many more, and then twice as many each time, it is asked whether it still works, at most after
+/// Number of operations before the first check whether multicast still works. It doubles with each check,
 const AGAIN: u32 = 4;
-/// so many; and if it does not, it is tried again after so many times the operations there were.
+/// up to this number. After a failed check the next test comes after [`LATER`] times the operations so far.
 const SELDOM: u32 = 256;
-/// See [`SELDOM`].
+/// Factor for the operations before the next test, see [`SELDOM`].
 const LATER: u64 = 4;
-/// How long is waited for tests, and how often each is sent meanwhile.
+/// Time that a speaker waits for the test messages of others.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// See [`PATIENCE`].
+/// Number of times that each speaker sends its test message within [`PATIENCE`].
 const TESTS: u32 = 4;
 
-/// Agrees on it, if this is an operation at which that is done.
+/// Agrees on the use of multicast if a test or check is due at this operation.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 #[inline]
 pub(super) fn agree(
     held: &mut LaneGuard,
@@ -84,8 +90,8 @@ pub(super) fn agree(
     }
 }
 
-/// Whether operations of this shape count, and what one takes without multicast, in nanoseconds; the same at
-/// all members.
+/// Returns the time of an operation of this shape without multicast, in nanoseconds; `None` if such
+/// operations do not count. The result is the same at all members.
 pub(super) fn concern(
     held: &LaneGuard,
     process: &Process,
@@ -111,7 +117,7 @@ pub(super) fn concern(
     its.multicast.borrow(held).time_ns_of(shape)
 }
 
-/// Whether it is used from the first operation on, if it is there.
+/// Returns true if multicast is to be used from the first operation on, if available.
 fn is_demanded(process: &Process) -> bool {
     let is_forced = |collective: &Collective| {
         let name = process.config.algorithm_of(collective.name());
@@ -120,7 +126,7 @@ fn is_demanded(process: &Process) -> bool {
     process.config.collectives.multicast == Multicast::On || CONCERNED.iter().any(is_forced)
 }
 
-/// Whether algorithms of a collective may use it.
+/// Returns true if algorithms of a collective may use multicast.
 pub(super) fn may_carry(
     held: &LaneGuard,
     process: &Process,
@@ -135,8 +141,8 @@ fn has_several_hosts(process: &Process, comm: &Communicator) -> bool {
     near(process, comm).is_some_and(|layout| layout.hosts() >= FEWEST_HOSTS)
 }
 
-/// An operation goes by this choice from now on: notes whether such ones count. Members note the same ones in
-/// the same order.
+/// Records whether operations with this choice count; called when a new choice is made. Members record the
+/// same ones in the same order.
 pub(super) fn note(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape, choice: &Choice) {
     let off = process.config.collectives.multicast == Multicast::Off;
     if off || !CONCERNED.contains(&shape.collective) || !has_several_hosts(process, comm) {
@@ -151,7 +157,7 @@ pub(super) fn note(held: &LaneGuard, process: &Process, comm: &Communicator, sha
 }
 
 impl Terms {
-    /// Counts an operation that takes so long; whether this is one at which it is asked.
+    /// Counts an operation of this duration; returns true if a test or check is due.
     fn count(&mut self, time_ns: u64) -> bool {
         self.calls += 1;
         self.time_ns = self.time_ns.saturating_add(time_ns);
@@ -164,8 +170,8 @@ impl Terms {
         self.shapes.iter().find(|(known, _)| *known == shape).and_then(|(_, time_ns)| *time_ns)
     }
 
-    /// What is known once is not forgotten for another: which execution a member plans again depends on
-    /// what has ended there.
+    /// Records a shape, and never replaces one: which execution a member plans again depends on what has
+    /// ended there.
     fn note(&mut self, shape: &Shape, time_ns: Option<u64>) {
         let shape = key(shape);
         if self.shapes.len() < MOST_SHAPES && self.shapes.iter().all(|(known, _)| *known != shape) {
@@ -174,7 +180,7 @@ impl Terms {
     }
 }
 
-/// What all members have in common.
+/// Returns the part of a shape that all members have in common.
 fn key(shape: &Shape) -> Shape {
     Shape { rank: 0, in_place: false, own: 0, ..*shape }
 }
@@ -183,7 +189,7 @@ fn key(shape: &Shape) -> Shape {
 fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let was_there = {
         let mut terms = comm.collectives.multicast.borrow_mut(held);
-        // The agreement's own operations ask nothing.
+        // The operations of the agreement itself do not start another one.
         terms.next = u64::MAX;
         terms.is_there
     };
@@ -206,14 +212,14 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
         false => terms.calls.saturating_mul(LATER).saturating_add(u64::from(SELDOM)),
     };
     if is_there != was_there {
-        // What was planned was planned without knowing.
+        // Existing plans were made under the old decision.
         terms.shapes.clear();
         its.state.borrow_mut(held).forget_plans();
     }
     Ok(())
 }
 
-/// Operations of a communicator go by it no more; all members call this.
+/// Stops the use of multicast on a communicator for good; all members call this.
 pub(super) fn leave(held: &LaneGuard, comm: &Communicator) {
     let mut terms = comm.collectives.multicast.borrow_mut(held);
     terms.next = u64::MAX;
@@ -223,7 +229,7 @@ pub(super) fn leave(held: &LaneGuard, comm: &Communicator) {
     }
 }
 
-/// Something about the multicast of this process, if it may have any.
+/// Calls a function on the multicast state of this process, if there is one.
 fn of_casting<R>(
     held: &LaneGuard,
     process: &Process,
@@ -232,7 +238,7 @@ fn of_casting<R>(
     process.messages.borrow_mut(held).link.casting().map(ask)
 }
 
-/// Whether all hosts hear each other.
+/// Tests multicast; returns true if all hosts receive each other's messages.
 fn test(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<bool> {
     let speakers = speakers(process, comm);
     let me = Peer(process.rank.0);
@@ -252,7 +258,7 @@ fn test(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<
     Ok(internal::maximum(held, process, comm, u64::from(!hears))? == 0)
 }
 
-/// Multicasts tests and listens for those of `others`; whether all were heard.
+/// Multicasts test messages and listens for those of `others`; returns true if all have arrived.
 fn listen(held: &mut LaneGuard, process: &Process, nonce: u64, others: &[Peer]) -> bool {
     let (begun, mut sent) = (Instant::now(), 0);
     loop {
@@ -271,7 +277,7 @@ fn listen(held: &mut LaneGuard, process: &Process, nonce: u64, others: &[Peer]) 
     }
 }
 
-/// Who speaks for each host: the smallest of its ranks.
+/// Returns the speaker of each host: the member with the smallest rank there.
 fn speakers(process: &Process, comm: &Communicator) -> Vec<Peer> {
     let mut hosts = Vec::new();
     let mut speakers = Vec::new();

@@ -1,4 +1,4 @@
-//! Operations behind a request, which progress moves on.
+//! Non-blocking operations: each has a request and is advanced by progress.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use crate::messenger::Messenger;
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 
-/// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs
-/// to come back.
+/// Returns the number of polls of a flag while an operation is started. They take a tenth of a microsecond,
+/// less than returning to the operation later.
 #[inline]
 pub(super) fn start_looks(messenger: &Messenger) -> u32 {
     messenger.waiting.flag_looks().min(8)
 }
 
-/// What became of an operation in the call for it.
+/// Outcome of an operation at the end of the call that starts it.
 pub(super) enum Attempt {
-    /// It is over.
+    /// The operation is over, with this result.
     Over(Result<()>),
-    /// It has to wait for others.
+    /// The operation has to wait for other members.
     Waits(Run, Ticket),
 }
 
-/// Starts an operation; the request is complete when it is over.
+/// Starts an operation. The returned request is complete when the operation is over.
 pub fn start(
     held: &LaneGuard,
     process: &Process,
@@ -51,8 +51,8 @@ pub fn start(
     start_run(held, process, comm, run, ticket, None)
 }
 
-/// As [`start`] under a number taken before, so by messages alone: turns are taken in the order of calls. `memory` is what
-/// the operation works on, the library's own.
+/// Starts an operation as [`start`] does, under a number taken before. It goes by messages alone, since
+/// slots are taken in the order of calls. `memory` is the library's own memory that the operation uses.
 pub(super) fn start_keeping(
     held: &LaneGuard,
     process: &Process,
@@ -85,7 +85,7 @@ pub(super) fn start_run(
     request
 }
 
-/// As [`start_run`], behind a request that is there already.
+/// Starts an execution as [`start_run`] does, with a request that exists already.
 pub(super) fn start_under(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -132,7 +132,7 @@ impl Activity for Running {
 }
 
 impl Nonblocking {
-    /// Goes on; `comm` is the communicator unless the operation is persistent.
+    /// Advances the operation; `comm` is the communicator unless the operation is persistent.
     #[inline]
     fn advance(
         &mut self,
@@ -148,7 +148,7 @@ impl Nonblocking {
         advance(held, messenger, comm, own.unwrap_or(&comm.collectives.node), run, ticket, patient)
     }
 
-    /// Is over; gives the execution back.
+    /// Completes the request and returns the execution to its cache.
     #[inline]
     fn land(
         &mut self,
@@ -186,7 +186,7 @@ pub(super) fn work_of(run: &Run) -> Work {
     Work::Collective(shape.collective.name(), root_of(shape.collective, shape.root))
 }
 
-/// A persistent operation goes on behind a request of its own.
+/// Lets progress advance a started persistent operation; its request is `request`.
 pub(super) fn launch_kept(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -202,8 +202,8 @@ pub(super) fn launch_kept(
     );
 }
 
-/// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
-/// persistent.
+/// Takes the first steps of an operation and leaves the others to progress. `comm` is the communicator
+/// unless the operation is persistent.
 #[inline]
 fn launch(held: &LaneGuard, messenger: &Messenger, comm: Option<&Arc<Communicator>>, operation: Nonblocking) {
     let its = communicator(operation.kept.as_deref(), comm.map(|comm| &**comm));

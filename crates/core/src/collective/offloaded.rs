@@ -1,12 +1,12 @@
-//! Collectives that the kernel's packet program does (S9): which communicators have it, which operations go
-//! by it, those behind requests, and those that are started again and again.
+//! Collectives in the kernel's packet program (S9): which communicators and operations use it, and its
+//! blocking, non-blocking and persistent calls.
 //!
-//! Members agree once, before their first blocking operation, and from then on an operation goes this way or
-//! not by what all of them know of it. So nothing is decided while one is under way, and what goes by
-//! schedules of hosts goes on beside it.
+//! Members agree once, before their first blocking operation. After that, the route of each operation
+//! follows from what all members know of it. So nothing is decided while an operation is active, and other
+//! operations may use schedules at the same time.
 //!
-//! Starts of persistent operations need not follow those of others (MPI-5 section 6.13), so each is a group
-//! of its own in the kernel, with its own records.
+//! Starts of persistent operations need not follow those of others (MPI-5 section 6.13). So each of them is
+//! a group of its own in the kernel, with its own records.
 //!
 //! # Safety
 //! As for [`Operation`]: its maker has promised the memory that is packed and unpacked here.
@@ -43,19 +43,22 @@ use crate::progress;
 use crate::request::{Request, RequestId, Restart, Restarted, Work};
 use crate::special::UNDEFINED;
 
-/// Numbers of programs; broadcasts follow, one a root.
+/// Numbers of the kernel's programs; broadcasts follow, one for each root.
 const BARRIER: u8 = 0;
 const ALLREDUCE: u8 = 1;
 pub(super) const BCAST: u8 = 2;
-/// How long the first operation of a communicator may take until packets count as lost on their way: hosts
-/// may be busy. Where the kernel has to do it (TUTTI_OFFLOAD=on), TUTTI_SILENCE_MS if that is longer.
+/// Time limit for the first operation of a communicator, after which packets count as lost: hosts may be
+/// busy. With TUTTI_OFFLOAD=on, TUTTI_SILENCE_MS applies if it is longer.
 const TRIAL: Duration = Duration::from_secs(5);
+/// Sleep between two checks of that operation.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Finds out, with all members, whether the kernel does operations of a communicator, if nobody has before.
+/// Decides together with all members whether the kernel does operations of a communicator, unless that is
+/// decided.
 ///
 /// # Errors
-/// What went wrong with a message; with TUTTI_OFFLOAD=on, why it does not.
+/// Returns the error of a message that failed; with TUTTI_OFFLOAD=on, also the reason if the kernel cannot
+/// do it.
 #[inline]
 pub(super) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     if !matches!(*comm.collectives.offloaded.borrow(held), Standing::Open) {
@@ -99,7 +102,7 @@ fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Re
     Ok(())
 }
 
-/// Whether members are on one host.
+/// Returns true if a host has several members.
 fn has_several(process: &Process, comm: &Communicator) -> bool {
     let mut hosts: Vec<u32> = comm.group().iter().map(|world| process.job.place(world.0).host).collect();
     hosts.sort_unstable();
@@ -108,7 +111,7 @@ fn has_several(process: &Process, comm: &Communicator) -> bool {
 
 const OTHERS: &str = "another member cannot; its `tutti info` says why";
 
-/// The same where hosts have several members.
+/// Negotiates where hosts have several members. The inner result is the reason if the kernel is not used.
 fn negotiate_hosts(
     held: &mut LaneGuard,
     process: &Process,
@@ -137,7 +140,7 @@ fn negotiate_hosts(
     let (up, down) = (of_host()?, of_host()?);
     let color = if number == 0 { 0 } else { UNDEFINED };
     let leaders = split(held, process, comm, color, rank as i32)?;
-    // What these agree upon they do by hosts.
+    // Agreements of these communicators do not use the kernel.
     for part in [&up, &down, &leaders].into_iter().flatten() {
         *part.collectives.offloaded.borrow_mut(held) = Standing::None;
     }
@@ -153,7 +156,7 @@ fn negotiate_hosts(
     Ok(Ok(Standing::Several(Arc::new(Hosts { up, down, leaders, place, members, turns: Mutex::default() }))))
 }
 
-/// What members find out together; all end alike, with reasons of their own.
+/// Negotiates where each member has a host of its own. All members end alike, with reasons of their own.
 fn negotiate(
     held: &mut LaneGuard,
     process: &Process,
@@ -179,7 +182,7 @@ fn negotiate(
     Ok(Ok(Standing::Ready(place, hosts)))
 }
 
-/// Does a barrier in the kernel, as all members do: whether its packets get through.
+/// Runs a barrier in the kernel, as all members do. Returns `None` if its packets do not get through.
 fn try_out(
     held: &mut LaneGuard,
     (process, comm): (&Process, &Communicator),
@@ -226,7 +229,7 @@ fn patience(config: &Config) -> AnswerLimit {
     }
 }
 
-/// This process's seat in the kernel, and the address of its host.
+/// Returns this process's seat in the kernel, and the address of its host.
 fn seat(
     held: &LaneGuard,
     process: &Process,
@@ -241,7 +244,7 @@ fn seat(
     let address: Ipv4Addr = address.map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
     let derived = Key::new(&header.secret.0, Use::Derived);
     let tag = derived.tag(&[b"netd"]);
-    // Nobody else knows it, so nobody takes it first.
+    // The number is secret, so no other process takes it first.
     let [a, b, c, d, ..] = derived.tag(&[b"netd number"]);
     let number = u32::from_le_bytes([a, b, c, d]);
     let mut kernel = process.kernel.borrow_mut(held);
@@ -250,7 +253,7 @@ fn seat(
     Ok((seat, address))
 }
 
-/// Makes the communicator and its programs known to the kernel, under a number of its own.
+/// Registers the communicator and its programs in the kernel, under the given number.
 fn install(
     seat: &Arc<Seat>,
     (process, comm): (&Process, &Communicator),
@@ -268,7 +271,7 @@ fn install(
     let worlds: Vec<WorldRank> = comm.group().iter().collect();
     let peer = |&rank: &u32| {
         let host = process.job.place(worlds[rank as usize].0).host;
-        // What was agreed upon before a restart is of other hosts.
+        // Addresses agreed upon before a restart may belong to other hosts.
         let address = kept::host_address(host).unwrap_or(hosts[rank as usize]);
         Peer { rank, host, address }
     };
@@ -281,8 +284,8 @@ fn install(
     Ok(OffloadGroup::new(Arc::clone(seat), group, programs, BARRIER, silence))
 }
 
-/// This rank's programs, in the order of their numbers. `forced`: the algorithm that broadcasts are to go
-/// by; if it is one of trees without segments, they do in the kernel too.
+/// Returns this rank's programs, in the order of their numbers. `forced` is the algorithm that the user
+/// names for broadcasts. If it is a tree without segments, the kernel uses it too.
 fn programs(ranks: u32, rank: u32, forced: &str) -> std::result::Result<Vec<Program>, String> {
     let roots = ranks.min((PROGRAMS - usize::from(BCAST)) as u32);
     let barrier =
@@ -309,29 +312,28 @@ fn programs(ranks: u32, rank: u32, forced: &str) -> std::result::Result<Vec<Prog
     .collect()
 }
 
-/// What the kernel is told of an operation that it does.
+/// Arguments of the kernel for one operation.
 #[derive(Debug)]
 struct Carried {
     operation: lower::Operation,
     synchronises: bool,
-    /// What this rank gives, and where its result goes.
+    /// Data of this rank, and the buffer of its result.
     gives: Option<Buffer>,
     gets: Option<Buffer>,
 }
 
-/// Whether calls of a collective may go by the kernel: then they are not taken for repetitions of what hosts
-/// did.
+/// Returns true if calls of a collective may go by the kernel. Then they are not replayed.
 #[inline]
 pub(super) fn may_carry(held: &LaneGuard, comm: &Communicator, collective: Collective) -> bool {
     matches!(collective, Collective::Barrier | Collective::Bcast | Collective::Allreduce)
         && matches!(*comm.collectives.offloaded.borrow(held), Standing::Ready(..) | Standing::Several(_))
 }
 
-/// Longest operation that the kernel carries.
+/// Largest operation for the kernel, in bytes.
 pub(super) const MOST_BYTES: u64 = AREA_BYTES as u64;
 
-/// Whether tuning may try the kernel for blocking operations of a shape: where the bits of the result are
-/// those of any algorithm, and where the shape alone tells.
+/// Returns true if tuning may try the kernel for blocking operations of a shape. That holds if the result
+/// has the same bits as any algorithm's, and if the shape alone decides.
 pub(super) fn is_candidate(held: &LaneGuard, comm: &Communicator, shape: &Shape) -> bool {
     let is_one = match shape.collective {
         Collective::Barrier => true,
@@ -341,14 +343,15 @@ pub(super) fn is_candidate(held: &LaneGuard, comm: &Communicator, shape: &Shape)
     is_one && may_carry(held, comm, shape.collective)
 }
 
-/// The program of a broadcast, if there is one for it.
+/// Returns the program of a broadcast, if there is one for its root and size.
 fn bcast_of(shape: &Shape) -> Option<u8> {
     let fits = (shape.root as usize) < PROGRAMS - usize::from(BCAST)
         && (1..=AREA_BYTES as u64).contains(&shape.bytes());
     fits.then(|| BCAST + shape.root as u8)
 }
 
-/// The kernel's part in an operation; the same decision at all members.
+/// Returns the kernel's group and arguments for an operation, if the kernel does it. All members decide
+/// alike.
 fn carried(
     held: &LaneGuard,
     process: &Process,
@@ -362,18 +365,18 @@ fn carried(
     Some((place, what_of(process, comm, operation)?))
 }
 
-/// An operation that the kernel can do.
+/// Kind of operation in the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub collective: Collective,
-    /// Of broadcasts that of the first root.
+    /// Program; for broadcasts the one of the first root.
     pub program: u8,
     pub operator: u8,
     pub bytes: u16,
 }
 
 impl Kind {
-    /// What the kernel does of an operation, whatever its root is.
+    /// Returns the kind of an operation, whatever its root is; `None` if the kernel cannot do it.
     fn of(process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Option<Kind> {
         let shape = operation.shape(comm);
         let bytes = shape.bytes();
@@ -385,7 +388,7 @@ impl Kind {
             }
             _ => return None,
         };
-        // Its sums are another expression than the one of all machines.
+        // The kernel's sums are another expression than the deterministic one.
         let differs = process.config.collectives.deterministic && operator == Operator::SumF64;
         let fits = bytes <= most as u64 && !differs;
         let (operator, bytes) = (operator as u8, bytes as u16);
@@ -393,7 +396,7 @@ impl Kind {
     }
 }
 
-/// What the kernel is told of an operation; nothing if it does not do such ones.
+/// Returns the kernel's arguments for an operation; `None` if the kernel cannot do it.
 fn what_of(process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Option<Carried> {
     let Kind { program, operator, bytes, .. } = Kind::of(process, comm, operation)?;
     let shape = operation.shape(comm);
@@ -417,7 +420,7 @@ pub(super) fn buffer(side: &Side<'_>) -> Option<Buffer> {
     unsafe { Buffer::user(array.base, array.count, array.datatype) }.ok()
 }
 
-/// The operator of the kernel that does what a reducer does.
+/// Returns the operator of the kernel that is equal to a reducer.
 fn operator_of(reducer: &Reducer) -> Option<Operator> {
     /// MPI_LONG, MPI_INT64_T and MPI_DOUBLE; MPI_SUM, MPI_MIN and MPI_MAX in the standard ABI.
     const INTEGERS: [u32; 2] = [0x20a, 0x258];
@@ -445,7 +448,7 @@ fn begin(held: &LaneGuard, messenger: &Messenger, place: &Arc<OffloadGroup>, car
     place.call(&mut messenger.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
 }
 
-/// Moves it on; whether it is over, the result being where it belongs.
+/// Advances a call; returns true if it is over and the result is in `gets`.
 fn move_on(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -465,7 +468,7 @@ fn move_on(
     Ok(true)
 }
 
-/// Does an operation if it is one for the kernel.
+/// Runs an operation if the kernel can do it.
 pub(super) fn run(
     held: &mut LaneGuard,
     process: &Process,
@@ -490,7 +493,7 @@ pub(super) fn run(
     Some(result.map(drop))
 }
 
-/// Starts an operation where hosts have several members, if it is one for the kernel.
+/// Starts an operation where hosts have several members, if the kernel can do it.
 fn start_several(
     held: &LaneGuard,
     process: &Process,
@@ -507,7 +510,7 @@ fn start_several(
     has_program.then(|| hosts::start(held, process, comm, operation, (hosts, kind)))
 }
 
-/// As [`run`], behind a request.
+/// Starts an operation as [`run`] does, behind a request.
 pub(super) fn start(
     held: &LaneGuard,
     process: &Process,
@@ -529,10 +532,10 @@ pub(super) fn start(
     Some(request)
 }
 
-/// Keeps an operation to be started by MPI_Start, if the kernel does it; all members decide alike.
+/// Makes a persistent operation, if the kernel can do it; all members decide alike.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub(super) fn persistent(
     held: &mut LaneGuard,
     process: &Process,
@@ -548,7 +551,7 @@ pub(super) fn persistent(
     let signature = failures::signature_of(&operation.shape(comm), comm);
     let number = internal::take_number(held, process, comm, signature)?;
     let tag = (number << LANE_BITS) as i32;
-    // Contexts of communicators are below; netd has none twice.
+    // Contexts of communicators are smaller, and netd accepts each number once.
     let group = 1 << 31 | (number & 0x7fff) << 16 | comm.context().0 & 0xffff;
     let seat = process.kernel.borrow_mut(held).seat(|| Err("there is no seat".into()));
     let place = seat.and_then(|seat| install(&seat, (process, comm), &hosts, group));
@@ -571,16 +574,16 @@ pub(super) fn persistent(
     })))
 }
 
-/// A persistent operation that the kernel does.
+/// A persistent operation in the kernel.
 #[derive(Debug)]
 struct Repeated {
     comm: Arc<Communicator>,
-    /// The number of the operation, as a tag.
+    /// Number of the operation, as a tag.
     tag: i32,
     place: Arc<OffloadGroup>,
     what: (Collective, Option<u32>),
     carried: FirstLaneCell<Carried>,
-    /// Keeps the datatypes.
+    /// Owner of the datatypes, which keeps them alive.
     _owner: FirstLaneCell<Owned>,
 }
 
@@ -607,7 +610,7 @@ impl Restart for Repeated {
     }
 }
 
-/// An operation behind a request.
+/// An operation of the kernel behind a request.
 #[derive(Debug)]
 struct KernelCall {
     place: Arc<OffloadGroup>,

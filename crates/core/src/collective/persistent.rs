@@ -1,10 +1,10 @@
-//! Persistent operations: kept to be started again (MPI-5 section 6.13), by one algorithm, or, where they are
-//! tuned, by one of several that are tried in turn.
+//! Persistent operations, kept to be started again (MPI-5 section 6.13). They use one algorithm, or, where
+//! they are tuned, one of several that are tried one after the other.
 //!
-//! Starts of a persistent operation need not follow those of others, so each has a number and banks of its
-//! own, and is a unit of tuning of its own: the n-th start is the same on all members. What they have
-//! measured goes under another number of this kind. A start that has to wait for it returns all the same,
-//! and begins when it has come.
+//! Starts of a persistent operation need not follow those of other operations. So each one has a number and
+//! banks of its own, and is a unit of tuning of its own: the n-th start is the same on all members.
+//! Measurements of the members are exchanged under another number of this kind. A start that must wait for
+//! the exchange returns at once, and the operation begins when the exchange is complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -40,17 +40,17 @@ use crate::p2p::agreement::PERSISTENT;
 use crate::process::{Process, started};
 use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
 
-/// Algorithms that are tried of one operation: each has banks.
+/// Maximum number of algorithms that are tried for one operation; each of them has banks.
 const MOST_TRIED: usize = 6;
-/// About what it takes to make so many, in nanoseconds.
+/// Approximate time to make that many, in nanoseconds.
 const SEVERAL_NS: u64 = 1_000_000;
 
-/// Keeps an operation to be started by MPI_Start, as it is wished for, and else as its communicator is.
-/// Members on several hosts agree on whether each host has banks for it: the call is not local (MPI-5
-/// section 6.13).
+/// Makes an operation that MPI_Start starts, with the given hints; missing hints are those of the
+/// communicator. Members on several hosts agree on whether each host has banks for it, so the call is not
+/// local (MPI-5 section 6.13).
 ///
 /// # Errors
-/// What went wrong with a message of that agreement.
+/// Returns the error of a message of that agreement.
 pub fn persistent(
     held: &mut LaneGuard,
     process: &Process,
@@ -85,14 +85,15 @@ pub fn persistent(
     Ok(insert(held, process, comm, Arc::new(kept)))
 }
 
-/// Whether all members can pay for making an operation by several algorithms, most of which it will not need.
+/// Returns true if all members can afford to make an operation with several algorithms, most of which will
+/// not be needed.
 fn is_affordable(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<bool> {
     let percent = process.config.collectives.tune_budget;
     let refuses = !process.library.ledger.borrow(held).affords(SEVERAL_NS, percent);
     Ok(internal::maximum(held, process, comm, u64::from(refuses))? == 0)
 }
 
-/// As [`persistent`], by each of several algorithms.
+/// Makes an operation as [`persistent`] does, once with each of several algorithms.
 fn try_several(
     held: &mut LaneGuard,
     process: &Process,
@@ -113,7 +114,7 @@ fn try_several(
     let signature = kept[0].as_ref().map_or(0, |kept| kept.made.1);
     let number = internal::take_number(held, process, comm, signature)?;
     let proposals = proposals.iter().take(kept.len()).cloned().collect();
-    // What is not decided on is not kept, so there is nothing to go back to.
+    // Undecided results are not stored, so there is nothing to return to.
     let rules = Rules { guards: false, ..news.rules };
     let unit = Unit::new(place, News { rules, ..news });
     let tried = Tried { unit, proposals, place, kept, words: None };
@@ -139,7 +140,8 @@ fn insert(
     process.messages.borrow_mut(held).state.insert(request)
 }
 
-/// An operation is handed to arbitrary code only by [`Kept::begin`], which needs the process.
+/// Operations of a communicator. Only [`Kept::begin`] passes one to arbitrary code, which needs the
+/// process.
 impl Restart for Kept {
     fn restart(self: Arc<Self>, held: &LaneGuard, request: RequestId) -> Restarted {
         let process = started();
@@ -173,7 +175,7 @@ impl Restart for Kept {
     }
 
     fn retire(self: Arc<Self>, held: &LaneGuard) {
-        // One that is under way is kept by that; its number is not used again then.
+        // An operation that is active keeps itself alive. Its number is then not used again.
         let Some(Kept { run, comm, tag, banks, begun, failed, .. }) = Arc::into_inner(self) else { return };
         comm.collectives.forget_persistent(held, tag);
         let is_whole = !failed.into_inner() && begun.into_inner().is_none();
@@ -188,7 +190,8 @@ impl Restart for Kept {
 }
 
 impl Kept {
-    /// One that goes as `choice` says, if that is given; members do this together.
+    /// Makes an operation with the given choice of algorithm, or the default. All members must call this
+    /// together.
     fn make(
         held: &mut LaneGuard,
         process: &Process,
@@ -212,8 +215,8 @@ impl Kept {
         let plan = Some(run.execution.plan()).filter(|_| is_within);
         let mut banks =
             plan.and_then(|plan| Neighbourhood::of_persistent(held, process, comm, run.signature, plan));
-        // Whatever the plan: members who make another operation must not wait here for those who need
-        // not agree.
+        // Needed for every plan: members that make a different operation must not wait here for members
+        // without an agreement.
         let several = comm.inter().is_none() && comm.collectives.node.numbers(process, comm).is_some();
         if several && internal::maximum(held, process, comm, u64::from(banks.is_none()))? > 0 {
             banks = None;
@@ -224,7 +227,7 @@ impl Kept {
         }
         let own = banks.as_ref().and_then(|node| node.banks(held));
         run.room = run.room.map(|room| own.as_ref().map_or(room, |banks| room.within(banks)));
-        // Those who have used these banks for an earlier operation have numbered its starts.
+        // Members that used these banks for an earlier operation have counted its starts.
         let starts = own.as_ref().map_or(0, |banks| banks.left()) as u32;
         let starts = starts.wrapping_sub(process.config.diagnosis.wrap_after as u32);
         drop(own);
@@ -243,10 +246,10 @@ impl Kept {
         })
     }
 
-    /// Starts it, and does it if nothing is in the way.
+    /// Starts the operation, and runs it to its end if nothing blocks it.
     ///
     /// # Errors
-    /// It cannot be started any more.
+    /// Returns an error if the operation has failed before.
     fn begin(&self, held: &LaneGuard, process: &Process) -> Result<Attempt> {
         if self.failed.load(Ordering::Relaxed) {
             let reason = "this persistent operation has failed before; free it and make another";
@@ -261,7 +264,8 @@ impl Kept {
         })
     }
 
-    /// The number of the next start. Who holds its execution is alone with it.
+    /// Returns the number of the next start. The caller holds the execution, so no other thread does this
+    /// now.
     #[inline]
     fn next(&self) -> u32 {
         let number = self.starts.load(Ordering::Relaxed);
@@ -269,8 +273,8 @@ impl Kept {
         number
     }
 
-    /// Begins it, or goes on with what [`Restart::fast_path`] has begun, and does it if nothing is in the
-    /// way.
+    /// Begins the operation, or continues what [`Restart::fast_path`] has begun. Runs it to its end if
+    /// nothing blocks it.
     #[inline]
     fn attempt(&self, held: &LaneGuard, process: &Process) -> Attempt {
         let mut place = self.run.borrow_mut(held);
@@ -282,7 +286,7 @@ impl Kept {
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
         let mut ticket = match (begun, &mut banks) {
             (Some(ticket), _) => ticket,
-            // All its starts are within the node, and take turns there.
+            // All its starts are within the node, and get their slots in order.
             (None, Some(banks)) => match fast_path(self.tag, self.next(), banks, run, start_looks(process)) {
                 Some(ticket) => ticket,
                 None => return Attempt::Over(Ok(())),
@@ -306,24 +310,24 @@ impl Kept {
     }
 }
 
-/// A persistent operation of which several algorithms are tried.
+/// A persistent operation with several algorithms under trial.
 #[derive(Debug)]
 struct Tuned {
     tried: FirstLaneCell<Tried>,
     comm: Arc<Communicator>,
-    /// Of messages of the agreement on what was measured.
+    /// Tag of the messages with which members exchange measurements.
     tag: i32,
 }
 
-/// What changes of it.
+/// Changing part of a [`Tuned`] operation.
 #[derive(Debug)]
 struct Tried {
     unit: Unit,
     proposals: Arc<[Proposal]>,
     place: Place,
-    /// By each alternative; only the best, once that is known.
+    /// The operation with each alternative; only the best remains once it is known.
     kept: Vec<Option<Arc<Kept>>>,
-    /// What was contributed and not heard of.
+    /// Measurements that were sent and whose maxima have not arrived yet.
     words: Option<Maxima>,
 }
 
@@ -367,7 +371,8 @@ impl Restart for Tuned {
 }
 
 impl Tuned {
-    /// The one that the start takes which was called at `reading`; nothing if it has to wait.
+    /// Returns the operation for the start called at `reading`; `None` if it has to wait for the exchange
+    /// of measurements.
     fn next(&self, held: &LaneGuard, process: &Process, reading: inside::Reading) -> Option<Arc<Kept>> {
         let mut tried = self.tried.borrow_mut(held);
         let Tried { unit, proposals, place, kept, words } = &mut *tried;
@@ -384,7 +389,7 @@ impl Tuned {
             match unit.turn(*place, reading, &learnings, &mut process.library.ledger.borrow_mut(held)) {
                 UnitAnswer::Says(says) => break says,
                 UnitAnswer::Wait => return None,
-                // It asks but once.
+                // A unit requests proposals only once.
                 UnitAnswer::Provide => unit.provide(Arc::clone(proposals)),
             }
         };
@@ -405,7 +410,7 @@ impl Tuned {
     }
 }
 
-/// A start that has to wait for what all members have measured.
+/// A start that waits for the measurements of all members.
 #[derive(Debug)]
 struct Late {
     tuned: Arc<Tuned>,

@@ -1,4 +1,5 @@
-//! The messages of one collective operation on one communicator, and its part of the node, for the engine.
+//! The engine's port for one collective operation on one communicator: its messages and its slot in the
+//! banks of the node.
 
 use tutti_base::Result;
 use tutti_base::trace::Level;
@@ -23,26 +24,26 @@ use tutti_transport::Peer;
 use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::locality;
 
-/// Only schedules that have a turn take steps within the node.
+/// Panic message: only a schedule that owns a slot takes steps within the node.
 const NO_TURN: &str = "a schedule within a node has its turn";
 
-/// See the module.
+/// Connection between the engine and one operation of a communicator.
 #[derive(Debug)]
 pub struct CommPort<'a> {
     pub(super) held: &'a LaneGuard,
     pub(super) messenger: &'a Messenger,
     pub(super) comm: &'a Communicator,
     pub(super) ticket: &'a mut Ticket,
-    /// For a schedule within the node.
+    /// Banks of the node, for a schedule that uses them.
     banks: Option<&'a mut Banks>,
-    /// Looks at a flag before giving up.
+    /// Number of polls of a flag before giving up.
     patience: u32,
-    /// Of an operation on a file.
+    /// File windows of an operation on a file.
     windows: Option<&'a dyn Windows>,
 }
 
 impl<'a> CommPort<'a> {
-    /// The world of the operation that holds `ticket`; `banks` if it has a turn.
+    /// Makes the port of the operation that holds `ticket`, with `banks` if the operation has a slot.
     #[inline]
     pub fn new(
         held: &'a LaneGuard,
@@ -55,25 +56,25 @@ impl<'a> CommPort<'a> {
         CommPort { held, messenger, comm, ticket, banks, patience: 0, windows: None }
     }
 
-    /// So many looks at a flag beyond the first; for who has nothing else to do.
+    /// Sets the number of polls of a flag after the first. A caller without other work passes more than 0.
     #[inline]
     pub fn looking(self, looks: u32) -> CommPort<'a> {
         CommPort { patience: looks, ..self }
     }
 
-    /// For an operation on a file.
+    /// Adds the windows of an operation on a file.
     pub(super) fn on(self, windows: &'a dyn Windows) -> CommPort<'a> {
         CommPort { windows: Some(windows), ..self }
     }
 
-    /// The banks of the operation, and what it uses of them.
+    /// Returns the banks of the operation and its slot in them.
     #[inline]
     pub(super) fn banks(&self) -> (&Banks, &Slot) {
         let (Some(banks), Some(turn)) = (&self.banks, &self.ticket.turn) else { unreachable!("{NO_TURN}") };
         (banks, turn.slot())
     }
 
-    /// The number of a rank of the communicator among the members of the banks.
+    /// Returns the number of a rank of the communicator among the members of the banks.
     #[inline]
     pub(super) fn member(&self, rank: u32) -> u32 {
         match self.comm.collectives.node.numbers(self.messenger, self.comm) {
@@ -82,7 +83,8 @@ impl<'a> CommPort<'a> {
         }
     }
 
-    /// Now and then: as [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
+    /// Polls a flag for a few microseconds from time to time, as `NodePort::reached` does, and measures the
+    /// peer's distance.
     #[inline]
     fn watches(&self, member: u32, flag: u16, value: u64) -> bool {
         let to_lender = || self.lends() && self.messenger.exposures.borrow_mut(self.held).is_due();
@@ -98,7 +100,7 @@ impl<'a> CommPort<'a> {
         observed.came
     }
 
-    /// Nobody gets at what was exposed any more.
+    /// Withdraws all memory that was exposed for the operation.
     #[cold]
     fn withdraw(&mut self) {
         for record in self.ticket.exposed.drain(..) {
@@ -106,14 +108,14 @@ impl<'a> CommPort<'a> {
         }
     }
 
-    /// Of a message of the operation.
+    /// Returns the envelope of a message of the operation.
     pub(super) fn envelope(&self, source: u32, lane: u16) -> Envelope {
         let its = &self.comm.collectives;
         let (context, source) = (self.comm.context().plane(its.plane()), its.name(source));
         Envelope { context, source, tag: self.ticket.tag | i32::from(lane) }
     }
 
-    /// Of a message of this rank.
+    /// Returns the envelope of a message from this rank.
     pub(super) fn own_envelope(&self, lane: u16) -> Envelope {
         self.envelope(self.comm.number(self.comm.rank(), false), lane)
     }
@@ -159,7 +161,7 @@ impl Port for CommPort<'_> {
         let from = self.comm.process(peer).map(|world| Peer(world.0));
         let spec = ReceiveSpec { buffer, pattern, from, check: Check::Accord(self.ticket.signature) };
         let mut messages = self.messenger.messages.borrow_mut(self.held);
-        // It may be there already: then it needs no request.
+        // A message that has arrived already needs no request.
         if messages.may_receive_directly(&spec)
             && let Some(finished) = messages.receive_directly(&spec)
         {
@@ -201,9 +203,9 @@ impl Port for CommPort<'_> {
         }
         request.detached = true;
         match &mut request.work {
-            // A message that is on its way goes nowhere.
+            // The data of a message in transit are discarded.
             Work::Receive { buffer, .. } => *buffer = Buffer::empty(),
-            // The memory is the user's again, but the receiver may have been promised what is in it.
+            // The memory belongs to the user again, but the receiver may still expect its content.
             Work::Send { buffer, .. } => *buffer = Buffer::owned(buffer.to_vec()),
             _ => {}
         }

@@ -1,9 +1,10 @@
-//! Doing again what a communicator has done before: a call is recognised by its words, its execution is bound to other memory and runs
-//! where it rests. That is the path whose nanoseconds count.
+//! Repetition of an operation that a communicator has run before. The key of the call finds its idle
+//! execution, which is bound to other memory and run in its cache slot. The latency of short operations
+//! depends on this path.
 //!
 //! # Safety
-//! [`replay`] and [`start_replay`] bind the memory that their caller vouches for to an execution that was
-//! made for a call with equal arguments, so it covers as much as the first call's did.
+//! [`replay`] and [`start_replay`] bind memory that their caller vouches for to an execution that was made
+//! for a call with equal arguments. So the memory covers as much as the first call's did.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -23,10 +24,12 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::request::{Request, RequestId};
 
-/// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
+/// Runs the operation with the key `words` on other memory, as [`run`] does. Returns `None` if its
+/// execution is not idle or the call needs more than this path does.
 ///
 /// # Safety
-/// The memory is what the first call with these words had to have, for all data that begin at `send` and `recv`.
+/// The memory must fulfil what the first call with this key required, for all data that begin at `send` and
+/// `recv`.
 #[inline]
 pub unsafe fn replay(
     held: &mut LaneGuard,
@@ -47,10 +50,10 @@ pub unsafe fn replay(
     }
 }
 
-/// As [`start`], in the way of [`replay`].
+/// Starts an operation as [`start`] does, by the method of [`replay`].
 ///
 /// # Safety
-/// As for [`replay`].
+/// Same as for [`replay`].
 #[inline]
 pub unsafe fn start_replay(
     held: &LaneGuard,
@@ -82,19 +85,20 @@ pub unsafe fn start_replay(
     })
 }
 
-/// What is called for.
+/// Description of a call.
 struct Call<'w> {
     form: CallForm,
     words: &'w Words,
-    /// Looks at a flag that are made.
+    /// Number of polls of a flag.
     looks: u32,
 }
 
-/// Begins the operation that is called for on other memory, if it is at rest and simple enough, and does it if nothing is in the
-/// way. Its execution stays at rest unless it has to wait, which is when other calls may come between.
+/// Begins an operation on other memory if its execution is idle, and runs it to its end if nothing blocks
+/// it. The execution stays in the cache unless it has to wait, since only then other calls can come
+/// between.
 ///
 /// # Safety
-/// As for [`replay`].
+/// Same as for [`replay`].
 #[inline(always)]
 unsafe fn attempt(
     held: &LaneGuard,
@@ -116,7 +120,7 @@ unsafe fn attempt(
     let sleeps = state.sleeps(mode);
     let mut deferred = (mode.is_on() && !sleeps).then(|| its.deferred.borrow_mut(held));
     let way = match &deferred {
-        // What was called for before begins before.
+        // Operations called earlier begin earlier.
         Some(deferred) if !deferred.waiting.is_empty() => return None,
         Some(deferred) => deferred.tuning.way(mode, state.generation, form, words)?,
         None => Way::Exempt,
@@ -136,7 +140,7 @@ unsafe fn attempt(
     let signature = state.rest[place].as_ref().map_or(0, |run| run.signature);
     let tag = if let Channel::Own = its.channel { state.next_tag(signature) } else { its.fixed_tag() };
     if mode.is_on() && form == CallForm::Nonblocking {
-        // As every one that may carry an agreement along: see `deferred`.
+        // Skips a number, as every operation does that may carry an agreement: see `deferred`.
         state.next_tag(0);
     }
     let run = state.rest[place].as_mut().expect("it was just found");
@@ -149,7 +153,7 @@ unsafe fn attempt(
         None => Ticket::new(tag, None, OperationAgreement::UNKNOWN, run.signature),
     };
     if !ticket.agreement.is_lost() {
-        // What it could do before, it need not look for again.
+        // What was possible before is not tried again.
         let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
         let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut()).looking(looks);
         match run.execution.progress(&mut port) {

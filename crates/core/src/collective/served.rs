@@ -1,5 +1,5 @@
-//! Memory of a member that its owner copies for another one, where the system does not let that one at it: by
-//! the messages of [`crate::p2p::served`].
+//! Memory of a member that its owner copies for a peer, where the system denies the peer access. Uses the
+//! messages of [`crate::p2p::served`].
 
 use tutti_base::{Result, WorldRank};
 
@@ -11,10 +11,11 @@ use crate::messenger::Messenger;
 use crate::progress;
 use crate::request::RequestId;
 
-/// Gets what `owner` has in an area that it has lent; `envelope` says in which operation.
+/// Reads from memory that `owner` has exposed, by asking the owner to send it. `envelope` names the
+/// operation.
 ///
 /// # Errors
-/// `Other` where the owner has no memory there.
+/// Returns `Other` if the owner has no memory there.
 pub fn get(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -27,10 +28,10 @@ pub fn get(
     settle(held, messenger, owner, id)
 }
 
-/// Puts something into an area that `owner` has lent; it is there when this returns.
+/// Writes to memory that `owner` has exposed. The data are stored when this returns.
 ///
 /// # Errors
-/// As [`get`].
+/// Returns the same errors as [`get`].
 pub fn put(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -41,12 +42,12 @@ pub fn put(
 ) -> Result<()> {
     let id = messenger.messages.borrow_mut(held).start_put(owner, address, from);
     settle(held, messenger, owner, id)?;
-    // Packets keep their order: this one is answered when the data are stored.
+    // Packets keep their order: the answer to this one comes after the data are stored.
     get(held, messenger, owner, envelope, address, Buffer::empty())
 }
 
-/// Takes in messages until a request is over: others may ask this process meanwhile. Nobody else gets into
-/// the lane.
+/// Takes in messages until a request is over, since other ranks may need an answer from this process
+/// meanwhile. No other thread enters the lane.
 fn settle(held: &LaneGuard, messenger: &Messenger, owner: WorldRank, id: RequestId) -> Result<()> {
     let mut waiter = messenger.waiter();
     let sleeper = messenger.sleeper(held.lane());
