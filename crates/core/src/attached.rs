@@ -1,5 +1,5 @@
-//! Buffers that are attached for buffered sends (MPI-5 section 3.6), and to what. How they are used:
-//! [`crate::buffered`].
+//! Buffers attached for buffered sends (MPI-5 section 3.6) to the process, a communicator or a session.
+//! Their use is in [`crate::buffered`].
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tutti_base::{Error, ErrorClass, Result};
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::request_id::RequestId;
 
-/// What a message costs beyond its bytes. The constant `MPI_BSEND_OVERHEAD` is 512 in the standard ABI, and less in others: programs
-/// of MPICH's ABI give 96 bytes, of Open MPI's 128.
+/// Space that a message needs beyond its data, in bytes. The constant `MPI_BSEND_OVERHEAD` is 512 in the
+/// standard ABI, and less in others: 96 in MPICH's ABI, 128 in Open MPI's.
 pub const OVERHEAD_BYTES: u64 = 96;
 
 /// A buffer that is attached.
@@ -20,23 +20,23 @@ pub struct Attached {
     pub(crate) pending: FirstLaneCell<Vec<(RequestId, u64)>>,
 }
 
-/// Where a buffer may be attached: one at a time.
+/// Object to which at most one buffer can be attached.
 #[derive(Debug, Default)]
 pub struct AttachmentPlace(pub(crate) FirstLaneCell<Option<Arc<Attached>>>);
 
-/// The place of the process, for MPI_Buffer_attach.
+/// Buffer of the process, for MPI_Buffer_attach.
 pub static OF_PROCESS: AttachmentPlace = AttachmentPlace(FirstLaneCell::new(None));
 
 impl AttachmentPlace {
-    /// Nothing is attached.
+    /// Makes a place without a buffer.
     pub const fn new() -> AttachmentPlace {
         AttachmentPlace(FirstLaneCell::new(None))
     }
 
-    /// Attaches memory at `address` of `bytes`; `None` for `MPI_BUFFER_AUTOMATIC`.
+    /// Attaches `bytes` of memory at `address`; `None` stands for `MPI_BUFFER_AUTOMATIC`.
     ///
     /// # Errors
-    /// `Buffer` when something is attached already.
+    /// Returns `Buffer` if a buffer is attached already.
     pub fn attach(&self, held: &LaneGuard, address: usize, bytes: Option<u64>) -> Result<()> {
         let mut place = self.0.borrow_mut(held);
         if place.is_some() {
@@ -46,14 +46,14 @@ impl AttachmentPlace {
         Ok(())
     }
 
-    /// What is attached here.
+    /// Returns the attached buffer, if any.
     pub fn current(&self, held: &LaneGuard) -> Option<Arc<Attached>> {
         self.0.borrow(held).clone()
     }
 }
 
 impl Attached {
-    /// Notes the send that empties the buffer of a message.
+    /// Records a send whose message occupies the buffer until it is complete.
     pub fn note(&self, held: &LaneGuard, sending: RequestId, bytes: u64) {
         self.pending.borrow_mut(held).push((sending, bytes));
     }

@@ -1,8 +1,9 @@
-//! Communicators: a context, a group or two, and what users hang on them (MPI-5 chapter 7).
+//! Communicators: a context, one or two groups, and the objects that users attach to them (MPI-5 chapter
+//! 7).
 //!
-//! This file is the object, `collectives` what it keeps for its collective operations, `neighbours` who is
-//! beside a rank in its topology. [`crate::constructors`] makes new ones, [`crate::intercommunicator`]
-//! between two groups.
+//! This file holds the object itself, `collectives` its state for collective operations, and `neighbours`
+//! the neighbours in its topology. [`crate::constructors`] makes new communicators,
+//! [`crate::intercommunicator`] those between two groups.
 
 pub mod collectives;
 mod neighbours;
@@ -32,30 +33,30 @@ use collectives::wishes::Wishes;
 /// A communicator. Shared by handles, requests and schedules.
 #[derive(Debug)]
 pub struct Communicator {
-    /// The context; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
+    /// Context of its messages; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
     pub(crate) context: AtomicU32,
     pub(crate) lane: AtomicU32,
-    /// The serial number, set when the members have agreed on it. Predefined communicators have none, nor
-    /// have those that use the context of another one.
+    /// Serial number, set when the members have agreed on it. Predefined communicators have none, nor have
+    /// those that use the context of another one.
     pub(crate) owned: OnceLock<LiveContext>,
     pub(crate) group: Group,
     pub(crate) rank: Rank,
-    /// The other group and an intracommunicator of the own one, for an intercommunicator.
+    /// For an intercommunicator: the other group, and an intracommunicator of the own one.
     pub(crate) inter: Option<Inter>,
-    /// See [`Communicator::is_first`]; known when the context is.
+    /// True for the first of two groups, see [`Communicator::is_first`]; valid once the context is known.
     pub(crate) is_first: AtomicBool,
-    /// The number by which the program knows it; 0 if it does not.
+    /// Handle by which the program knows it; 0 if none.
     handle: AtomicUsize,
-    /// Attributes.
+    /// Attributes that the user set.
     pub attributes: Attributes,
-    /// The name.
+    /// Name that the user can set.
     pub name: FirstLaneCell<ObjectName>,
-    /// What happens on errors.
+    /// Error handler of the communicator.
     pub error_handler: FirstLaneCell<ErrorHandler>,
     pub(crate) hints: FirstLaneCell<Hints>,
-    /// The buffer attached for buffered sends (MPI-4.1).
+    /// Buffer attached for buffered sends (MPI-4.1).
     pub buffer: AttachmentPlace,
-    /// Plans and the count of collective operations.
+    /// State of its collective operations.
     pub collectives: Collectives,
     pub(crate) topology: OnceLock<Arc<Topology>>,
 }
@@ -63,40 +64,40 @@ pub struct Communicator {
 /// The other half of an intercommunicator.
 #[derive(Debug)]
 pub struct Inter {
-    /// The processes it talks to.
+    /// Group of the processes on the other side.
     pub remote: Group,
-    /// The own processes among themselves.
+    /// Intracommunicator of the processes on this side.
     pub local: Arc<Communicator>,
 }
 
-/// Who a rank argument names.
+/// Process that a rank argument names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partner {
-    /// Nobody.
+    /// No process (MPI_PROC_NULL).
     ProcNull,
-    /// Whoever sends.
+    /// Any sender (MPI_ANY_SOURCE).
     Any,
-    /// A process.
+    /// One particular process.
     Process(WorldRank),
 }
 
-/// How two communicators compare (MPI-5 section 7.4.1).
+/// Result of comparing two communicators (MPI-5 section 7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// The same object.
     Identical,
-    /// Same groups in the same order.
+    /// The same groups in the same order.
     Congruent,
-    /// Same members.
+    /// The same members in another order.
     Similar,
-    /// Different.
+    /// Groups with different members.
     Unequal,
 }
 
 pub(crate) const UNKNOWN_CONTEXT: u32 = u32::MAX;
 
 impl Communicator {
-    /// One that exists from the start.
+    /// Makes a communicator that exists from the start.
     pub(crate) fn predefined(
         context: ContextId,
         name: &str,
@@ -135,7 +136,7 @@ impl Communicator {
         }
     }
 
-    /// The context.
+    /// Returns the context of its messages.
     #[inline]
     pub fn context(&self) -> ContextId {
         ContextId(self.context.load(Ordering::Relaxed))
@@ -146,43 +147,43 @@ impl Communicator {
         self.owned.get().map_or(Serial(self.context().0.into()), |owned| owned.serial)
     }
 
-    /// Where its point-to-point messages are. The first lane is that of all communicators with a member that
-    /// does not communicate in lanes, or is not of this host, and of intercommunicators.
+    /// Returns the lane of its point-to-point messages. The first lane serves intercommunicators, and all
+    /// communicators with a member that does not use lanes or is on another host.
     #[inline]
     pub fn lane(&self) -> Lane {
         Lane::numbered(self.lane.load(Ordering::Relaxed))
     }
 
-    /// Own rank in the (local) group.
+    /// Returns the own rank in the (local) group.
     #[inline]
     pub fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// The (local) group.
+    /// Returns the (local) group.
     #[inline]
     pub fn group(&self) -> &Group {
         &self.group
     }
 
-    /// The other half, if it is an intercommunicator.
+    /// Returns the other half of an intercommunicator.
     #[inline]
     pub fn inter(&self) -> Option<&Inter> {
         self.inter.as_ref()
     }
 
-    /// What is known of its members' neighbourhoods, if it was made for that.
+    /// Returns the topology, if the communicator has one.
     #[inline]
     pub fn topology(&self) -> Option<&Topology> {
         self.topology.get().map(|topology| &**topology)
     }
 
-    /// Gives a new communicator its topology.
+    /// Sets the topology of a new communicator.
     pub(crate) fn arrange(&self, topology: Arc<Topology>) {
         self.topology.set(topology).expect("a communicator gets its topology where it is made");
     }
 
-    /// Takes over the hints that the info object names; all others stay as they are (MPI-5 section 7.4.4).
+    /// Sets the hints that the info object contains; all others stay as they are (MPI-5 section 7.4.4).
     pub fn set_hints(&self, held: &LaneGuard, info: &Info) {
         self.hints.borrow_mut(held).update(info);
         self.collectives.wish(held, &Wishes::from_info(info));
@@ -196,32 +197,33 @@ impl Communicator {
         info
     }
 
-    /// Number of processes in the (local) group.
+    /// Returns the number of processes in the (local) group.
     #[inline]
     pub fn size(&self) -> u32 {
         self.group.size()
     }
 
-    /// The group that ranks in sends and receives refer to.
+    /// Returns the group to which ranks in sends and receives refer.
     #[inline]
     pub fn peers(&self) -> &Group {
         self.inter.as_ref().map_or(&self.group, |inter| &inter.remote)
     }
 
-    /// Whether the own group is the first of the two of an intercommunicator; both groups say the same.
+    /// Returns true if the own group is the first of an intercommunicator's two groups. All members use the
+    /// same order.
     #[inline]
     pub fn is_first(&self) -> bool {
         self.is_first.load(Ordering::Relaxed)
     }
 
-    /// Number of processes in both groups, or the one. In collective operations they are one space of numbers, the first
-    /// group's first.
+    /// Returns the number of processes in both groups, or in the only one. Collective operations number
+    /// them as one space, the first group's first.
     #[inline]
     pub fn everybody(&self) -> u32 {
         self.size() + self.inter.as_ref().map_or(0, |inter| inter.remote.size())
     }
 
-    /// The size of the first group of an intercommunicator; 0 for an intracommunicator.
+    /// Returns the size of the first group of an intercommunicator; 0 for an intracommunicator.
     pub fn first_group(&self) -> u32 {
         match &self.inter {
             None => 0,
@@ -230,7 +232,8 @@ impl Communicator {
         }
     }
 
-    /// The number of the process with this rank in the own group, or with `remote` in the other one.
+    /// Returns the number of the process with this rank in the own group, or with `remote` in the other
+    /// one.
     #[inline]
     pub fn number(&self, rank: Rank, remote: bool) -> u32 {
         match &self.inter {
@@ -239,7 +242,7 @@ impl Communicator {
         }
     }
 
-    /// The process with this number.
+    /// Returns the process with this number in both groups.
     #[inline]
     pub fn process(&self, number: u32) -> Option<WorldRank> {
         let Some(inter) = &self.inter else { return self.group.get(Rank(number)) };
@@ -248,20 +251,20 @@ impl Communicator {
         first.get(Rank(number)).or_else(|| second.get(Rank(number - first.size())))
     }
 
-    /// The number by which the program knows the communicator.
+    /// Returns the handle by which the program knows the communicator; 0 if none.
     pub fn handle(&self) -> usize {
         self.handle.load(Ordering::Relaxed)
     }
 
-    /// Gives it that number.
+    /// Sets the handle of the communicator.
     pub fn set_handle(&self, handle: usize) {
         self.handle.store(handle, Ordering::Relaxed);
     }
 
-    /// Who `rank` names as the destination of a message.
+    /// Returns the process that `rank` names as the destination of a message.
     ///
     /// # Errors
-    /// `Rank`, naming the argument and its range.
+    /// Returns `Rank`, naming the argument and its range.
     #[inline]
     pub fn destination(&self, rank: i32) -> Result<Partner> {
         if let Some(world) = u32::try_from(rank).ok().and_then(|rank| self.peers().get(Rank(rank))) {
@@ -270,10 +273,10 @@ impl Communicator {
         if rank == PROC_NULL { Ok(Partner::ProcNull) } else { Err(self.wrong_rank("dest", rank)) }
     }
 
-    /// Who `rank` names as the source of a message.
+    /// Returns the process that `rank` names as the source of a message.
     ///
     /// # Errors
-    /// `Rank`, naming the argument and its range.
+    /// Returns `Rank`, naming the argument and its range.
     #[inline]
     pub fn source(&self, rank: i32) -> Result<Partner> {
         if let Some(world) = u32::try_from(rank).ok().and_then(|rank| self.peers().get(Rank(rank))) {
@@ -286,7 +289,7 @@ impl Communicator {
         }
     }
 
-    /// How it compares with another.
+    /// Compares this communicator with another one.
     pub fn compare(&self, other: &Communicator) -> Relation {
         if std::ptr::eq(self, other) {
             return Relation::Identical;

@@ -1,9 +1,10 @@
-//! Waits for a rank that has left MPI: they would never end, so they end with an error that names the rank.
+//! Ends waits for a rank that has left MPI. Such a wait would never end, so it ends with an error that
+//! names the rank.
 //!
-//! A rank has left when its program has called MPI_Finalize and has ended with status 0 (with another status
-//! the launcher ends the job). All it sent is here by then. So a receive that has no message yet, a send that
-//! it has not taken, or a flag that it has not set will stay so. This module looks at all waits now and then,
-//! before a sleep ([`crate::p2p::departures`] has the questions to ranks of other hosts).
+//! A rank has left when its program has called MPI_Finalize and has ended with status 0. With another
+//! status the launcher ends the job. All messages it sent have arrived by then. So a receive without a
+//! message, a send it has not taken, or a flag it has not set stays that way. This module checks all waits
+//! from time to time before a sleep. [`crate::p2p::departures`] has the queries to ranks of other hosts.
 
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, WorldRank};
@@ -19,11 +20,12 @@ use crate::process::{Process, by_context};
 use crate::progress;
 use crate::request::RequestId;
 
-/// Looks at what has arrived, at most, before a wait is given up.
+/// Maximum number of polls for arrived messages before a wait is given up.
 const MOST_LOOKS: u32 = 10_000;
 
-/// Ends every wait of the first lane whose partner has left. Called before a sleep; does something twice a
-/// second. Waits of other lanes, which threads use, go on: what a communicator is lies in the first one.
+/// Ends every wait of the first lane whose partner has left. Called before a sleep; works at most twice a
+/// second. Waits of other lanes, which threads use, continue, because the state of communicators is
+/// accessible in the first lane only.
 pub fn watch(held: &LaneGuard, process: &Process) {
     if !held.lane().is_first() || !process.messages.borrow_mut(held).state.departures.is_due(clock::now_ns())
     {
@@ -44,7 +46,7 @@ pub fn watch(held: &LaneGuard, process: &Process) {
     }
 }
 
-/// Takes in what those that have left sent before.
+/// Takes in the messages that ranks sent before they left.
 fn take_in_all(held: &LaneGuard, messenger: &Messenger) {
     let _ = (0..MOST_LOOKS).take_while(|_| progress::take_in(held, messenger)).count();
 }
@@ -91,7 +93,7 @@ fn never_sent(pattern: &Pattern, senders: &[WorldRank]) -> String {
     }
 }
 
-/// The error of a wait for a rank that has left.
+/// Makes the error of a wait for a rank that has left.
 fn error(what: &str) -> Error {
     Error::new(ErrorClass::Other, what.to_string())
 }
@@ -100,7 +102,7 @@ fn error(what: &str) -> Error {
 fn senders(held: &LaneGuard, process: &Process, pattern: Pattern) -> Option<Vec<WorldRank>> {
     let comm = by_context(held, ContextId::of_plane(pattern.context).0)?;
     let Some(source) = pattern.source else {
-        // Another thread may send to its own process.
+        // Another thread of this process may send to it.
         let alone = !lanes::several_wait();
         return alone.then(|| comm.peers().iter().filter(|peer| *peer != process.rank).collect());
     };
@@ -112,8 +114,8 @@ fn senders(held: &LaneGuard, process: &Process, pattern: Pattern) -> Option<Vec<
     sender.map(|sender| vec![sender])
 }
 
-/// Returns true if there are such ranks and all of them have left, as far as that is known. With
-/// `asks` those of other hosts are asked.
+/// Returns true if `ranks` is not empty and all of them are known to have left. With `asks` a query is sent
+/// to those on other hosts.
 fn have_left(held: &LaneGuard, process: &Process, ranks: &[WorldRank], asks: bool) -> bool {
     let mut messages = process.messages.borrow_mut(held);
     let is_far = |rank: &WorldRank| !process.is_foreign(*rank) && process.local_rank(*rank).is_none();
@@ -136,8 +138,8 @@ fn have_left(held: &LaneGuard, process: &Process, ranks: &[WorldRank], asks: boo
     !ranks.is_empty() && ranks.iter().all(has_left)
 }
 
-/// For a wait that ends with nothing but what is waited for: ends the job if all these ranks have left.
-/// Called each time such a wait looks.
+/// Ends the job if all these ranks have left. For a wait that only the awaited event can end; called at
+/// each poll of such a wait.
 pub fn check_wait(
     held: &LaneGuard,
     process: &Process,
@@ -155,8 +157,7 @@ pub fn check_wait(
     }
 }
 
-/// The same for a wait that all members of a communicator have to take part in: ends the job if one of them
-/// has left.
+/// Ends the job if a member of the communicator has left. For a wait that needs all members to take part.
 pub fn check_members(
     held: &LaneGuard,
     process: &Process,
@@ -174,8 +175,8 @@ pub fn check_members(
     }
 }
 
-/// Returns true if all these ranks have left, and what they sent is here. For a function that does not wait
-/// and that a program calls again and again; looks twice a second.
+/// Returns true if all these ranks have left and their messages have arrived. For a non-blocking function
+/// that a program calls repeatedly; checks twice a second.
 pub fn have_left_for_good(
     held: &LaneGuard,
     process: &Process,
@@ -195,7 +196,7 @@ pub fn have_left_for_good(
     is_so
 }
 
-/// Ends the job, unless the wait is over after all.
+/// Ends the job, unless the wait is over meanwhile.
 fn end_in_vain(
     held: &LaneGuard,
     process: &Process,

@@ -6,8 +6,8 @@ use tutti_base::{Error, ErrorClass, Result};
 /// one another as possible and not increasing.
 ///
 /// # Errors
-/// `Dims` if an entry is negative or the others do not divide the number of processes, `Arg` if that number is
-/// not positive.
+/// Returns `Dims` if an entry is negative, or if the given entries do not divide the number of processes.
+/// Returns `Arg` if that number is not positive.
 pub fn fill(processes: i32, dims: &mut [i32]) -> Result<()> {
     if processes < 1 {
         return Err(Error::new(ErrorClass::Arg, format!("argument nnodes is {processes}; give 1 or more")));
@@ -32,8 +32,9 @@ pub fn fill(processes: i32, dims: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// `count` factors of `product`, not increasing: with the least difference between the largest and the smallest, and of those
-/// with the same the one whose smallest is largest, then the next.
+/// Returns `count` factors of `product`, not increasing. The difference between the largest and the
+/// smallest is minimal. Among equal ones the result with the largest smallest factor wins, then the next
+/// one.
 fn balanced(product: u32, count: usize) -> Vec<u32> {
     let mut best = None;
     if count > 0 {
@@ -44,12 +45,12 @@ fn balanced(product: u32, count: usize) -> Vec<u32> {
     factors
 }
 
-/// Adds `count` factors of `product` to those chosen, not decreasing, in all ways that promise less of a difference than the
-/// best so far; the larger ones first.
+/// Extends the chosen factors by `count` factors of `product`, not decreasing. Tries all ways that may give
+/// a smaller difference than the best so far, larger factors first.
 fn search(product: u32, count: usize, divisors: &[u32], chosen: &mut Vec<u32>, best: &mut Option<Vec<u32>>) {
     let least = chosen.last().copied().unwrap_or(1);
     let all = u64::from(product);
-    // What the factors still to choose would make if all were this one.
+    // Product of the remaining factors if all were this one.
     let power = |factor: u32| u64::from(factor).checked_pow(count as u32).unwrap_or(u64::MAX);
     let fits = |factor: &u32| *factor >= least && power(*factor) <= all && product.is_multiple_of(*factor);
     for factor in divisors.iter().rev().copied().filter(fits) {
@@ -70,7 +71,7 @@ fn search(product: u32, count: usize, divisors: &[u32], chosen: &mut Vec<u32>, b
     }
 }
 
-/// Of numbers that do not decrease.
+/// Returns the difference between the last and the first of sorted factors.
 fn difference(factors: &[u32]) -> u32 {
     factors.last().zip(factors.first()).map_or(0, |(last, first)| last - first)
 }

@@ -85,7 +85,7 @@ pub(super) fn is_crowded(held: &LaneGuard, comm: &Communicator) -> bool {
     comm.inter().is_none() && comm.collectives.state.borrow(held).is_crowded()
 }
 
-/// Starts an operation of a communicator for which [`is_needed`] or [`is_crowded`] is true.
+/// Starts an operation of a communicator for which `is_needed` or `is_crowded` is true.
 pub(super) fn start(
     held: &LaneGuard,
     process: &Process,

@@ -59,7 +59,7 @@ const PRICE_NS: u64 = 20_000_000;
 const DEARER: u64 = 16;
 /// Number of operations before the first check whether multicast still works. It doubles with each check,
 const AGAIN: u32 = 4;
-/// up to this number. After a failed check the next test comes after [`LATER`] times the operations so far.
+/// up to this number. After a failed check the next test comes after `LATER` times the operations so far.
 const SELDOM: u32 = 256;
 /// Factor for the operations before the next test, see [`SELDOM`].
 const LATER: u64 = 4;

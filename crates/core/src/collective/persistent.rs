@@ -319,7 +319,7 @@ struct Tuned {
     tag: i32,
 }
 
-/// Changing part of a [`Tuned`] operation.
+/// Changing part of a `Tuned` operation.
 #[derive(Debug)]
 struct Tried {
     unit: Unit,

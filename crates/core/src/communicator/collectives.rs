@@ -1,8 +1,8 @@
-//! What a communicator keeps for its collective operations: what its members have agreed upon, executions at
-//! rest, operations under way. What is done with it is in [`crate::collective`].
+//! State of a communicator for its collective operations: agreements of its members, idle executions,
+//! active operations. The code that uses it is in [`crate::collective`].
 //!
 //! # Safety
-//! Nothing is read or written through the addresses that are kept of a call.
+//! Nothing is read or written through the addresses that are remembered of a call.
 #![allow(unsafe_code)]
 
 pub(crate) mod agreement;
@@ -52,21 +52,20 @@ use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT, is_past};
 use crate::request::RequestId;
 use crate::wire::Signature;
 
-/// Executions that a communicator keeps at rest.
+/// Maximum number of idle executions that a communicator keeps.
 const KEPT: usize = 16;
-/// Non-blocking operations of a communicator that are under way at a time, at most: the number of small slots
-/// in banks.
+/// Maximum number of active non-blocking operations of a communicator: the number of small slots in banks.
 pub(crate) const MOST_UNDER_WAY: u32 = 128;
 
 /// First bit of the upper 9 bits of a tag of MPI_Comm_create_group in the names of members. Ranks are below
-/// 2^23, or two of these calls could be taken for each other as if their tags differed in nothing else.
+/// 2^23; otherwise two calls whose tags differ only there could be confused.
 const TAG_IN_NAME_SHIFT: u32 = 23;
 
-/// What a communicator keeps for its collective operations.
+/// State of a communicator for its collective operations.
 #[derive(Debug)]
 pub struct Collectives {
     pub(crate) channel: Channel,
-    /// For members that meet outside: the ranks by which messages there name them.
+    /// Ranks by which messages name the members, if they meet inside another communicator.
     pub(crate) names: Option<Box<[u32]>>,
     pub(crate) state: FirstLaneCell<OperationState>,
     pub(crate) near: Near,
@@ -78,38 +77,39 @@ pub struct Collectives {
     pub(crate) offloaded: FirstLaneCell<Standing>,
 }
 
-/// Which messages belong to the collectives of a communicator.
+/// Messages that belong to the collectives of a communicator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Channel {
-    /// The communicator's own plane, operations numbered in turn.
+    /// The communicator's own plane; operations have successive numbers.
     Own,
-    /// Another plane of a communicator that the members share: all operations have this number, and follow one
-    /// another.
+    /// Another plane, of a communicator that the members share. All operations have this number, and follow
+    /// one another.
     Outside(i32),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct OperationState {
-    /// What was asked for.
+    /// Hints that the user set.
     pub(crate) wishes: Wishes,
     pub(crate) operations: u32,
-    /// What they were.
+    /// Signatures of recent operations, to detect mismatched calls.
     pub(crate) begun: Begun,
-    /// Executions that are at rest; `None` while one is under way.
+    /// Idle executions kept for reuse. A slot is `None` while its execution runs.
     pub(crate) rest: Vec<Option<Run>>,
-    /// The place of the execution that was done again last.
+    /// Index of the execution that was replayed last.
     pub(crate) latest: usize,
-    /// The place whose execution goes next when there are too many.
+    /// Index of the execution that is evicted next when there are too many.
     pub(crate) oldest: usize,
-    /// For the next operation behind a request.
+    /// Allocation kept for the next non-blocking operation.
     pub(crate) idle: Option<Box<Running>>,
     /// Number of non-blocking operations that are started and incomplete.
     pub(crate) under_way: u32,
     /// True while further operations wait to begin ([`Deferred::waiting`]).
     pub(crate) has_waiting: bool,
-    /// How often what was planned before was forgotten ([`OperationState::forget_plans`]).
+    /// Number of times that existing plans were discarded ([`OperationState::forget_plans`]).
     pub(crate) generation: u32,
-    /// Operations for which tuning sleeps while it is in this mode: they go as without it. Goes by calls.
+    /// Number of operations for which tuning sleeps while it is in this mode; they run as without tuning.
+    /// Counted by calls.
     pub(crate) nap: (u32, Tune),
 }
 
@@ -148,7 +148,7 @@ impl OperationState {
         }
     }
 
-    /// Notes whether operations wait to begin.
+    /// Records whether operations wait to begin.
     pub(crate) fn wait(&mut self, has_waiting: bool) {
         if self.has_waiting && !has_waiting {
             self.rest.truncate(KEPT);
@@ -156,8 +156,8 @@ impl OperationState {
         self.has_waiting = has_waiting;
     }
 
-    /// What was planned so far is not used again: what is at rest goes, and what is under way is not found when it comes back
-    /// here. Members who did not know of each other's rest would else take different plans.
+    /// Discards all plans. Idle executions are dropped, and active ones are not found when they return.
+    /// Otherwise members with different caches would use different plans.
     pub(crate) fn forget_plans(&mut self) {
         self.rest.clear();
         (self.latest, self.oldest) = (0, 0);
@@ -165,41 +165,41 @@ impl OperationState {
     }
 }
 
-/// An execution and the call that it was made for.
+/// An execution and the call for which it was made.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) execution: Execution<RequestId>,
-    /// What its plan was allowed to use.
+    /// Paths that its plan was allowed to use.
     pub(crate) means: Means,
-    /// What the members must agree on.
+    /// Signature in the banks that the members must agree on.
     pub(crate) said: Said,
-    /// What its messages say of it.
+    /// Signature in its messages.
     pub(crate) signature: Signature,
-    /// What it needs of a slot, if it is within the node.
+    /// Space that it needs in a slot, if it is confined to one host.
     pub(crate) room: Option<SlotNeeds>,
-    /// Its algorithm is one that is tried or was learned, not what the model chooses.
+    /// True if tuning tried or learned its algorithm, false if the model selects it.
     pub(crate) tuned: bool,
-    /// How it moves on.
+    /// Progress mode of the operation.
     pub(crate) manner: Manner,
-    /// It counts for what members agree on of multicast, so it is never done again by the way that does not
+    /// True if it counts for the agreement on multicast; then it is never replayed, since a replay does not
     /// count.
     pub(crate) counts: bool,
-    /// That of [`OperationState`] when it was planned.
+    /// Value of [`OperationState`]'s field of the same name when it was planned.
     pub(crate) generation: u32,
     pub(crate) words: Option<Words>,
-    /// With the words: see [`Operation::listed`].
+    /// Lists of counts and displacements that belong to the key: see [`Operation::listed`].
     pub(crate) lists: Vec<i64>,
     pub(crate) given: Given,
 }
 
-/// Addresses that a user gave, to be compared and counted from.
+/// Addresses that a user passed, for comparison and as base of displacements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given(pub(crate) [*mut u8; 2]);
 
 // SAFETY: nothing is read or written through them.
 unsafe impl Send for Given {}
 
-/// Boxed, since it is handed around.
+/// Box of an execution, since it moves between owners.
 pub(crate) type Run = Box<Prepared>;
 
 impl Default for Collectives {
@@ -219,17 +219,17 @@ impl Default for Collectives {
 }
 
 impl Collectives {
-    /// Those of a group that meets inside a communicator it is a part of, under a tag of the user's
-    /// (MPI_Comm_create_group). `names` are the members' ranks there: other groups meet in the same place,
-    /// and ranks in a group would not tell their members from ours. Messages have room for the lower bits of the
-    /// tag; its upper bits are added to the names.
+    /// Makes the state for a group that meets inside a communicator it is a part of, under a user's tag
+    /// (MPI_Comm_create_group). `names` are the members' ranks there. Other groups meet in the same place,
+    /// and ranks in a group would not distinguish their members from ours. Messages have space for the
+    /// lower bits of the tag; its upper bits are added to the names.
     pub fn outside(tag: i32, mut names: Box<[u32]>) -> Collectives {
         names.iter_mut().for_each(|name| *name ^= (tag as u32 / NUMBERS) << TAG_IN_NAME_SHIFT);
         let tag = (tag as u32 % NUMBERS) << LANE_BITS;
         Collectives { channel: Channel::Outside(tag as i32), names: Some(names), ..Collectives::default() }
     }
 
-    /// What messages call the member with this number.
+    /// Returns the rank by which messages name the member with this number.
     #[inline]
     pub(crate) fn name(&self, number: u32) -> u32 {
         self.names.as_ref().map_or(number, |names| names[number as usize])
@@ -242,13 +242,14 @@ impl Collectives {
         }
     }
 
-    /// The number of the next operation, as a tag. Members take numbers in the order of their calls, so whatever
-    /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
+    /// Takes the number of the next operation, and returns it as a tag. Members take numbers in the order
+    /// of their calls. An operation in the background takes its number when it is called, and keeps it for
+    /// all its rounds.
     pub fn next_tag(&self, held: &LaneGuard) -> i32 {
         self.next_tag_of(held, 0)
     }
 
-    /// The same for an operation that says this of itself.
+    /// Takes the tag of the next operation and records its signature.
     pub(crate) fn next_tag_of(&self, held: &LaneGuard, signature: Signature) -> i32 {
         let Channel::Own = self.channel else { return self.fixed_tag() };
         self.state.borrow_mut(held).next_tag(signature)
@@ -270,21 +271,20 @@ impl Collectives {
         }
     }
 
-    /// An operation that has taken its number before says what it is.
+    /// Records the signature of an operation that has taken its number before.
     pub(crate) fn note(&self, held: &LaneGuard, tag: i32, signature: Signature) {
         let mut state = self.state.borrow_mut(held);
         let operations = state.operations;
         state.begun.note_late(tag, signature, operations);
     }
 
-    /// Whether operations are tuned.
+    /// Returns the tuning mode of operations.
     #[inline]
     pub fn tune(&self, held: &LaneGuard, host: &Host) -> Tune {
         self.state.borrow(held).tune(host)
     }
 
-    /// Begins with what tuning has learned on a communicator of the same members, all of whose operations
-    /// have begun.
+    /// Copies tuning results from a communicator of the same members, all of whose operations have begun.
     pub(crate) fn inherit_tuning(&self, held: &LaneGuard, host: &Host, from: &Collectives) {
         let mode = self.tune(held, host);
         if mode.is_on() && from.tune(held, host) == mode {
@@ -304,13 +304,13 @@ impl Collectives {
         }
     }
 
-    /// What an operation that begins now gets.
+    /// Makes the state of an operation that begins now, with the next tag.
     #[inline]
     pub(crate) fn ticket(&self, held: &LaneGuard, run: &Run) -> Ticket {
         self.ticket_under(held, self.next_tag_of(held, run.signature), run)
     }
 
-    /// The same under a tag that it took when it was called for.
+    /// Makes the same state with a tag that was taken at the call.
     pub(crate) fn ticket_under(&self, held: &LaneGuard, tag: i32, run: &Run) -> Ticket {
         match self.node.banks(held) {
             Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
@@ -326,61 +326,65 @@ impl Collectives {
     }
 }
 
-/// What a communicator knows of it.
+/// State of multicast on one communicator.
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
-    /// Operations so far that count, with which one it is asked next at the earliest, and how long they
-    /// have taken by the model since it was asked: see `crate::collective::multicast`.
+    /// Number of operations that counted so far: see `crate::collective::multicast`.
     pub(crate) calls: u64,
+    /// Value of `calls` from which on the next test or check may happen; `u64::MAX` if none may.
     pub(crate) next: u64,
+    /// Time of the operations since the last test or check by the model, in nanoseconds.
     pub(crate) time_ns: u64,
-    /// How often it was asked in vain.
+    /// Number of failed tests.
     pub(crate) vain: u32,
-    /// Whether operations of these shapes count, and how long one takes by the model.
+    /// Shapes, each with the model's time of one operation in nanoseconds; `None` if such operations do not
+    /// count.
     pub(crate) shapes: Vec<(Shape, Option<u64>)>,
-    /// Operations until it is asked again.
+    /// Number of operations until the next check.
     pub(crate) pause: u32,
+    /// Number of tests so far, which distinguishes their messages.
     pub(crate) tries: u32,
+    /// True if multicast works and algorithms may use it.
     pub(crate) is_there: bool,
 }
 
 impl Terms {
-    /// Whether algorithms may use multicast.
+    /// Returns true if algorithms may use multicast.
     pub fn is_there(&self) -> bool {
         self.is_there
     }
 }
 
-/// What an operation may use.
+/// Paths that an operation may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// Whatever there is.
+    /// All paths that exist.
     All,
-    /// Messages only.
+    /// Messages, without banks and exposed memory.
     Messages,
 }
 
-/// What an operation has from its call to its end.
+/// State of an operation from its call to its end.
 #[derive(Clone, Debug)]
 pub struct Ticket {
-    /// Its messages have this tag (whose low bits become the lane).
+    /// Tag of its messages; the low bits become the lane.
     pub tag: i32,
-    /// Its turn at the banks, for a schedule within the node.
+    /// Reservation of a slot in the banks, for a schedule confined to one host.
     pub turn: Option<BankTurn>,
-    /// What this process has exposed for it.
+    /// Memory that this process has exposed for it.
     pub exposed: Vec<Record>,
-    /// Bytes that this process has put into its bank beside those of the schedule.
+    /// Bytes that this process has put into its bank besides those of the schedule.
     pub carried_bytes: usize,
-    /// Whether the members agree about it.
+    /// Check that the members agree about it.
     pub agreement: OperationAgreement,
-    /// What its messages say of it.
+    /// Signature in its messages.
     pub signature: Signature,
-    /// How long it has waited.
+    /// Timer of its waits.
     pub(crate) patience: Patience,
 }
 
 impl Ticket {
-    /// Of an operation whose messages have this tag.
+    /// Makes the state of an operation whose messages have this tag.
     #[inline]
     pub fn new(
         tag: i32,
@@ -400,7 +404,8 @@ impl Ticket {
     }
 }
 
-/// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
+/// Makes the state of an operation that begins now with this tag and number. A schedule confined to one
+/// host reserves a slot in these banks.
 #[inline]
 pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
     let turn = run.room.map(|room| BankTurn::take(banks, room, run.said.agreed));
@@ -409,14 +414,15 @@ pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Tic
 }
 
 impl Prepared {
-    /// Returns true if it does what tuning has chosen.
+    /// Returns true if this is the execution that tuning has chosen.
     #[inline]
     pub(crate) fn is_of(&self, proposal: &Proposal) -> bool {
         let Proposal { choice, manner, .. } = proposal;
         self.tuned && self.manner == *manner && self.execution.plan().choice.is_same(choice)
     }
 
-    /// Compiles it for its lists, which have come again. If that cannot be done it is not tried a third time.
+    /// Compiles the schedule for its lists, which have occurred again. If that fails, it is not tried a
+    /// third time.
     #[cold]
     fn compile(&mut self) -> bool {
         let Given(given) = self.given;
@@ -429,7 +435,7 @@ impl Prepared {
 }
 
 impl OperationState {
-    /// See [`Collectives::next_tag`].
+    /// Takes the next tag: see [`Collectives::next_tag`].
     #[inline]
     pub(crate) fn next_tag(&mut self, signature: Signature) -> i32 {
         let number = self.operations % NUMBERS;
@@ -444,10 +450,11 @@ impl OperationState {
         latest.is_some_and(|latest| is_past(tag, latest))
     }
 
-    /// Where the execution is at rest that `words` name, bound to other memory and ready to go.
+    /// Finds the idle execution with the key `words`, binds it to other memory, and returns its index.
+    /// `None` if there is none that can restart.
     ///
     /// # Safety
-    /// As for [`crate::collective::replay`].
+    /// Same as for [`crate::collective::replay`].
     #[inline]
     pub(crate) unsafe fn awaken(
         &mut self,
@@ -465,7 +472,7 @@ impl OperationState {
                     && has_lists(&run.lists)
             })
         };
-        // Most programs repeat what they did last.
+        // Most programs repeat their latest operation.
         if !self.rest.get(self.latest).is_some_and(said) {
             self.latest = self.rest.iter().position(said)?;
         }

@@ -1,4 +1,4 @@
-//! What a communicator's topology says of its members' neighbours (MPI-5 section 8.6).
+//! Neighbours of a rank in its communicator's topology (MPI-5 section 8.6).
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::Neighbours;
@@ -7,7 +7,8 @@ use crate::communicator::Communicator;
 use crate::topology::{Topology, graph};
 
 impl Communicator {
-    /// With whom the caller exchanges blocks in neighbourhood collectives; nobody, without a topology.
+    /// Returns the ranks with which the caller exchanges blocks in neighbourhood collectives; none without
+    /// a topology.
     pub fn neighbours(&self) -> Neighbours {
         let own = self.rank().0;
         match self.topology() {
@@ -29,10 +30,11 @@ impl Communicator {
         }
     }
 
-    /// Whether the edges from the caller to itself have two ends: then what it sends itself has somewhere to go.
+    /// Checks that each edge from the caller to itself has two ends, so that data sent along it is
+    /// received.
     ///
     /// # Errors
-    /// `Topology` if they have not; the program told each end by itself.
+    /// Returns `Topology` if the numbers of ends differ. The program specified each end independently.
     pub fn check_loops(&self) -> Result<()> {
         let Some(Topology::Distributed(edges)) = self.topology() else { return Ok(()) };
         let own = self.rank().0;
@@ -48,7 +50,7 @@ impl Communicator {
         Err(Error::new(ErrorClass::Topology, reason))
     }
 
-    /// Numbers of blocks that the caller receives and sends in neighbourhood collectives.
+    /// Returns the numbers of blocks that the caller receives and sends in neighbourhood collectives.
     pub fn degrees(&self) -> (usize, usize) {
         match self.topology() {
             None => (0, 0),

@@ -1,11 +1,15 @@
-//! Whether the members of a communicator mean the same operation: which, from which root, of how many bytes.
+//! Checks that the members of a communicator call the same operation: kind, root and number of bytes.
 //!
-//! MPI-5 section 6.1 asks for that, and a program that gets it wrong should be told so instead of computing with what
-//! happens to lie in memory, or waiting without end. Banks carry no lengths; instead the flags of an operation carry what its
-//! owner takes it for ([`tutti_transport::banks::turns`]), so that no member uses what another one meant otherwise. Who
-//! waits for long compares what the members have noted about the operation ([`tutti_transport::banks::Said`]): the others may
-//! have taken another slot, or sent messages. The communicator is of no use then, as turns do not fit any more; where only lengths
-//! or roots differ it stays in step.
+//! MPI-5 section 6.1 requires that. A program that violates it should get an error, instead of results from
+//! arbitrary memory or an endless wait. There are two checks:
+//!
+//! - Banks carry no lengths, so the flags of an operation carry a hash of its signature
+//!   ([`tutti_transport::banks::turns`]). No member uses data of a different operation.
+//! - A member that waits for long compares the signatures that the members have noted
+//!   ([`tutti_transport::banks::Said`]). The others may have taken another slot, or sent messages.
+//!
+//! After a mismatch of kinds the communicator cannot be used, since slots no longer match. If only lengths
+//! or roots differ, its members stay in step.
 
 use tutti_base::{Error, ErrorClass};
 use tutti_coll::{Collective, Shape};
@@ -13,27 +17,29 @@ use tutti_transport::banks::{Banks, Said};
 
 use super::turn::BankTurn;
 
-/// What an operation under way knows about the agreement of the members.
+/// State of the check for an active operation.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationAgreement {
-    /// The number under which the members have noted the operation.
+    /// Number under which the members have noted the operation.
     number: u32,
-    /// A member whose flag says that it means something else, or [`NOBODY`].
+    /// Member whose flag shows another operation, or [`NOBODY`].
     odd: u32,
-    /// They have noted it.
+    /// True if the members have noted it.
     noted: bool,
-    /// This member has lost step with the others before.
+    /// True if this member has lost step with the others before.
     lost: bool,
-    /// How often a wait was about to sleep.
+    /// Number of times that a wait was about to sleep.
     sleeps: u8,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// A wait is long when it is about to sleep for the third time: each sleep is announced by two looks.
+/// Value of the counter for the third sleep, after which a wait is long: each sleep is announced by two
+/// polls.
 const LONG: u8 = 5;
 
-/// What members must agree on of an operation. Only these have equal lengths everywhere.
+/// Returns the signature that members must agree on. Lengths are included only where they are equal
+/// everywhere.
 pub fn said(shape: &Shape) -> Said {
     use Collective as C;
     let bytes = match shape.collective {
@@ -43,20 +49,21 @@ pub fn said(shape: &Shape) -> Said {
         _ => shape.count.wrapping_mul(shape.unit_bytes),
     };
     let kind = kind(shape.collective);
-    // Multiplied by odd numbers without pattern (those of a well-known generator), so that the highest bits depend on all.
+    // Multiplied by odd numbers without a pattern (those of a well-known generator), so that the highest
+    // bits depend on all others.
     let mixed = (u64::from(kind) << 32 | u64::from(shape.root)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29 ^ bytes).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     Said { agreed: (mixed >> 49) as u16, kind, bytes, turn: 0 }
 }
 
-/// The same of an operation by an algorithm that was tried or learned, of which this is a number.
+/// Returns the signature of an operation whose algorithm was tried or learned; `algorithm` is a hash of it.
 pub fn said_by(shape: &Shape, algorithm: u64) -> Said {
     let Said { agreed, kind, bytes, turn } = said(shape);
     let mixed = algorithm.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     Said { agreed: agreed ^ (mixed >> 49) as u16, kind, bytes, turn }
 }
 
-/// Kinds are never 0.
+/// Returns the number of a collective, never 0.
 fn kind(collective: Collective) -> u8 {
     collective as u8 + 1
 }
@@ -72,11 +79,11 @@ fn is_rooted(kind: u8) -> bool {
 }
 
 impl OperationAgreement {
-    /// Of an operation that nobody notes.
+    /// State of an operation without a noted signature.
     pub const UNKNOWN: OperationAgreement =
         OperationAgreement { number: 0, odd: NOBODY, noted: false, lost: false, sleeps: 0 };
 
-    /// Of an operation that begins: notes what it is to this member.
+    /// Notes the signature of an operation that begins, and returns its state.
     #[inline]
     pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&BankTurn>) -> OperationAgreement {
         let turn = turn.map_or(0, |turn| (turn.class() as u8 + 1) << 6 | (turn.number() & 0x3f) as u8);
@@ -85,37 +92,38 @@ impl OperationAgreement {
         OperationAgreement { number, noted: true, lost, ..OperationAgreement::UNKNOWN }
     }
 
-    /// The flag of a member says that it means something else.
+    /// Records that the flag of a member shows another operation.
     #[cold]
     pub fn is_at_odds_with(&mut self, member: u32) {
         self.odd = member;
     }
 
-    /// The members' number of the operation.
+    /// Returns the members' number of the operation.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether this member has lost step before.
+    /// Returns true if this member has lost step before.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Whether it is worth while to ask [`OperationAgreement::complaint`]: what it says may have changed.
+    /// Returns true if [`OperationAgreement::complaint`] should be called, since its result may have
+    /// changed.
     #[inline]
     pub fn is_doubtful(&self, is_about_to_sleep: bool) -> bool {
         self.noted && (is_about_to_sleep || self.odd != NOBODY)
     }
 
-    /// Why the operation can go no further, if it cannot even begin; `place` is the name of its communicator.
+    /// Returns an error if the operation cannot even begin; `place` is the name of its communicator.
     #[inline]
     pub fn refusal(&self, place: impl Fn() -> String) -> Option<Error> {
         if self.lost { Some(lost(&place())) } else { None }
     }
 
-    /// Why the operation, which waits, can go no further, if members disagree about it. `rank_of` is the rank of a
-    /// member.
+    /// Returns an error if members disagree about the operation, which waits. `rank_of` maps a member to
+    /// its rank.
     #[cold]
     pub fn complaint(
         &mut self,
@@ -135,7 +143,7 @@ impl OperationAgreement {
         }
         let mine = mine?;
         for member in (0..banks.members()).filter(|&member| member != banks.me()) {
-            // Who has given up at a later one has done its part of this.
+            // A member that gave up at a later operation has done its part of this one.
             if banks.has_given_up(member, number) {
                 banks.give_up(number);
                 return Some(lost(&place()));
@@ -152,13 +160,13 @@ impl OperationAgreement {
     }
 }
 
-/// Notes that the operation `number` makes a persistent one, which is no operation of that kind.
+/// Notes that the operation `number` makes a persistent one, and is not an ordinary operation of that kind.
 pub fn note_making(banks: &Banks, number: u32, said: &Said) {
     banks.say(number, &Said { agreed: !said.agreed, turn: 0, ..*said });
 }
 
-/// Why members have disagreed about the operation `number`, which is over here and of which nothing is left
-/// over, if nobody was told: all that it asked of them was to send something.
+/// Returns an error if members have disagreed about operation `number` and none has reported it. The
+/// operation is over here: it only required this member to send data.
 #[cold]
 pub fn untold(
     banks: &Banks,

@@ -1,23 +1,23 @@
-//! What a member took its latest operations for, and how patient one is that waits: see
+//! Signatures of a member's latest operations, and the timer of an operation that waits: see
 //! [`crate::collective`]'s `failures`.
 
 use super::numbers::PersistentNumbers;
 use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT};
 use crate::wire::Signature;
 
-/// Operations of a communicator that a member remembers.
+/// Number of operations that a member remembers for each communicator.
 const REMEMBERED: usize = 64;
-/// A wait of so long is worth a question.
+/// Wait in nanoseconds after which the first inquiry is sent.
 const FIRST_NS: u64 = 1_000_000_000;
-/// The longest time between two questions.
+/// Longest time between two inquiries, in nanoseconds.
 const LONGEST_NS: u64 = 32_000_000_000;
-/// Looks between two at the clock.
+/// Number of polls between two readings of the clock.
 const LOOKS: u32 = 256;
-/// What a member took the latest operations of a communicator for, by number.
+/// Signatures of the latest operations of a communicator, by number.
 #[derive(Debug)]
 pub(crate) struct Begun {
     latest: [Signature; REMEMBERED],
-    /// The numbers of persistent operations, with the same for each.
+    /// Numbers of persistent operations, with a signature for each.
     pub(crate) persistent: PersistentNumbers,
 }
 
@@ -28,26 +28,28 @@ impl Default for Begun {
 }
 
 impl Begun {
-    /// An operation begins.
+    /// Records the signature of an operation that begins.
     #[inline]
     pub fn note(&mut self, number: u32, signature: Signature) {
         self.latest[number as usize % REMEMBERED] = signature;
     }
 
-    /// An operation that has said nothing of itself yet begins; `operations` were called for since the start.
+    /// Records the signature of an operation that took its number earlier. `operations` is the number of
+    /// operations called so far.
     pub fn note_late(&mut self, tag: i32, signature: Signature, operations: u32) {
         if self.of(tag, operations).is_some() {
             self.note((tag as u32) >> LANE_BITS, signature);
         }
     }
 
-    /// The numbers of the latest operations, of which `operations` have begun.
+    /// Returns the numbers of the latest operations that are remembered, latest first. `operations` have
+    /// begun.
     pub fn latest(operations: u32) -> impl Iterator<Item = u32> {
         (1..=operations.min(REMEMBERED as u32)).map(move |ago| operations.wrapping_sub(ago) % NUMBERS)
     }
 
-    /// What the operation with this tag was taken for, if it has begun and is remembered. `operations` have
-    /// begun.
+    /// Returns the signature of the operation with this tag, if it has begun and is remembered.
+    /// `operations` have begun.
     pub(crate) fn of(&self, tag: i32, operations: u32) -> Option<Signature> {
         let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
         if tag & PERSISTENT != 0 {
@@ -59,32 +61,32 @@ impl Begun {
     }
 }
 
-/// How long an operation has waited, as far as that is known.
+/// Timer of a waiting operation; decides when to send inquiries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     looks: u32,
-    /// When to ask next, and how long after that again.
+    /// Time of the next inquiry, and the step to the one after it, in nanoseconds.
     next_ns: u64,
     step_ns: u64,
-    /// How often that was, up to 31.
+    /// Number of inquiries so far, up to 31.
     pub(crate) asked: u32,
-    /// For a persistent operation: the tag under which it was made, and what that says.
+    /// Tag under which a persistent operation was made, and its signature.
     pub made: Option<(i32, Signature)>,
-    /// The member whose flag was looked at last, in vain.
+    /// Member whose flag was polled last without success.
     pub awaited: Option<u32>,
-    /// A member that has left, if it is awaited.
+    /// Member (local rank) that has left while it is awaited.
     pub suspect: Option<u32>,
 }
 
 impl Patience {
-    /// Another look was in vain; whether it is time to look at the clock.
+    /// Counts a poll without success; returns true if it is time to read the clock.
     #[inline]
     pub fn looked(&mut self, is_about_to_sleep: bool) -> bool {
         self.looks = self.looks.wrapping_add(1);
         is_about_to_sleep || self.looks.is_multiple_of(LOOKS)
     }
 
-    /// Whether it is time to ask.
+    /// Returns true if it is time to send an inquiry.
     #[cold]
     pub fn is_over(&mut self, now_ns: u64) -> bool {
         if self.step_ns == 0 {
@@ -99,7 +101,7 @@ impl Patience {
         over
     }
 
-    /// Whether it has been time to ask.
+    /// Returns true if an inquiry was due before.
     pub fn is_long(&self) -> bool {
         self.asked > 0
     }

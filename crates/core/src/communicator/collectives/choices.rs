@@ -1,7 +1,8 @@
-//! Which algorithms this process has chosen. Choosing simulates the best candidates, which takes from microseconds to, between
-//! hosts, a tenth of a second, so communicators that are alike share the choices for sizes that are alike, and so do the ranks of a node: the
-//! first that wants to know searches, the others read what it found in the memory of the communicator. Since all would find the
-//! same, nothing depends on who it was.
+//! Cache of selected algorithms. A selection simulates the best candidates. That takes from microseconds to
+//! a tenth of a second between hosts. So communicators with the same layout share selections for similar
+//! sizes, and so do the ranks of a node. The first rank that needs a selection searches; the others read
+//! the result in the communicator's shared memory. All would find the same, so the result does not depend
+//! on which rank searched.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,18 +15,20 @@ use tutti_coll::{Environment, Neighbours, Plan, Shape};
 use tutti_sys::cpu;
 use tutti_transport::banks::found::{Found, Look};
 
-/// More are forgotten all at once: a program that has so many kinds of operations is not slowed by choosing some again.
+/// Maximum number of cached selections. A full cache is cleared: a program with so many kinds of operations
+/// is not slowed by selecting some again.
 const MOST: usize = 4096;
 
-/// Who waits longer for another rank to choose chooses itself: it may be stopped, or gone. Much longer than to choose takes: where
-/// ranks share processors, all that choose beside it slow it down.
+/// Longest wait for the selection of another rank. After it a rank selects itself, as the other may be
+/// stopped or gone. It is much longer than a selection takes, since ranks that share processors slow each
+/// other down.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// Selected algorithms of this process, by kind of operation.
 #[derive(Debug, Default)]
 pub struct Choices(HashMap<Kind, Choice>);
 
-/// What a choice depends on, beyond what is the same for all of the process.
+/// Key of a selection: everything it depends on that varies within the process.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kind {
     shape: Shape,
@@ -34,23 +37,23 @@ struct Kind {
     multicast: bool,
     /// Address of the layout, where ranks are bound; the choice keeps it alive.
     layout: usize,
-    /// What was asked for.
+    /// Algorithm that the user requested, if any.
     forced: Option<String>,
 }
 
-/// Where the members of a communicator are, as far as that decides.
+/// Locations of a communicator's members, as far as they affect a selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Anywhere in the job: nobody is bound.
+    /// Anywhere in the job: no process is bound to processors.
     Job,
-    /// Where this communicator has its members.
+    /// At the places of this communicator's members.
     Communicator,
     /// In several jobs, of which no member knows more than the others.
     Several,
 }
 
 impl Whose {
-    /// Returns a number that tells layouts apart: the address, where members are bound.
+    /// Returns a number that identifies a layout: its address if members are bound.
     pub(crate) fn address(self, layout: &Arc<Layout>) -> usize {
         match self {
             Whose::Job => 0,
@@ -61,8 +64,8 @@ impl Whose {
 }
 
 impl Choices {
-    /// The plan for `shape`, of a rank with these neighbours; `whose` says what the layout of the environment belongs to, `found` is
-    /// what the members of the communicator have found so far.
+    /// Returns the plan for `shape`, for a rank with these neighbours. `whose` describes what the layout of
+    /// the environment belongs to; `found` holds the selections of the communicator's members so far.
     pub fn plan(
         &mut self,
         shape: &Shape,
@@ -87,7 +90,7 @@ impl Choices {
     }
 }
 
-/// What another rank has chosen, or chooses for the others.
+/// Returns the selection of another rank, or selects and publishes it for the others.
 fn shared(shape: &Shape, environment: &Environment, found: Found<'_>) -> Choice {
     let choose = || select::select(shape, environment, None);
     let (key, since) = (select::key(shape, environment), Instant::now());

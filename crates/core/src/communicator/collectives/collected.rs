@@ -1,30 +1,30 @@
-//! What members find out together in the background.
+//! Results that members compute together in the background.
 
 use std::marker::PhantomData;
 
 use crate::buffer::Buffer;
 use crate::request::RequestId;
 
-/// Something that all members contribute to in the background: a maximum, maxima, or all parts. Its memory
-/// lives as long as the operation or this.
+/// Result to which all members contribute in the background: a maximum, several maxima, or all
+/// contributions. Its memory lives until both the operation and this value end.
 #[derive(Debug)]
 pub struct Collected<T> {
-    /// Complete when it is known.
+    /// Request that is complete when the result is known.
     pub request: RequestId,
     pub(crate) all: Buffer,
     pub(crate) of: PhantomData<fn() -> T>,
 }
 
-/// One number: the maximum over all members.
+/// The maximum of one number over all members.
 pub type Maximum = Collected<u64>;
-/// Element-wise maxima.
+/// Element-wise maxima of a list of numbers.
 pub type Maxima = Collected<Vec<u64>>;
-/// What each member gave, one after the other.
+/// The contributions of all members, one after the other.
 pub type Gathering = Collected<Vec<u8>>;
 
-/// What is made of the bytes that have come.
+/// Conversion from the received bytes.
 pub trait OfBytes {
-    /// It.
+    /// Converts the bytes, in native byte order.
     fn of_bytes(bytes: Vec<u8>) -> Self;
 }
 

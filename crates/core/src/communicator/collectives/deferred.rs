@@ -1,4 +1,4 @@
-//! Operations of a communicator that wait to begin until its members have agreed.
+//! Operations of a communicator that wait until its members have agreed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,23 +11,23 @@ use super::tuning::{CallSpot, Tuning};
 use crate::inside::Reading;
 use crate::request::RequestId;
 
-/// What a communicator keeps of it.
+/// State of a communicator for operations that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
     pub(crate) waiting: VecDeque<Waiting>,
-    /// What hosts have to offer is being found out.
+    /// Agreement on what hosts offer, while it is in progress.
     pub(crate) settling: Option<Settling>,
-    /// An activity looks after what waits.
+    /// True if an activity advances the waiting operations.
     pub(crate) attended: bool,
     pub(crate) tuning: Tuning,
-    /// What units have contributed and not heard of.
+    /// Contributions of units whose maxima have not arrived yet.
     pub(crate) words: HashMap<Place, Maxima>,
-    /// Tuned persistent operations that were made, by what they are.
+    /// Number of tuned persistent operations that were made, by key.
     pub(crate) made: HashMap<UnitKey, u32>,
 }
 
 impl Deferred {
-    /// A tuned persistent operation is made: how many equal ones were before.
+    /// Counts a new tuned persistent operation; returns the number of earlier ones with the same key.
     pub(crate) fn count_made(&mut self, key: UnitKey) -> u32 {
         let made = self.made.entry(key).or_default();
         *made += 1;
@@ -38,15 +38,15 @@ impl Deferred {
 #[derive(Debug)]
 pub(crate) struct Settling {
     pub(crate) maximum: Maximum,
-    /// Operations that have begun since.
+    /// Number of operations that have begun since.
     pub(crate) begun: u32,
 }
 
-/// An operation that was called for.
+/// An operation that was called and has not begun.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) operation: Owned,
-    /// The number of the operation, and that of the agreement if it carries one along.
+    /// Tags of the operation, and of the agreement if it carries one along.
     pub(crate) tags: [i32; 2],
     pub(crate) request: RequestId,
     /// Position in the program's loop and time of the call, if the operation is tuned.

@@ -1,4 +1,4 @@
-//! What a communicator has of the kernel's packet program (S9).
+//! State of a communicator for the kernel's packet program (S9).
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,34 +8,34 @@ use crate::communicator::Communicator;
 use crate::lanes::LaneGuard;
 use crate::offload::OffloadGroup;
 
-/// Whether the members have the kernel's program.
+/// State of the offload for one communicator.
 #[derive(Debug, Default)]
 pub(crate) enum Standing {
-    /// Nobody has asked.
+    /// Not decided so far.
     #[default]
     Open,
-    /// They have not.
+    /// Not used.
     None,
-    /// They have; their hosts.
+    /// Used by all members, each on a host of its own; with the addresses of the hosts.
     Ready(Arc<OffloadGroup>, Arc<[Ipv4Addr]>),
-    /// Those have who speak for their hosts.
+    /// Used by the speakers of hosts that have several members.
     Several(Arc<Hosts>),
 }
 
-/// The hosts of a communicator.
+/// Communicators and state for hosts with several members.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     pub up: Arc<Communicator>,
     pub down: Arc<Communicator>,
-    /// At those who speak for their hosts: all of these, and what they are in the kernel.
+    /// Communicator of the speakers, and its group in the kernel; only at speakers.
     pub leaders: Option<Arc<Communicator>>,
     pub place: Option<Arc<OffloadGroup>>,
-    /// The host of each member, and which one on it that is.
+    /// Index of each member's host, and its number on that host.
     pub members: Vec<(u32, u32)>,
     pub turns: Mutex<Turns>,
 }
 
-/// How many operations were called, and have begun their parts.
+/// Numbers of operations: called, begun in the kernel, and begun on the way down.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     pub(crate) next: u32,
@@ -54,7 +54,7 @@ impl Hosts {
 }
 
 impl Collectives {
-    /// What a communicator has of communicators for it.
+    /// Returns the communicators that this one uses internally for the offload.
     pub(crate) fn parts(&self, held: &LaneGuard) -> Vec<Arc<Communicator>> {
         match &*self.offloaded.borrow(held) {
             Standing::Several(hosts) => {

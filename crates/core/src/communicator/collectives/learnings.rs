@@ -1,4 +1,4 @@
-//! What tuning has learned in this process: for its other communicators, and, by rank 0 when it ends, for
+//! Results of tuning in this process. They serve its other communicators and, written by rank 0 at the end,
 //! later runs ([`tutti_coll::tune::learned`]).
 
 use std::path::Path;
@@ -10,9 +10,9 @@ use tutti_sys::job::{Job, PROGRAM_LINE};
 use tutti_sys::machine_kind::machine_kind;
 use tutti_sys::{files, user};
 
-/// Most that is kept of one run.
+/// Maximum number of results kept of one run.
 const MOST: usize = 256;
-/// Longest file that is read and written, as for the launcher, in bytes.
+/// Maximum size of the file that is read and written, in bytes, as for the launcher.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Keys and labels, in the order in which they were learned.
@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Learnings(Vec<(String, String)>);
 
 impl Learnings {
-    /// A decision.
+    /// Stores a decision.
     pub(crate) fn learn(&mut self, key: String, label: String) {
         self.0.retain(|(known, _)| *known != key);
         if self.0.len() == MOST {
@@ -35,8 +35,8 @@ impl Learnings {
         self.0.iter().find(|(known, _)| known == key).map(|(_, label)| hint_of(label))
     }
 
-    /// Keeps it for later runs. That it cannot be kept, or that another job's was written at the same time
-    /// and stays instead, does no harm.
+    /// Writes the results for later runs. A failure does no harm, nor does the loss of the results if
+    /// another job writes at the same time.
     pub(crate) fn keep(&self, config: &Config) {
         if self.0.is_empty() {
             return;
@@ -73,19 +73,19 @@ pub(crate) fn hint_of(label: &str) -> u64 {
     hash.max(1)
 }
 
-/// What earlier runs have learned, from the job's text of what machines cost.
+/// Returns the results of earlier runs, from the job's copy of the model file.
 pub(crate) fn earlier(job: &Job) -> &'static Learned {
     static LEARNED: OnceLock<Learned> = OnceLock::new();
     LEARNED.get_or_init(|| learned::parse(std::str::from_utf8(job.model()).unwrap_or_default()))
 }
 
-/// Whether earlier runs have learned anything.
+/// Returns true if earlier runs have results.
 pub(crate) fn are_there(job: &Job) -> bool {
     !earlier(job).is_empty()
 }
 
-/// The name of the job's programs, as the launcher has put it before that text: equal on all ranks. A word for
-/// any, if it has not.
+/// Returns the name of the job's programs, equal on all ranks. The launcher puts it in front of the model
+/// file's text. Returns "_" if it has not.
 pub(crate) fn program(job: &Job) -> &str {
     let text = std::str::from_utf8(job.model()).unwrap_or_default();
     text.lines().next().and_then(|line| line.strip_prefix(PROGRAM_LINE)).unwrap_or("_")

@@ -1,15 +1,15 @@
-//! What a communicator has of its node for collective operations: flags and banks (S1), and the memory that its
-//! members expose to each other (S2).
+//! Shared memory of a communicator on one node, for collective operations: flags and banks (S1), and the
+//! memory that its members expose to each other (S2).
 //!
-//! Banks are taken at the first plan and given back with the communicator. Whether there are any is the same
-//! for all members ([`Banks::open`]), so they plan alike. An operation holds a [`BankTurn`] from its call on:
-//! members take turns in the order of their calls, which MPI demands to be the same everywhere (MPI-5 section
-//! 6.14). Persistent operations start in any order, so each has banks of its own.
+//! Banks are opened at the first plan and returned with the communicator. All members get the same answer
+//! whether banks exist ([`Banks::open`]), so they plan alike. An operation holds a [`BankTurn`] from its
+//! call on. Members take these in the order of their calls, which MPI requires to be the same everywhere
+//! (MPI-5 section 6.14). Persistent operations start in any order, so each has banks of its own.
 //!
-//! Where the members are on several hosts, those of each host have banks of their own. Whether all have some
-//! is then agreed upon in the first operation that is blocking or made persistent
-//! ([`Neighbourhood::needs_agreement`]); until then messages are sent. So it is for the banks of each
-//! persistent one, when it is made.
+//! If the members are on several hosts, those of each host have banks of their own. The first operation
+//! that is blocking or made persistent agrees on whether all hosts have some
+//! ([`Neighbourhood::needs_agreement`]). Until then messages are sent. The same holds for the banks of each
+//! persistent operation when it is made.
 
 use std::cell::RefMut;
 use std::sync::OnceLock;
@@ -33,55 +33,55 @@ use crate::p2p::agreement;
 use crate::progress;
 use crate::wire::Signature;
 
-/// The banks of a communicator or of a persistent operation.
+/// Banks of a communicator or of a persistent operation.
 #[derive(Debug, Default)]
 pub struct Neighbourhood {
     state: FirstLaneCell<BankState>,
     terms: FirstLaneCell<Terms>,
-    /// For members on several hosts: the number of each among those of this host.
+    /// Number of each member among those of this host, if the members are on several hosts.
     numbers: OnceLock<Option<Box<[u32]>>>,
 }
 
-/// What the members of several hosts have agreed upon.
+/// Agreement of members on several hosts.
 #[derive(Clone, Copy, Debug, Default)]
 enum Terms {
-    /// Nothing so far.
+    /// The agreement has not started.
     #[default]
     Open,
-    /// They are at it.
+    /// The agreement is in progress.
     Asked,
     Settled(HostOffer),
 }
 
-/// What a host has for the members of a communicator that are on it, from the most to the least.
+/// Paths that a host offers to the members on it, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostOffer {
-    /// Banks, and memory that others expose, mapped or by the system's calls.
+    /// Banks and exposed memory, which is mapped or reached by system calls.
     Mapped = 0,
-    /// Banks, and memory that others expose, by the system's calls.
+    /// Banks and exposed memory, which is reached by system calls.
     Call = 1,
-    /// Banks.
+    /// Banks, but no exposed memory.
     Banks = 2,
-    /// Messages.
+    /// Messages, without banks.
     Messages = 3,
 }
 
-/// The number of a member that is on another host.
+/// Number for a member that is on another host.
 const ELSEWHERE: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 enum BankState {
-    /// Nobody has asked so far.
+    /// Not opened so far.
     #[default]
     Unknown,
-    /// There are none.
+    /// Closed: none are available.
     Closed,
-    /// With what the members may do to each other's memory.
+    /// Open banks, with the kind of access to each other's memory.
     Open(Box<Banks>, Reach),
 }
 
 impl HostOffer {
-    /// What algorithms may use.
+    /// Returns the class of algorithms that may be used.
     pub fn node(self) -> Node {
         match self {
             HostOffer::Mapped | HostOffer::Call => Node::Exposed,
@@ -90,14 +90,14 @@ impl HostOffer {
         }
     }
 
-    /// How they get at memory that others expose.
+    /// Returns the kind of access to memory that others expose.
     pub fn reach(self) -> simulate::Reach {
         if self == HostOffer::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call }
     }
 }
 
 impl Neighbourhood {
-    /// Takes the banks of a communicator if there are any to be had; what its operations may then use.
+    /// Opens the banks of a communicator if possible, and returns the paths that its operations may use.
     pub fn of_communicator(&self, held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> HostOffer {
         if self.numbers(messenger, comm).is_some() {
             return match *self.terms.borrow(held) {
@@ -108,7 +108,7 @@ impl Neighbourhood {
         self.of_host(held, messenger, comm)
     }
 
-    /// What the members on this host may use.
+    /// Returns the paths that the members on this host may use.
     fn of_host(&self, held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> HostOffer {
         if matches!(*self.state.borrow(held), BankState::Unknown) {
             let moving = || progress::take_in(held, messenger);
@@ -131,8 +131,8 @@ impl Neighbourhood {
         }
     }
 
-    /// Whether the members are on several hosts and have not agreed so far: then what this host has to offer, as a number of
-    /// which the largest of all hosts is given to [`Neighbourhood::settle`]. Until that only messages are sent.
+    /// Returns what this host offers, if the members are on several hosts and have not agreed. The largest
+    /// number of all hosts must be passed to [`Neighbourhood::settle`]. Until then only messages are sent.
     pub fn needs_agreement(
         &self,
         held: &LaneGuard,
@@ -145,30 +145,30 @@ impl Neighbourhood {
         Some(self.of_host(held, messenger, comm) as u64)
     }
 
-    /// Whether members on several hosts have not begun to agree.
+    /// Returns true if members on several hosts have not started to agree.
     pub fn is_open(&self, held: &LaneGuard) -> bool {
         matches!(*self.terms.borrow(held), Terms::Open)
     }
 
-    /// Whether members on several hosts have agreed.
+    /// Returns true if members on several hosts have agreed.
     pub fn is_settled(&self, held: &LaneGuard) -> bool {
         matches!(*self.terms.borrow(held), Terms::Settled(_))
     }
 
-    /// All hosts have this to offer.
+    /// Ends the agreement: all hosts offer this.
     pub fn settle(&self, held: &LaneGuard, offer: u64) {
         let offers = [HostOffer::Mapped, HostOffer::Call, HostOffer::Banks];
         let offer = offers.into_iter().find(|known| *known as u64 == offer).unwrap_or(HostOffer::Messages);
         *self.terms.borrow_mut(held) = Terms::Settled(offer);
     }
 
-    /// For members on several hosts: the number of each among those of this host.
+    /// Returns the number of each member among those of this host, if the members are on several hosts.
     #[inline]
     pub fn numbers(&self, messenger: &Messenger, comm: &Communicator) -> Option<&[u32]> {
         self.numbers.get_or_init(|| numbers(messenger, comm)).as_deref()
     }
 
-    /// The rank of a member of this host's banks.
+    /// Returns the rank of a member of this host's banks.
     pub fn rank_of(&self, messenger: &Messenger, comm: &Communicator, member: u32) -> u32 {
         let numbers = self.numbers(messenger, comm);
         let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
@@ -184,8 +184,8 @@ impl Neighbourhood {
         plan: &Plan,
     ) -> Option<Neighbourhood> {
         let room = SlotNeeds::of(messenger.near_bytes, plan);
-        // Members of operations that do not fit share nothing: what they need may differ, and each of them
-        // waits for itself.
+        // Members of operations that do not fit together share nothing. Their needs may differ, and each of
+        // them waits alone.
         let digest = agreement::digest(signature);
         let moving = || progress::progress(held, messenger);
         let banks = open(messenger, comm, moving, |Members { lowest, ranks, me }| {
@@ -194,13 +194,13 @@ impl Neighbourhood {
             let owner = Owner { communicator: comm.serial().0, lowest, digest };
             comm.collectives.shelf.borrow_mut(held).open(&messenger.job, owner, &layout, ranks, me)
         })?;
-        // What is lent in it was agreed upon for the communicator.
+        // Access to exposed memory was agreed upon for the communicator.
         let state = FirstLaneCell::new(BankState::Open(banks, Reach::None));
         Some(Neighbourhood { state, ..Neighbourhood::default() })
     }
 
-    /// Gives the banks of a freed persistent operation back. They are used again if it `is_whole`: no run of
-    /// it has failed.
+    /// Returns the banks of a freed persistent operation. They are reused if it `is_whole`: no run of it
+    /// has failed.
     pub fn put_on_shelf(self, held: &LaneGuard, comm: &Communicator, is_whole: bool) {
         let BankState::Open(banks, _) = self.state.into_inner() else { return };
         if is_whole {
@@ -208,8 +208,9 @@ impl Neighbourhood {
         }
     }
 
-    /// The banks, for as long as nothing else of this operation's communicator is done: a user's operator, the only foreign
-    /// code that runs meanwhile, must not communicate (MPI-5 section 6.9.5).
+    /// Returns the banks. Nothing else may be done for the operation's communicator while they are
+    /// borrowed. A user's operator, the only foreign code that runs meanwhile, must not communicate (MPI-5
+    /// section 6.9.5).
     #[inline]
     pub fn banks<'a>(&'a self, held: &'a LaneGuard) -> Option<RefMut<'a, Banks>> {
         RefMut::filter_map(self.state.borrow_mut(held), |state| match state {
@@ -235,12 +236,12 @@ fn numbers(messenger: &Messenger, comm: &Communicator) -> Option<Box<[u32]>> {
     })
 }
 
-/// What these ranks of the host may do to each other's memory, which all of them have to know alike: whoever is early waits until the
-/// others have called MPI_Init, and takes in messages meanwhile.
+/// Returns the kind of access of these ranks of the host to each other's memory, equal at all of them. An
+/// early rank waits until the others have called MPI_Init, and takes in messages meanwhile.
 fn await_reach(held: &LaneGuard, messenger: &Messenger, locals: &[u32]) -> Reach {
     const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
     let (mut pause, mut told) = (PAUSES[0], false);
-    // They come, or end, and then the launcher ends the job.
+    // The other ranks arrive, or they exit and the launcher ends the job.
     let reach = loop {
         if let Some(reach) = messenger.job.reach_among(locals) {
             break reach;
@@ -269,8 +270,8 @@ struct Members<'a> {
     me: u32,
 }
 
-/// Opens banks for the members on this host. Calls `move_on` and tries again while other members have to come
-/// first.
+/// Opens banks for the members on this host. While other members have to come first, it calls `move_on` and
+/// tries again.
 fn open<T>(
     messenger: &Messenger,
     comm: &Communicator,
@@ -302,8 +303,8 @@ fn open<T>(
     }
 }
 
-/// Lets the other members of the host run, which have to make the operations that this one has made before.
-/// Each pause is longer than the one before.
+/// Lets the other members of the host run, which must make the same operations as this one. Each pause is
+/// longer than the one before.
 fn await_others(messenger: &Messenger, pauses: u32) {
     const YIELDS: u32 = 16;
     const LONGEST: Duration = Duration::from_millis(2);

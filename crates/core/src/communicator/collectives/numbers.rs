@@ -1,8 +1,8 @@
-//! Numbers of the persistent operations of a communicator, which their messages have as tags.
+//! Numbers of a communicator's persistent operations, which are the tags of their messages.
 //!
-//! Members make these operations in the same order, so the first four million numbers are counted. They free
-//! them in any order: from then on the members agree, once for each block of numbers, on which of its numbers
-//! are in use at none of them.
+//! Members make these operations in the same order, so the first four million numbers are counted. Members
+//! free the operations in any order. When the count ends, the members agree once for each block of numbers
+//! on which of them no member uses.
 
 use crate::matching::Numbered;
 use crate::p2p::agreement::NUMBERS;
@@ -12,24 +12,24 @@ use crate::wire::Signature;
 pub(crate) const BLOCK_WORDS: usize = 64;
 /// Numbers of a block.
 const BLOCK: u32 = 64 * BLOCK_WORDS as u32;
-/// Blocks that there are.
+/// Number of blocks.
 pub(crate) const BLOCKS: u32 = NUMBERS / BLOCK;
 
-/// The numbers of one member.
+/// Numbers of persistent operations at one member.
 #[derive(Debug, Default)]
 pub(crate) struct PersistentNumbers {
-    /// The last one that was counted; 0: none.
+    /// The last number that was counted; 0 if none.
     counted: u32,
-    /// The block that is used up next.
+    /// Block on which the members agree next.
     block: u32,
-    /// Free numbers of the block that the members have agreed on, by bits.
+    /// Free numbers of the agreed block, one bit each.
     free: Option<Box<[u64; BLOCK_WORDS]>>,
     /// Signatures of the operations that are not freed, by number.
     live: Numbered<u32, Signature>,
 }
 
 impl PersistentNumbers {
-    /// Returns numbers of which only so many are left to be counted, for tests.
+    /// Makes numbers of which only `numbers` are left to be counted, for tests.
     pub fn left(numbers: u64) -> PersistentNumbers {
         let counted = u64::from(NUMBERS).saturating_sub(numbers + 1) as u32;
         PersistentNumbers { counted, ..PersistentNumbers::default() }
@@ -67,13 +67,14 @@ impl PersistentNumbers {
         used
     }
 
-    /// Notes which numbers of the next block are in use at some member. The others are taken from now on.
+    /// Takes over the numbers of the next block that are in use at some member. The others are free from
+    /// now on.
     pub fn agree(&mut self, in_use: [u64; BLOCK_WORDS]) {
         self.free = Some(Box::new(in_use.map(|word| !word)));
         self.block = (self.block + 1) % BLOCKS;
     }
 
-    /// Notes that an operation is freed here.
+    /// Records that an operation is freed here.
     pub fn forget(&mut self, number: u32) {
         self.live.remove(&number);
     }

@@ -1,9 +1,9 @@
-//! What a collective operation works on, in the user's words, and its translation for the planner and the engine.
+//! A collective operation in the user's terms, and its translation for the planner and the engine.
 //!
 //! # Safety
-//! Who makes an [`Operation`] promises that the memory of its arrays is what MPI-5 section 6 asks of the caller
-//! of the function, until the operation is over. `bind` passes that on to the engine: the counts it multiplies are
-//! those of the blocks the user described.
+//! The maker of an [`Operation`] promises that the memory of its arrays fulfils the requirements of MPI-5
+//! section 6 until the operation is over. `bind` passes that promise to the engine: the
+//! counts it multiplies are those of the blocks that the user described.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -23,8 +23,8 @@ pub enum Side<'a> {
     Absent,
     /// MPI_IN_PLACE.
     InPlace,
-    /// One array: of one block (gather, scatter, allgather, alltoall: what one rank contributes or gets), or of all
-    /// the data (bcast, reductions).
+    /// One array. It describes one block (gather, scatter, allgather, alltoall: the contribution or result
+    /// of one rank), or all the data (bcast, reductions).
     Block(Array<'a>),
     /// An array for each rank.
     Entries(Vec<Array<'a>>),
@@ -44,7 +44,7 @@ pub struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// An operation without root and operator.
+    /// Makes an operation without root and operator.
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -62,63 +62,63 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// With a root.
+    /// Sets the root of the operation.
     pub fn rooted(self, root: u32) -> Operation<'a> {
         Operation { root, ..self }
     }
 
-    /// With an operator on the elements, and whether it commutes.
+    /// Sets the operator on the elements, and whether it commutes.
     pub fn reducing(self, reducer: Reducer, commutative: bool) -> Operation<'a> {
         Operation { reducer: Some((reducer, commutative)), ..self }
     }
 
-    /// With the elements of each rank's block (reduce_scatter).
+    /// Sets the number of elements of each rank's block (reduce_scatter).
     pub fn blocks(self, blocks: Vec<u64>) -> Operation<'a> {
         Operation { blocks, ..self }
     }
 
-    /// With the words of the call.
+    /// Sets the key of the call, by which it can be replayed.
     pub fn said(self, words: Words) -> Operation<'a> {
         Operation { words: Some(words), ..self }
     }
 
-    /// With the lists of counts and displacements of the call, one behind the other, and the addresses of the send and receive
-    /// buffers from which displacements count.
+    /// Sets the lists of counts and displacements of the call, one behind the other. `given` holds the
+    /// addresses of the send and receive buffers from which displacements count.
     pub fn listed(self, lists: Vec<i64>, given: [*mut u8; 2]) -> Operation<'a> {
         Operation { lists, given, ..self }
     }
 
-    /// As given to [`Operation::listed`], else empty and null.
+    /// Returns the values given to [`Operation::listed`], or empty and null if none.
     pub(crate) fn lists(&self) -> (&[i64], [*mut u8; 2]) {
         (&self.lists, self.given)
     }
 
-    /// The words of the call, if it was said that they tell all.
+    /// Returns the key of the call, if it identifies the call completely.
     pub(crate) fn words(&self) -> Option<Words> {
         self.words
     }
 
-    /// Which collective it is.
+    /// Returns the collective of the operation.
     pub fn collective(&self) -> Collective {
         self.collective
     }
 
-    /// The send and the receive buffer.
+    /// Returns the send and the receive buffer.
     pub(crate) fn sides(&self) -> (&Side<'a>, &Side<'a>) {
         (&self.send, &self.recv)
     }
 
-    /// The operator, if there is one.
+    /// Returns the operator, if there is one.
     pub(crate) fn reducer(&self) -> Option<&Reducer> {
         self.reducer.as_ref().map(|(reducer, _)| reducer)
     }
 
-    /// The operator, and whether it commutes.
+    /// Returns the operator and whether it commutes.
     pub(crate) fn operator(&self) -> Option<&(Reducer, bool)> {
         self.reducer.as_ref()
     }
 
-    /// What the planner looks at.
+    /// Returns the shape of the operation, from which the planner selects an algorithm.
     pub fn shape(&self, comm: &Communicator) -> Shape {
         use Collective as C;
         let rank = comm.number(comm.rank(), false);
@@ -151,13 +151,14 @@ impl<'a> Operation<'a> {
         shape
     }
 
-    /// Gives the engine its memory.
+    /// Binds the engine to the memory of the operation.
     pub(crate) fn bind(&self, bindings: &mut Bindings, comm: &Communicator) {
         use Collective as C;
         if let Some((reducer, _)) = &self.reducer {
             bindings.operate(reducer);
         }
-        // The ranks that a block comes from or goes to, and those that a result is divided among.
+        // Numbers of ranks: those that a block comes from or goes to, and those that a result is divided
+        // among.
         let (all, members) = (u64::from(comm.peers().size()), u64::from(comm.size()));
         let total = self.blocks.iter().sum::<u64>();
         let in_place = matches!(self.send, Side::InPlace);
@@ -184,7 +185,7 @@ impl<'a> Operation<'a> {
         unsafe { bindings.bind(send, recv, &self.blocks) };
     }
 
-    /// Bytes, or elements of a reduction, that a side describes.
+    /// Returns the number of bytes that a side describes, or of elements for a reduction.
     fn units(&self, side: &Side<'_>) -> u64 {
         match (side, &self.reducer) {
             (Side::Block(array), Some(_)) => array.count,
@@ -193,18 +194,18 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// An operation that is kept until it can begin.
+/// An operation that is stored until it can begin.
 pub(crate) struct Owned {
     operation: Operation<'static>,
-    /// Keeps the datatypes of its arrays.
+    /// Datatypes of its arrays, kept alive.
     _datatypes: Box<[Datatype]>,
 }
 
 impl Owned {
-    /// As an operation says.
+    /// Copies an operation, with its datatypes.
     ///
     /// # Safety
-    /// The memory of the arrays stays what the operation's maker has promised.
+    /// The memory of the arrays must stay as the operation's maker has promised.
     pub(crate) unsafe fn new(operation: &Operation<'_>) -> Owned {
         let of = |side: &Side<'_>| -> Vec<Datatype> {
             match side {
@@ -218,7 +219,7 @@ impl Owned {
         let datatypes: Box<[Datatype]> = send.into_iter().chain(of(&operation.recv)).collect();
         let kept = |place: usize| -> &'static Datatype {
             let datatype: *const Datatype = &raw const datatypes[place];
-            // SAFETY: the boxed slice neither moves nor changes while the value lives, which gives out the
+            // The boxed slice neither moves nor changes while the value lives, and the value lends the
             // operation only by reference.
             unsafe { &*datatype }
         };
@@ -252,7 +253,7 @@ impl Owned {
         Owned { operation: kept, _datatypes: datatypes }
     }
 
-    /// It, for as long as `work` takes.
+    /// Calls `work` with the operation.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&Operation<'_>) -> R) -> R {
         work(&self.operation)
     }

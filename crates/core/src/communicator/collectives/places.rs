@@ -1,7 +1,8 @@
-//! Where the members of a communicator are in the hardware, as the launcher bound them: what trees and rings follow (S3).
+//! Locations of a communicator's members in the hardware, as the launcher bound them. Trees and rings
+//! follow the layout (S3).
 //!
-//! The launcher leaves the places in the job object before it starts a rank, so all members see the same ones, without
-//! a message. What a rank does to its binding later makes no difference: the members must agree.
+//! The launcher writes the places into the job object before it starts a rank, so all members read the same
+//! ones, without a message. Later changes of a rank's binding have no effect, since the members must agree.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,28 +18,28 @@ use crate::group::{Comparison, Group};
 use crate::hardware;
 use crate::messenger::Messenger;
 
-/// Of how many groups it is remembered where their members are.
+/// Number of groups whose layouts are remembered.
 const REMEMBERED: usize = 64;
 
-/// Where the members of a communicator are, found when it is first asked for. The layout has their hierarchy.
+/// Layout of a communicator's members in the hardware hierarchy, computed on first use.
 #[derive(Debug, Default)]
 pub struct Near(OnceLock<Option<Arc<Layout>>>);
 
 impl Near {
-    /// Where the members are; `None` where nobody is bound, so that nothing is known.
+    /// Returns the layout of the members. `None` if no process is bound, so that nothing is known.
     pub fn of(&self, messenger: &Messenger, all: &Layouts, comm: &Communicator) -> Option<Arc<Layout>> {
         let found = || all.of(comm.group(), || near(messenger, comm));
         self.0.get_or_init(|| if is_mixed(messenger, comm) { None } else { found() }).clone()
     }
 }
 
-/// Where the members of the latest groups of this job are: communicators of one group have one layout, and by
-/// its address share what was chosen for them ([`super::choices`]).
+/// Layouts of the latest groups of this job. Communicators with the same group share one layout; its
+/// address is the key of their selections ([`super::choices`]).
 #[derive(Debug, Default)]
 pub struct Layouts(Mutex<VecDeque<(Group, Option<Arc<Layout>>)>>);
 
 impl Layouts {
-    /// The layout of this group, all of whose members are of this job.
+    /// Returns the layout of this group, all of whose members belong to this job.
     fn of(&self, group: &Group, find: impl FnOnce() -> Option<Arc<Layout>>) -> Option<Arc<Layout>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, layout)) = known.iter().find(|(of, _)| of.compare(group) == Comparison::Identical) {
@@ -53,13 +54,13 @@ impl Layouts {
     }
 }
 
-/// The local ranks of the members of `comm`, if all of them are on this host.
+/// Returns the local ranks of the members of `comm` if all of them are on this host.
 pub fn local_ranks(messenger: &Messenger, comm: &Communicator) -> Option<Vec<u32>> {
     comm.group().iter().map(|world| messenger.local_rank(world)).collect()
 }
 
-/// Whether processes of several jobs are members: then they share no job object, and nothing that one knows of its own job
-/// may decide how an operation is done.
+/// Returns true if the members belong to several jobs. They share no job object, so what one of them knows
+/// of its own job must not affect how an operation is done.
 pub fn is_mixed(messenger: &Messenger, comm: &Communicator) -> bool {
     let both = || comm.group().iter().chain(comm.inter().into_iter().flat_map(|inter| inter.remote.iter()));
     both().any(|member| messenger.is_foreign(member))
@@ -73,14 +74,14 @@ fn near(messenger: &Messenger, comm: &Communicator) -> Option<Arc<Layout>> {
             ranks.iter().map(|local| job.block(*local).places()).collect(),
         ),
         None => {
-            // What all members know alike: not how those of other hosts are bound.
+            // Only what all members know: not how those of other hosts are bound.
             let hosts: Vec<u32> = comm.group().iter().map(|world| job.place(world.0).host).collect();
             Some(Arc::new(Layout::on_machines(&hosts, &job.wait_for_machines())))
         }
     }
 }
 
-/// What all members of a communicator of several jobs know alike.
+/// Returns the environment that all members of a communicator of several jobs know.
 pub fn mixed(ranks: u32, model: Arc<Model>) -> Environment {
     Environment::in_job(ranks, ranks, 1, model)
 }
@@ -94,7 +95,7 @@ fn layout<'a>(machine: impl FnOnce() -> &'a Machine, places: Vec<Places>) -> Opt
     Some(Arc::new(Layout::on(machine, &sets, 1)))
 }
 
-/// The processors of the smallest thing that a rank is bound to.
+/// Returns the processors of the smallest part of the machine to which a rank is bound.
 fn processors(machine: &Machine, places: &Places) -> ProcessorSet {
     let smallest = Level::ALL.into_iter().rev().find_map(|level| Some((level, places[level as usize]?)));
     match smallest {
@@ -103,7 +104,7 @@ fn processors(machine: &Machine, places: &Places) -> ProcessorSet {
     }
 }
 
-/// The model of the job, or the defaults where nobody probed the machine.
+/// Returns the cost model of the job, or the defaults if the machine was not probed.
 pub fn model(messenger: &Messenger) -> Arc<Model> {
     static MODEL: OnceLock<Arc<Model>> = OnceLock::new();
     let read = || {

@@ -1,11 +1,12 @@
-//! An operation's turn at the banks, and what it needs of them.
+//! Reservation of a slot in the banks by an operation, and the space that it needs there.
 
 use tutti_coll::Plan;
 use tutti_coll::generator::Node;
 use tutti_sys::floating_point::isolated;
 use tutti_transport::banks::{Banks, Class, Slot};
 
-/// What one operation uses of the banks.
+/// Reservation of a slot in the banks for one operation. Slots of a class are granted in the order of
+/// reservations.
 #[derive(Clone, Copy, Debug)]
 pub struct BankTurn {
     class: Class,
@@ -17,23 +18,23 @@ pub struct BankTurn {
     slot: Option<Slot>,
 }
 
-/// What a plan needs of a slot.
+/// Space and properties that a plan needs of a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotNeeds {
-    /// Of the bank.
+    /// Size of the bank, in bytes.
     pub bytes: usize,
-    /// Exposed memory has tables and edges, for which not all slots have room.
+    /// True if memory is exposed. It needs tables and edges, for which not all slots have space.
     pub lends: bool,
-    /// Copies of lent memory pass the caches by.
+    /// True if copies of exposed memory bypass the caches.
     streams: bool,
-    /// What is lent to be read is lent where it is mapped, from so many bytes on.
+    /// Smallest exposure for reading, in bytes, that is exposed in place if it is mapped.
     pub near_bytes: u64,
-    /// Of which class its slots are, once it is known of which banks.
+    /// Class of slots, once the banks are known.
     class: Option<Class>,
 }
 
 impl SlotNeeds {
-    /// Of a schedule within the node.
+    /// Computes the needs of a schedule confined to one host.
     pub fn of(near_bytes: u64, plan: &Plan) -> SlotNeeds {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
@@ -42,13 +43,13 @@ impl SlotNeeds {
         SlotNeeds { bytes, lends, streams, near_bytes, class: None }
     }
 
-    /// In these banks, for which it was selected.
+    /// Fixes the class of slots in these banks, for which the plan was selected.
     pub fn within(self, banks: &Banks) -> SlotNeeds {
         SlotNeeds { class: Some(self.class_in(banks)), ..self }
     }
 
-    /// Has the memory now that a rank writes which does this again and again: of its bank, if it `fills`
-    /// that, and for what it lends, so many times.
+    /// Populates the memory that this rank writes when the operation is repeated. That is its bank, if it
+    /// `fills` it, and the tables and edges of this number of exposures.
     pub fn populate(&self, banks: &mut Banks, fills: bool, exposures: usize) {
         let class = self.class.unwrap_or_else(|| self.class_in(banks));
         if fills {
@@ -63,7 +64,7 @@ impl SlotNeeds {
 }
 
 impl BankTurn {
-    /// The turn of an operation that begins now.
+    /// Reserves a slot for an operation that begins now.
     #[inline]
     pub fn take(banks: &mut Banks, room: SlotNeeds, agreed: u16) -> BankTurn {
         let SlotNeeds { bytes, lends, streams, .. } = room;
@@ -71,7 +72,7 @@ impl BankTurn {
         BankTurn { class, number: banks.begin(class), bytes, lends, streams, agreed, slot: None }
     }
 
-    /// Asks whether it has come.
+    /// Returns true if the slot is granted, and tries to get it if not.
     #[inline]
     pub fn grant(&mut self, banks: &mut Banks) -> bool {
         if self.slot.is_none() {
@@ -84,39 +85,39 @@ impl BankTurn {
         self.slot.is_some()
     }
 
-    /// Whether it has come.
+    /// Returns true if the slot is granted, without trying to get it.
     pub fn is_granted(&self) -> bool {
         self.slot.is_some()
     }
 
-    /// The number of the operation in its class.
+    /// Returns the number of the reservation in its class.
     #[inline]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Of which class its slot is.
+    /// Returns the class of the slot.
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// Bytes of the bank of the schedule.
+    /// Returns the size of the schedule's bank, in bytes.
     pub fn bank_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether copies of lent memory pass the caches by: all of it together does not fit in there.
+    /// Returns true if copies of exposed memory bypass the caches, because all of it together exceeds them.
     pub fn streams(&self) -> bool {
         self.streams
     }
 
-    /// What the operation uses, once its turn has come.
+    /// Returns the slot. It must be granted.
     #[inline]
     pub fn slot(&self) -> &Slot {
         self.slot.as_ref().expect("a turn is granted before it is used")
     }
 
-    /// It is over.
+    /// Releases the slot at the end of the operation.
     #[inline]
     pub fn leave(&self, banks: &mut Banks) {
         banks.leave(self.class, self.number);

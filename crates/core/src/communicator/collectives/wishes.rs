@@ -1,14 +1,17 @@
-//! What was asked for of a communicator's operations: their algorithms, and whether they are tuned.
+//! Hints for the operations of a communicator: which algorithms to use, and whether to tune them.
 //!
-//! The settings say it for the whole job, the control variable TUTTI_TUNE from where it is written on, the
-//! info keys of a communicator or of a persistent operation for these:
+//! Hints come from three sources; later ones take precedence:
+//!
+//! 1. settings of the job (`TUTTI_ALGORITHM`, `TUTTI_TUNE`),
+//! 2. the control variable TUTTI_TUNE, from the moment it is written,
+//! 3. info keys of a communicator or of a persistent operation:
 //!
 //! | key | value |
 //! |---|---|
 //! | `tutti_algorithm` | as TUTTI_ALGORITHM: `allreduce=ring,bcast=knomial:radix=4`; empty for none |
 //! | `tutti_tune` | `off`, `known` or `on` |
 //!
-//! All members have to say the same (MPI-5 section 10 lets an implementation ask for that).
+//! All members must set the same hints (MPI-5 section 10 allows an implementation to require that).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,44 +20,45 @@ use tutti_base::config::{Config, Tune};
 
 use crate::info::Info;
 
-/// The info keys.
+/// Names of the info keys.
 const ALGORITHM: &str = "tutti_algorithm";
 const TUNE: &str = "tutti_tune";
 
-/// What a tool has written; [`UNWRITTEN`]: as the settings say.
+/// Index of the mode that a tool has written; [`UNWRITTEN`] if none, so that the settings apply.
 static WRITTEN: AtomicU8 = AtomicU8::new(UNWRITTEN);
 const UNWRITTEN: u8 = u8::MAX;
 const EVERY: [Tune; 3] = [Tune::Off, Tune::Known, Tune::On];
 
-/// Whether operations of this process are tuned, unless something else is asked for.
+/// Returns the tuning mode of operations in this process that have no hint of their own.
 #[inline]
 pub fn tune_of(config: &Config) -> Tune {
     let written = EVERY.get(usize::from(WRITTEN.load(Ordering::Relaxed)));
     written.copied().unwrap_or(config.collectives.tune)
 }
 
-/// From the next operation on; all members of a communicator have to say so before the same one.
+/// Sets the tuning mode from the next operation on. All members of a communicator must set it before the
+/// same operation.
 pub fn set_tune(tune: Tune) {
     let place = EVERY.iter().position(|known| *known == tune);
     WRITTEN.store(place.map_or(UNWRITTEN, |place| place as u8), Ordering::Relaxed);
 }
 
-/// See the module.
+/// Hints of one communicator or persistent operation. The default is "no hint".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// Whether operations are tuned.
+    /// Requested tuning mode, if any.
     pub tune: Option<Tune>,
-    /// Algorithms, as in TUTTI_ALGORITHM.
+    /// Requested algorithms in the syntax of TUTTI_ALGORITHM.
     algorithms: Option<Box<str>>,
 }
 
 impl Wishes {
-    /// Whether it names algorithms.
+    /// Returns true if at least one algorithm is requested.
     pub(crate) fn name_algorithms(&self) -> bool {
         self.algorithms.as_ref().is_some_and(|algorithms| !algorithms.is_empty())
     }
 
-    /// Returns the wishes that an info object names. A key with a value that means nothing is ignored.
+    /// Reads the hints from an info object. A key with an invalid value is ignored.
     pub fn from_info(info: &Info) -> Wishes {
         let tune = info.text(TUNE).and_then(Tune::of_name);
         let algorithms =
@@ -62,7 +66,7 @@ impl Wishes {
         Wishes { tune, algorithms: algorithms.map(Into::into) }
     }
 
-    /// Adds what is in use to the info object that describes a communicator.
+    /// Adds the hints in use to an info object that describes a communicator.
     pub(crate) fn add_to(&self, info: &mut Info, config: &Config) {
         let tune = self.tune.or_else(|| Some(tune_of(config)).filter(|tune| tune.is_on()));
         let algorithms = self.algorithms.as_deref().filter(|algorithms| !algorithms.is_empty());
@@ -73,19 +77,19 @@ impl Wishes {
         }
     }
 
-    /// Whether operations for which this was asked are tuned.
+    /// Returns the tuning mode of operations with these hints.
     #[inline]
     pub fn tune_of(&self, config: &Config) -> Tune {
         self.tune.unwrap_or_else(|| tune_of(config))
     }
 
-    /// These, and of what they do not say the others.
+    /// Returns these hints, with missing ones taken from `others`.
     pub fn or(&self, others: &Wishes) -> Wishes {
         let algorithms = self.algorithms.as_ref().or(others.algorithms.as_ref());
         Wishes { tune: self.tune.or(others.tune), algorithms: algorithms.cloned() }
     }
 
-    /// The algorithm of a collective that was asked for, here or by the settings.
+    /// Returns the algorithm requested for a collective, by these hints or by the settings.
     pub fn algorithm_of<'a>(&'a self, config: &'a Config, collective: &str) -> Option<&'a str> {
         algorithm_in(self.algorithms.as_deref().unwrap_or_default(), collective)
             .or_else(|| config.algorithm_of(collective))
