@@ -1,4 +1,5 @@
-//! Who am I: from what our launcher gave, from another starter (PMIx, PMI), or alone.
+//! Start of a process: finds its rank and its job, from our launcher, from another starter (PMIx, PMI), or
+//! alone.
 
 mod daemon;
 mod guardian;
@@ -23,37 +24,38 @@ use tutti_transport::Directory;
 
 use starter::Starter;
 
-/// Where this process stands.
+/// Position of this process in its job.
 #[derive(Debug)]
 pub struct Boot {
     /// The job object of this host.
     pub job: Arc<Job>,
     /// Rank in the world.
     pub rank: WorldRank,
-    /// Rank among those of this host.
+    /// Rank among the ranks of this host.
     pub local: u32,
-    /// What is there only in a job of several hosts.
+    /// Connection data for other hosts, present only in a job of several hosts.
     pub network: Option<Network>,
-    /// Who started this process, if not our launcher: it wants to be told when the process leaves, and can end the job.
+    /// Process manager that started this process, if it is not our launcher. It is told when the process
+    /// leaves, and can end the job.
     pub starter: Option<Box<dyn Starter>>,
 }
 
-/// What a process needs to reach other hosts.
+/// Connection data that a process needs to reach other hosts.
 #[derive(Debug)]
 pub struct Network {
-    /// Knows where the others are.
+    /// Directory of the addresses of other ranks.
     pub directory: Box<dyn Directory>,
-    /// The eventfds on which the local ranks sleep, by local rank.
+    /// Eventfds on which the local ranks sleep, by local rank.
     pub bells: Vec<OwnedFd>,
 }
 
-/// Joins the job that the environment shows, or makes one of this process alone (singleton start).
+/// Joins the job that the environment describes, or makes a job of this process alone (singleton start).
 ///
 /// # Errors
-/// `Other` when the environment names something that is not a job, or a starter that does not answer.
+/// Returns `Other` if the environment names something that is not a job, or a starter that does not answer.
 pub fn join(config: &Config) -> Result<Boot> {
     match (variable(ENV_FD)?, variable(ENV_RANK)?) {
-        // The variables of a rank come down to the processes that it starts, also by another launcher.
+        // Processes that a rank starts inherit its variables, also through another launcher.
         (Some(fd), Some(rank)) if speaker::joined_ancestor(fd as i32).is_some() => {
             match starter::find(config)? {
                 Some(starter) => hosted::join(config, starter),
@@ -82,12 +84,14 @@ pub fn name_before_joining() -> Option<String> {
     }
 }
 
-/// Tells the other ranks of the host what they need to know of this process, which can do so much to the memory of ranks like it.
+/// Publishes what the other ranks of the host need to know of this process. `reach` is its access to the
+/// memory of ranks like it.
 ///
 /// # Errors
-/// `Other` where the system has no randomness.
+/// Returns `Other` if the system provides no random numbers.
 pub fn declare(boot: &Boot, reach: Reach) -> Result<()> {
-    /// Holds what no other process does: a peer that can read it here can read anything here.
+    /// Random value known to no other process. A peer that can read it here can read all memory of this
+    /// process.
     static PROOF: AtomicU64 = AtomicU64::new(0);
     let proof = tutti_sys::process::random().map_err(|error| no_job(&error))?;
     PROOF.store(proof, Ordering::Relaxed);
@@ -131,7 +135,7 @@ fn not_entered(error: &std::io::Error) -> Error {
     }
 }
 
-/// What our daemon handed down for the network.
+/// Returns the directory and the doorbells that our daemon handed down.
 fn inherited_network(job: &Arc<Job>, local: u32) -> Result<Network> {
     let fd = variable(ENV_DIRECTORY_FD)?.ok_or_else(|| broken("the way to the daemon is missing"))?;
     let directory = Box::new(daemon::DaemonDirectory::new(descriptor(fd)?, Arc::clone(job), local));

@@ -1,4 +1,5 @@
-//! Addresses from our own daemon on this host, which asks those of other hosts.
+//! Addresses of ranks, from our own daemon on this host. It requests those of other hosts from their
+//! daemons.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,26 +9,26 @@ use tutti_sys::directory::{Ended, RankEnd, Reply, Word};
 use tutti_sys::job::Job;
 use tutti_transport::directory::{Address, Answer, Directory};
 
-/// Who is not heard calls again.
+/// Maximum number of stored calls. A rank whose call is dropped calls again.
 const MOST_CALLS: usize = 1024;
 
-/// The way to the daemon.
+/// Connection to the daemon of this host.
 #[derive(Debug)]
 pub struct DaemonDirectory {
     end: RankEnd,
     job: Arc<Job>,
     local: u32,
-    /// What the socket had no room for; at most one entry a rank that this process sends to.
+    /// Messages for which the socket had no space; at most one for each rank that this process sends to.
     unsaid: VecDeque<Word>,
-    /// What has come and was not asked for yet; of calls at most [`MOST_CALLS`].
+    /// Answers that have arrived and were not polled yet.
     answers: VecDeque<Answer>,
     calls: VecDeque<u32>,
-    /// Without a daemon there are no answers but this one.
+    /// True if the daemon is gone. Then no further answers arrive.
     gone: bool,
 }
 
 impl DaemonDirectory {
-    /// Of local rank `local`, over the socket that the daemon handed down.
+    /// Makes the directory of local rank `local`, over the socket that the daemon handed down.
     pub fn new(fd: OwnedFd, job: Arc<Job>, local: u32) -> DaemonDirectory {
         DaemonDirectory {
             end: RankEnd::of_generation(fd, job.header().generation),
@@ -40,7 +41,7 @@ impl DaemonDirectory {
         }
     }
 
-    /// Takes what has come.
+    /// Receives all answers that have arrived.
     fn hear(&mut self) {
         self.flush();
         while !self.gone {
@@ -123,7 +124,8 @@ impl Directory for DaemonDirectory {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        // A socket whose other end is closed would wake a sleeper for ever. The job ends when its daemon does.
+        // A socket whose other end is closed would wake a sleeper again and again. The job ends when its
+        // daemon does.
         (!self.gone).then(|| self.end.as_fd())
     }
 }

@@ -1,8 +1,10 @@
-//! Where a starter waits for all processes however they end (Slurm, unless it is told --kill-on-bad-exit), the death of a rank would leave the others
-//! waiting for it. A guardian a host watches its ranks and has the starter end the job.
+//! A process on each host that watches its ranks, for starters that do not. Some starters wait for all
+//! processes however they end (Slurm, without --kill-on-bad-exit). The death of a rank would then leave the
+//! others waiting forever. The guardian makes the starter end the job.
 //!
-//! Ranks that are alone on their host, or compute, can watch nobody, so it is a process of its own, made by the first rank. It
-//! ends when the ranks of the host have, and holds nothing of theirs.
+//! Ranks that are alone on their host, or that compute, cannot watch others. So the guardian is a process
+//! of its own, started by the first rank. It ends when the ranks of the host have ended, and holds none of
+//! their resources.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,14 +16,14 @@ use tutti_sys::{guardian, process, this_process};
 use super::meeting::Guest;
 use super::starter::{LastWords, Starter};
 
-/// A starter that ends the job kills ranks and guardians one after the other: a guardian that is still there after this was
-/// not meant.
+/// Delay before the guardian acts. A starter that ends the job kills ranks and guardians one after the
+/// other. A guardian that still runs after the delay was not meant.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Starts a guardian for the ranks of this host, if the starter needs one.
 ///
 /// # Errors
-/// What the system reports: that a process cannot be watched, or none be made.
+/// Returns the system's error if a process cannot be watched or none can be made.
 pub fn start(starter: &dyn Starter, job: &Job, guests: &[Guest]) -> io::Result<()> {
     let Some(words) = starter.last_words()? else { return Ok(()) };
     let own = guardian::open_process(std::process::id() as i32);
@@ -44,7 +46,7 @@ pub fn start(starter: &dyn Starter, job: &Job, guests: &[Guest]) -> io::Result<(
             return true;
         }
         std::thread::sleep(GRACE);
-        // MPI_Abort has said why, but perhaps not to the starter.
+        // MPI_Abort has printed the reason, but the starter may not know it.
         if state != RankState::Aborted {
             this_process::say(&texts[local]);
         }
@@ -54,7 +56,7 @@ pub fn start(starter: &dyn Starter, job: &Job, guests: &[Guest]) -> io::Result<(
     guardian::start(&processes, &keep, ended).map(drop)
 }
 
-/// Nothing is allocated.
+/// Sends the request to end the job. Allocates no memory.
 fn say(words: &LastWords) {
     match words {
         LastWords::Message(connection, bytes) => this_process::send_now(connection.as_fd(), bytes),

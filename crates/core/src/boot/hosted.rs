@@ -1,4 +1,4 @@
-//! Joining a job that another starter than ours has started: the ranks of this host make the job object themselves.
+//! Joining a job that another starter has started: the ranks of this host make the job object themselves.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -19,22 +19,23 @@ use super::meeting::{self, Greeting, Guest, MeetingError};
 use super::starter::{Starter, StarterFacts, failed};
 use super::{Boot, Network};
 
-/// What rank 0 tells the first rank of each host.
+/// Record that rank 0 sends to the first rank of each host.
 struct Record {
     secret: Secret,
     job_id: u64,
-    /// Of the first host: all choose algorithms for it.
+    /// Number of processors of the first host, for which all ranks select algorithms.
     processors: u32,
 }
 
-/// Joins the job of this starter.
+/// Joins the job of this process manager.
 ///
 /// # Errors
-/// That the ranks of this host do not find each other, or no shared memory.
+/// Returns an error if the ranks of this host do not find each other, or if there is no shared memory.
 pub fn join(config: &Config, mut starter: Box<dyn Starter>) -> Result<Boot> {
     let joined = meet(config, &mut *starter);
     if joined.is_err() {
-        // A starter ends the job when it loses us, and that would be before the user is told why.
+        // A process manager ends the job when it loses a process. That would happen before the user sees
+        // the error.
         std::mem::forget(starter);
         return joined;
     }
@@ -55,7 +56,7 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
         let guests = meeting::await_guests(&name, &expected[1..], limit).map_err(|why| fail(&why))?;
         let job = create(config, &facts, place.host, record, greeting, &guests)
             .map_err(|why| super::no_job(&why))?;
-        // Where it cannot be had a job is as good, until something fails.
+        // A job works without a guardian too, until a process fails.
         let _ = guardian::start(&*starter, &job, &guests);
         let bells = give(&job, &guests).map_err(|why| fail(&why))?;
         (job, bells)
@@ -77,7 +78,8 @@ fn greeting(facts: &StarterFacts) -> Greeting {
     Greeting { rank: facts.rank, program: facts.program, processors }
 }
 
-/// In a job of several hosts: the secret goes through the starter's own channels.
+/// Exchanges the record in a job of several hosts. The secret travels through the process manager's own
+/// channels.
 fn exchange(starter: &mut dyn Starter, facts: &StarterFacts, wants: bool) -> Result<Option<Record>> {
     let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
     let given =
@@ -108,7 +110,7 @@ impl Record {
     }
 }
 
-/// Gives the job object to the other ranks of the host; the bells.
+/// Sends the job object to the other ranks of the host, and returns the doorbells.
 fn give(job: &Job, guests: &[Guest]) -> std::result::Result<Vec<OwnedFd>, MeetingError> {
     let header = job.header();
     let bells = if header.has_other_hosts() {
@@ -136,7 +138,7 @@ fn create(
     let union: ProcessorSet = all.iter().flat_map(|greeting| greeting.processors.iter()).collect();
     let quota = cpu::quota_in_processors().unwrap_or(usize::MAX);
     let processors = union.len().min(quota).max(1) as u32;
-    // The machine is looked at only where that tells something: see `mpirun`, which does the same.
+    // The machine is examined only if ranks are bound: see `mpirun`, which does the same.
     let is_bound = all.iter().any(|greeting| greeting.processors != union);
     let machine = if is_bound { Machine::local() } else { Machine::default() };
     let record = match record {
@@ -171,11 +173,11 @@ fn create(
     Ok(job)
 }
 
-/// Longest text of what the machine costs, in bytes.
+/// Maximum size of the model file, in bytes.
 const MODEL_BYTES: u64 = 1 << 20;
 
-/// What the ranks are told of the machine. What it costs is told only where all ranks of the job read it here: hosts may have
-/// different files, and all must choose algorithms alike.
+/// Returns the texts about the machine for the ranks. They include the cost model only if all ranks of the
+/// job are on this host. Hosts may have different files, and all ranks must select the same algorithms.
 fn texts(config: &Config, machine: Option<&Machine>, with_model: bool) -> Vec<u8> {
     let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
     let path = config.model_path(&machine_kind(), user::variable);

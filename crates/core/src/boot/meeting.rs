@@ -1,10 +1,11 @@
-//! The ranks of a host find each other where no launcher of ours has brought them together: the first of them makes the job
-//! object and gives it to the others, over a socket whose name all derive from what the starter calls the job.
+//! Rendezvous of the ranks of a host, where our launcher has not brought them together. The first of them
+//! makes the job object and sends it to the others. They meet at a socket whose name is derived from the
+//! process manager's name of the job.
 //!
-//! The socket is one of this user ([`tutti_sys::local_socket`]); the object has no name. Ranks in
-//! containers that each have their own /tmp do not find such a socket. For them the first rank listens
-//! under an abstract name too, once ranks have been missing for [`APART`]. All ranks of the host wait for
-//! all: only then is known where each may run, which all must see alike when they choose algorithms.
+//! The socket belongs to this user ([`tutti_sys::local_socket`]); the job object has no name. Ranks in
+//! containers with a /tmp of their own do not find such a socket. For them the first rank also listens
+//! under an abstract name, once ranks have been missing for [`APART`]. All ranks of the host wait for all
+//! others. Only then the processors of each are known, which all must know when they select algorithms.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,49 +18,49 @@ use tutti_sys::cpu::ProcessorSet;
 use tutti_sys::event::{Interest, Poller};
 use tutti_sys::local_socket::{Carries, Connection, DESCRIPTORS, Foreign, Listener};
 
-/// First bytes of a greeting: the version of all that follows.
+/// First bytes of a greeting, which contain the version of the protocol.
 const MAGIC: [u8; 8] = *b"tutti\0\0\x02";
-/// Room for a greeting: a machine has at most 65536 processors.
+/// Maximum size of a greeting in bytes: a machine has at most 65536 processors.
 const GREETING_BYTES: usize = 16 << 10;
-/// Pauses between attempts to connect while nobody listens yet.
+/// Shortest and longest pause between attempts to connect while no rank listens yet.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 const TOKEN_LISTENER: u64 = u64::MAX;
 const TOKEN_APART: u64 = u64::MAX - 1;
-/// Ranks that are missing for so long may see other directories than the first one.
+/// Time after which missing ranks are assumed to see other directories than the first one.
 const APART: Duration = Duration::from_millis(300);
 
-/// What a rank says to the first one.
+/// Message of a rank to the first rank of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// Rank in the world.
     pub rank: u32,
-    /// Number of its program.
+    /// Number of its program in the job.
     pub program: u32,
-    /// Processors it may run on.
+    /// Processors that the rank may use.
     pub processors: ProcessorSet,
 }
 
-/// A rank that has come.
+/// A rank that has connected to the first one.
 #[derive(Debug)]
 pub struct Guest {
-    /// What it said.
+    /// Message that it has sent.
     pub greeting: Greeting,
     connection: Connection,
 }
 
-/// What the first rank gives.
+/// Answer of the first rank.
 #[derive(Debug)]
 pub struct Gift {
-    /// The job object.
+    /// Descriptor of the job object.
     pub job: OwnedFd,
     /// The bells, if the job has any.
     pub bells: Vec<OwnedFd>,
 }
 
-/// Why ranks did not find each other.
+/// Reason why the ranks did not find each other.
 #[derive(Debug)]
 pub enum MeetingError {
-    /// Somebody else listens under our name.
+    /// Another process listens under the name of this job.
     Taken,
     /// The other side is another user's process.
     Foreign(u32),
@@ -67,11 +68,11 @@ pub enum MeetingError {
     Missing(Vec<u32>),
     /// The first rank did not come in time.
     NoHost,
-    /// A rank, or with `None` the first one, ended meanwhile.
+    /// A rank ended meanwhile; `None` stands for the first one.
     Ended(Option<u32>),
-    /// Something else than a greeting or gift: another version of the library.
+    /// The data is no greeting or answer: another version of the library.
     Strange,
-    /// What the system reports.
+    /// An error of the system.
     System(io::Error),
 }
 
@@ -118,17 +119,17 @@ impl fmt::Display for MeetingError {
 
 type Result<T> = std::result::Result<T, MeetingError>;
 
-/// The name under which the ranks of host `host` of a job meet.
+/// Returns the name under which the ranks of host `host` of a job meet.
 pub fn name(job: &str, host: u32) -> Vec<u8> {
     let mut hasher = DefaultHasher::new();
     job.hash(&mut hasher);
     format!("job-{:016x}-{host}", hasher.finish()).into_bytes()
 }
 
-/// Waits for the `expected` ranks, in any order; returns them in theirs.
+/// Waits for the `expected` ranks in any order, and returns them in the given order.
 ///
 /// # Errors
-/// Who did not come, or what else went wrong.
+/// Returns the ranks that are missing, or another error.
 pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Vec<Guest>> {
     let mut host = Host {
         listener: Listener::bind(name, Carries::Bytes)?,
@@ -165,18 +166,18 @@ pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Ve
 
 struct Host {
     listener: Listener,
-    /// For ranks that do not see this rank's directories.
+    /// Second socket, for ranks that do not see this rank's directories.
     apart: Option<Listener>,
     poller: Poller,
-    /// Who is connected and has said nothing yet.
+    /// Connections that have not sent a greeting yet.
     silent: HashMap<u64, Connection>,
     guests: HashMap<u32, Guest>,
     next_token: u64,
 }
 
 impl Host {
-    /// Listens under an abstract name too. Where that is taken, or this rank does so already, nothing
-    /// changes.
+    /// Starts to listen under an abstract name too. If the name is taken, or this rank does so already,
+    /// nothing changes.
     fn listen_apart(&mut self, name: &[u8]) -> Result<()> {
         if let Ok(listener) = Listener::bind_abstract(name, Carries::Bytes) {
             self.poller.add(listener.as_fd(), TOKEN_APART, Interest::Read)?;
@@ -203,7 +204,8 @@ impl Host {
         Ok(())
     }
 
-    /// A connection is readable: a greeting, or its end. A rank that greets and then ends is noticed too.
+    /// Handles a readable connection: a greeting, or its end. Also detects a rank that greets and then
+    /// ends.
     fn hear(&mut self, token: u64, expected: &[u32]) -> Result<()> {
         let Some(connection) = self.silent.remove(&token) else {
             let gone = self.guests.values().find(|guest| guest.connection.is_closed());
@@ -222,7 +224,7 @@ impl Host {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.silent.insert(token, connection);
             }
-            // It came and went: if it was one of us it is missing.
+            // The connection has ended. If it was one of our ranks, it is missing later.
             Err(_) => {}
         }
         Ok(())
@@ -230,18 +232,18 @@ impl Host {
 }
 
 impl Guest {
-    /// A descriptor that is readable when it has ended.
+    /// Returns a descriptor that becomes readable when the rank has ended.
     ///
     /// # Errors
-    /// That it has ended, or cannot be watched.
+    /// Returns an error if it has ended, or cannot be watched.
     pub fn process(&self) -> io::Result<OwnedFd> {
         self.connection.peer_process()
     }
 
-    /// Gives it the job object and the bells.
+    /// Sends the job object and the doorbells to the rank.
     ///
     /// # Errors
-    /// That it has ended.
+    /// Returns an error if it has ended.
     pub fn give(&self, job: &impl AsFd, bells: &[OwnedFd]) -> Result<()> {
         let all: Vec<_> = std::iter::once(job.as_fd()).chain(bells.iter().map(AsFd::as_fd)).collect();
         let count = (all.len() as u32).to_le_bytes();
@@ -253,14 +255,14 @@ impl Guest {
     }
 }
 
-/// Goes to the first rank, greets it and waits for what it gives.
+/// Connects to the first rank, sends a greeting and waits for the answer.
 ///
 /// # Errors
-/// That it is not there in time, or what else went wrong.
+/// Returns an error if the first rank is not there in time, or another error.
 pub fn visit(name: &[u8], greeting: &Greeting, limit: Duration) -> Result<Gift> {
     let connection = connect(name, limit)?;
     connection.send(&greeting.encode(), &[])?;
-    // The first rank gives up earlier: it knows who is missing, and its end is noticed.
+    // The first rank gives up earlier. It knows which ranks are missing, and its end is noticed here.
     let limit = limit * 2;
     let mut all = Vec::new();
     loop {
@@ -282,7 +284,7 @@ fn connect(name: &[u8], limit: Duration) -> Result<Connection> {
     let start = Instant::now();
     let mut pause = PAUSES[0];
     loop {
-        // Another user who has taken the name keeps nobody from waiting for the first rank.
+        // If another user has taken the name, this rank still waits for the first rank.
         let passing =
             [io::ErrorKind::ConnectionRefused, io::ErrorKind::WouldBlock, io::ErrorKind::PermissionDenied];
         let error = match Connection::connect(name) {

@@ -1,8 +1,10 @@
-//! PMI, the older Process Management Interface, over a socket that the starter hands down: version 2 (Slurm's
-//! `--mpi=pmi2`) and version 1 (Hydra, the launcher of MPICH and Intel MPI). Each request has one answer, in order.
+//! PMI, the older Process Management Interface, over a socket that the starter hands down. There are
+//! version 2 (Slurm's `--mpi=pmi2`) and version 1 (Hydra, the launcher of MPICH and Intel MPI). Each
+//! request has one answer, in order.
 //!
-//! [`wire`] turns messages into bytes and back, [`protocol`] says what they mean in either version; both are pure.
-//! [`client`] moves the bytes. Written from what the starters answer and from the documents of MPICH and Slurm.
+//! [`wire`] converts messages to bytes and back. [`protocol`] defines their meaning in either version; both
+//! are pure. [`client`] moves the bytes. Written from the answers of real starters and the documents of
+//! MPICH and Slurm.
 
 pub mod client;
 pub mod mapping;

@@ -1,4 +1,4 @@
-//! PMIx as the starter: Slurm's `--mpi=pmix`, PRRTE, Open MPI's mpirun.
+//! PMIx as the process manager: Slurm's `--mpi=pmix`, PRRTE, Open MPI's mpirun.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -16,12 +16,12 @@ use tutti_transport::directory::{Address, Answer};
 use super::starter::{LastWords, Starter, StarterFacts, failed};
 
 const SPEAKS: &str = "PMIx";
-/// What rank 0 tells the first rank of each host.
+/// Key of the record that rank 0 sends to the first rank of each host.
 const RECORD_KEY: &std::ffi::CStr = c"tutti.record";
-/// Where a rank is reached.
+/// Key of a rank's address.
 const ADDRESS_KEY: &std::ffi::CStr = c"tutti.address";
 
-/// This process as a client.
+/// This process as a client of a PMIx server.
 #[derive(Debug)]
 pub struct Pmix {
     client: Arc<Client>,
@@ -33,7 +33,7 @@ impl Pmix {
     /// Connects to the server that the environment names.
     ///
     /// # Errors
-    /// What is missing: the library, the server, a fact.
+    /// Returns an error if the library, the server or a fact is missing.
     pub fn join(library: &str, limit: Duration) -> Result<Pmix> {
         let client = Client::join(library).map_err(|why| failed(SPEAKS, &why))?;
         let facts = facts(&client)?;
@@ -48,7 +48,8 @@ impl Starter for Pmix {
 
     fn exchange(&mut self, given: Option<&[u8]>, wants: bool) -> Result<Vec<u8>> {
         if let Some(record) = given {
-            // Committed together with the address: a server that has fetched what a rank committed first may never ask again.
+            // Committed together with the address: a server that has fetched a rank's first commit may
+            // never ask again.
             self.client.put(Scope::Global, RECORD_KEY, record).map_err(|why| failed(SPEAKS, &why))?;
             return Ok(record.to_vec());
         }
@@ -78,13 +79,14 @@ impl Starter for Pmix {
     }
 
     fn leave(&mut self, together: bool) -> Result<()> {
-        // A question about a process that has left is never answered.
+        // A request about a process that has left is never answered.
         let fenced = if together { self.client.fence() } else { Ok(()) };
         fenced.and_then(|()| self.client.finalize()).map_err(|why| failed(SPEAKS, &why))
     }
 }
 
-/// The step of Slurm that has this name space; `None` for other starters, which notice themselves when a process ends.
+/// Returns the Slurm step with this name space. `None` for other process managers, which notice themselves
+/// when a process ends.
 fn slurm_step(job: &str) -> Option<CString> {
     let step = job.strip_prefix("slurm.pmix.")?;
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -118,7 +120,8 @@ fn facts(client: &Client) -> Result<StarterFacts> {
     })
 }
 
-/// Where the ranks run, and the name of another host than ours. A starter tells all of its processes the same at start, so no message is sent.
+/// Returns the placement of the ranks, and the name of another host. A PMIx server gives all processes the
+/// same data at start, so no message is sent.
 fn placement(
     client: &Client,
     size: u32,
@@ -141,8 +144,8 @@ fn placement(
     Ok((from_lists(lists, size), other))
 }
 
-/// From the ranks on each host. Hosts are numbered by their lowest ranks: in whatever order a server lists them, all
-/// processes number them alike.
+/// Makes a placement from the ranks on each host. Hosts are numbered by their lowest ranks, so that all
+/// processes number them alike, whatever the server's order.
 fn from_lists(mut lists: Vec<Vec<u32>>, size: u32) -> Option<Placement> {
     lists.retain(|list| !list.is_empty());
     lists.sort_by_key(|list| list.iter().copied().min());
@@ -155,14 +158,14 @@ fn from_lists(mut lists: Vec<Vec<u32>>, size: u32) -> Option<Placement> {
     Placement::from_hosts(hosts.into_iter().collect::<Option<Vec<u32>>>()?)
 }
 
-/// Addresses in the server's store; a value is fetched from its owner's host when it is first asked for.
+/// Directory in the server's store. A value is fetched from its owner's host when it is first requested.
 #[derive(Debug)]
 struct PmixDirectory {
     client: Arc<Client>,
     arrived: Arc<Arrived>,
 }
 
-/// What the library's thread leaves for us.
+/// Answers that the library's thread leaves for this process.
 #[derive(Debug)]
 struct Arrived {
     answers: Mutex<VecDeque<Answer>>,
@@ -186,7 +189,7 @@ impl PmixDirectory {
 
 impl Directory for PmixDirectory {
     fn publish(&mut self, address: &Address) {
-        // Peers that ask then wait; if the server is gone the job ends.
+        // Peers that request the address then wait; if the server is gone, the job ends.
         let _ =
             self.client.put(Scope::Global, ADDRESS_KEY, address.bytes()).and_then(|()| self.client.commit());
     }

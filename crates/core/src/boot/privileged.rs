@@ -10,10 +10,11 @@ use tutti_sys::user;
 /// Prefixes of environment variables that control the library or a library that it loads.
 const PREFIXES: [&str; 6] = ["TUTTI_", "PMI", "HWLOC_", "FI_", "UCX_", "ROMIO_"];
 
-/// Refuses the start of a privileged program whose environment says how.
+/// Refuses the start of a privileged program if its environment contains variables that control the
+/// library.
 ///
 /// # Errors
-/// `Other`, naming the variable.
+/// Returns `Other`, naming the variable.
 pub fn check_environment() -> Result<()> {
     if !user::is_privileged_program() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Who started this process, if not our launcher: what every starter can say and do.
+//! Process managers other than our launcher: the common interface of PMIx and PMI.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -12,78 +12,79 @@ use tutti_transport::Directory;
 use super::pmi::{self, client::Environment};
 use super::pmix::Pmix;
 
-/// What a starter says at once.
+/// Facts that a process manager provides at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StarterFacts {
-    /// What it speaks, for people.
+    /// Name of its protocol, for messages to the user.
     pub speaks: &'static str,
-    /// Name of the job, which no other job on this host has.
+    /// Name of the job, unique on this host.
     pub job: String,
     /// Rank of this process in the world.
     pub rank: u32,
-    /// Where the ranks of the job run.
+    /// Placement of the job's ranks on hosts.
     pub placement: Placement,
-    /// Number of this process's program in a job of several.
+    /// Number of this process's program in a job of several programs.
     pub program: u32,
-    /// How many processes the job may have.
+    /// Number of processes that the job may have.
     pub universe: u32,
-    /// Name of another host of the job, if there is one and the starter says it.
+    /// Name of another host of the job, if there is one and the process manager provides it.
     pub other_host: Option<String>,
 }
 
-/// A starter that this process is connected to.
+/// Connection to the process manager that started this process.
 pub trait Starter: fmt::Debug + Send {
-    /// What it said at once.
+    /// Returns the facts that were provided at once.
     fn facts(&self) -> &StarterFacts;
 
-    /// All ranks of a job of several hosts call this, once: rank 0 gives a record, and who `wants` it gets it.
+    /// Distributes a record of rank 0. All ranks of a job of several hosts call this once: rank 0 passes
+    /// the record, and a rank that `wants` it gets it.
     ///
     /// # Errors
-    /// When the starter fails, or rank 0 does not come.
+    /// Returns an error if the process manager fails, or if rank 0 does not call.
     fn exchange(&mut self, given: Option<&[u8]>, wants: bool) -> Result<Vec<u8>>;
 
-    /// Where ranks publish and find addresses, in a job of several hosts.
+    /// Returns the directory in which ranks publish and find addresses, in a job of several hosts.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Returns the system's error.
     fn directory(&mut self) -> Result<Box<dyn Directory>>;
 
     /// Has it end the job, with this status if it can.
     fn abort(&mut self, status: i32, why: &str);
 
-    /// For a starter that does not notice itself that a process ends too early: how somebody else has it end the job when this
-    /// process is killed.
+    /// Returns a way to end the job after this process is killed. `None` if the process manager notices
+    /// itself that a process ends too early.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Returns the system's error.
     fn last_words(&self) -> std::io::Result<Option<LastWords>> {
         Ok(None)
     }
 
-    /// Leaves the job: from now on the end of this process is no failure. `together`: all ranks do so now, and wait until
-    /// nobody needs anything from another any more.
+    /// Leaves the job: from now on the end of this process is no failure. With `together` all ranks leave
+    /// now, and wait until no rank needs another one any more.
     ///
     /// # Errors
-    /// When the starter fails.
+    /// Returns an error if the process manager fails.
     fn leave(&mut self, together: bool) -> Result<()>;
 }
 
-/// How anybody ends the job of a starter.
+/// Way for any process to end the job of a process manager.
 #[derive(Debug)]
 pub enum LastWords {
-    /// By a message over a connection to it.
+    /// A message over a connection to it.
     Message(OwnedFd, Vec<u8>),
-    /// By a program.
+    /// A program to execute.
     Program(Command),
 }
 
-/// The starter that the environment shows; `None` for a process that was started alone.
+/// Finds the process manager that the environment shows; `None` for a process that was started alone.
 ///
-/// A descriptor of PMI that is an open socket is the best proof. Variables of PMIx may be left over from a starter of our
-/// starter, but then PMI's are the live ones, so they come second; PMI by a port is last.
+/// A descriptor of PMI that is an open socket is the best proof, so it comes first. Variables of PMIx come
+/// second, since they may be left over from the starter of our starter. PMI by a port is last.
 ///
 /// # Errors
-/// When the starter that the environment shows does not answer.
+/// Returns an error if the process manager that the environment shows does not answer.
 pub fn find(config: &Config) -> Result<Option<Box<dyn Starter>>> {
     let variable = |name: &str| std::env::var(name).ok();
     let limit = Duration::from_millis(config.launch.start_ms);
@@ -111,7 +112,7 @@ enum Speaks {
     Pmi,
 }
 
-/// An error of a starter.
+/// Makes the error of a failed process manager.
 pub fn failed(speaks: &str, why: &dyn fmt::Display) -> Error {
     Error::new(
         ErrorClass::Other,

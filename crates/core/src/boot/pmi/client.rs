@@ -1,4 +1,4 @@
-//! The connection to a PMI starter: a socket handed down (`PMI_FD`) or to be connected (`PMI_PORT`).
+//! Connection to a PMI starter: a socket handed down (`PMI_FD`), or one to connect to (`PMI_PORT`).
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -13,27 +13,28 @@ use super::mapping::{self, RankRun};
 use super::protocol::{Answer, Identity, PmiRequest, Protocol};
 use super::wire::Version;
 
-/// What the environment says about a PMI starter.
+/// Description of a PMI starter in the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// Where the starter listens.
+    /// Address at which the starter listens.
     pub address: Address,
-    /// Rank of this process.
+    /// Rank of this process in the job.
     pub rank: u32,
-    /// Ranks of the job.
+    /// Number of ranks of the job.
     pub size: u32,
     /// Name of the job, empty if the environment has none.
     pub job: String,
-    /// The version to ask for first. Slurm says it by naming the job; Hydra ends the job when it is asked for version 2.
+    /// Version to request first. Slurm announces version 2 by naming the job; Hydra ends the job if version
+    /// 2 is requested.
     pub version: Version,
 }
 
-/// How the starter is reached.
+/// Way to reach the starter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// By an inherited descriptor.
+    /// An inherited descriptor.
     Descriptor(i32),
-    /// By TCP: `host:port`, and the number that this process says who it is by.
+    /// TCP: `host:port`, and the number by which this process identifies itself.
     Port(String, String),
 }
 
@@ -55,7 +56,8 @@ impl Environment {
         Some(Environment { address, rank, size, job, version })
     }
 
-    /// Whether the starter's end of a connection is there already: a variable may be left over from elsewhere.
+    /// Returns true if the descriptor is a connected socket. A variable alone may be left over from
+    /// elsewhere.
     pub fn is_live(&self) -> bool {
         matches!(self.address, Address::Descriptor(number) if this_process::is_socket(number))
     }
@@ -68,17 +70,17 @@ fn slurm_step(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// A client of a PMI starter.
 #[derive(Debug)]
 pub struct Client {
-    /// The descriptor may be of any family: reading and writing are all that is done with it.
+    /// Stream over a descriptor of any family: it is only read and written.
     stream: UnixStream,
     protocol: Protocol,
-    /// Who this process is.
+    /// Rank and program of this process.
     pub identity: Identity,
 }
 
 impl Client {
     /// Connects and says who we are. `limit` bounds each answer.
     ///
-    /// # Errors
+    /// Returns an error if no PMI starter answers.
     /// That nobody answers as a PMI starter.
     pub fn join(environment: &Environment, limit: Duration) -> io::Result<Client> {
         let stream = match &environment.address {
@@ -105,20 +107,20 @@ impl Client {
         Ok(client)
     }
 
-    /// Name of the job.
+    /// Returns the name of the job.
     pub fn job(&self) -> &str {
         self.protocol.job()
     }
 
-    /// The version that is spoken.
+    /// Returns the protocol version in use.
     pub fn version(&self) -> Version {
         self.protocol.version()
     }
 
-    /// Which host each rank runs on.
+    /// Returns the hosts of all ranks, as runs.
     ///
     /// # Errors
-    /// What went wrong with the connection; that the starter does not say it.
+    /// Returns an error of the connection, or if the starter does not provide it.
     pub fn mapping(&mut self) -> io::Result<Vec<RankRun>> {
         const KEY: &str = "PMI_process_mapping";
         let text = self.value(PmiRequest::JobAttribute(KEY.into()))?;
@@ -130,10 +132,10 @@ impl Client {
         }
     }
 
-    /// Size of the universe (attribute MPI_UNIVERSE_SIZE), if the starter says it.
+    /// Returns the size of the universe (attribute MPI_UNIVERSE_SIZE), if the starter provides it.
     ///
     /// # Errors
-    /// What went wrong with the connection.
+    /// Returns an error of the connection.
     pub fn universe(&mut self) -> io::Result<Option<u32>> {
         if self.version() == Version::One {
             return Ok(None);
@@ -142,53 +144,53 @@ impl Client {
         Ok(text.and_then(|text| text.parse().ok()))
     }
 
-    /// Puts a value: letters, digits and the like.
+    /// Stores a value under a key. Values of version 1 must not contain blanks or line feeds.
     ///
     /// # Errors
-    /// What went wrong with the connection.
+    /// Returns an error of the connection.
     pub fn put(&mut self, key: &str, value: &str) -> io::Result<()> {
         self.call(PmiRequest::Put(key.into(), value.into())).map(drop)
     }
 
-    /// A value that was put before the last barrier.
+    /// Returns a value that was stored before the last barrier.
     ///
     /// # Errors
-    /// What went wrong with the connection.
+    /// Returns an error of the connection.
     pub fn get(&mut self, key: &str) -> io::Result<Option<String>> {
         self.value(PmiRequest::Get(key.into()))
     }
 
-    /// Waits for all ranks.
+    /// Waits for all ranks of the job.
     ///
     /// # Errors
-    /// What went wrong with the connection; TimedOut.
+    /// Returns an error of the connection, or TimedOut.
     pub fn barrier(&mut self) -> io::Result<()> {
         self.call(PmiRequest::Barrier).map(drop)
     }
 
-    /// Leaves.
+    /// Leaves the job.
     ///
     /// # Errors
-    /// What went wrong with the connection.
+    /// Returns an error of the connection.
     pub fn finalize(&mut self) -> io::Result<()> {
         self.call(PmiRequest::Finalize).map(drop)
     }
 
-    /// Has the starter end the job.
+    /// Makes the starter end the job.
     pub fn abort(&mut self, code: i32, why: &str) {
-        // If the starter is gone it has ended us already.
+        // If the starter is gone, it has ended this process already.
         let _ = self.stream.write_all(&self.protocol.abort(code, why));
     }
 
-    /// Another descriptor of the connection, and what ends the job when it is sent there.
+    /// Returns a second descriptor of the connection, and the message that ends the job when sent over it.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Returns the system's error.
     pub fn last_words(&self) -> io::Result<(OwnedFd, Vec<u8>)> {
         Ok((self.stream.try_clone()?.into(), self.protocol.abort(1, "a process ended before MPI_Finalize")))
     }
 
-    /// Asks for a version; whether the starter speaks it.
+    /// Requests a version; returns true if the starter supports it.
     fn greet(&mut self, version: Version) -> io::Result<bool> {
         Ok(self.call(PmiRequest::Greet(version))? != Answer::OtherVersion)
     }
@@ -211,7 +213,8 @@ impl Client {
         Ok(())
     }
 
-    /// Over TCP the starter does not know yet who is calling: it wants a number, and tells rank and size in lines.
+    /// Identifies this process over TCP by a number. The starter answers with rank and size in lines of
+    /// text.
     fn introduce(&mut self, id: &str) -> io::Result<()> {
         const ANSWERS: usize = 4;
         self.stream.write_all(format!("cmd=initack pmiid={id}\n").as_bytes())?;
@@ -232,7 +235,7 @@ impl Client {
         const LINE_BYTES: usize = 1024;
         let mut line = Vec::new();
         let mut byte = [0];
-        // Byte by byte: what follows the line belongs to the protocol.
+        // Byte by byte: the bytes after the line belong to the protocol.
         while line.len() < LINE_BYTES {
             self.stream.read_exact(&mut byte)?;
             match byte[0] {

@@ -1,13 +1,14 @@
-//! `PMI_process_mapping`: which host each rank runs on, as PMI says it: `(vector,(FIRST,HOSTS,RANKS),...)` gives HOSTS
-//! hosts from FIRST on RANKS consecutive ranks each; the list begins again when ranks are left.
+//! Parser of `PMI_process_mapping`, which lists the host of each rank. `(vector,(FIRST,HOSTS,RANKS),...)`
+//! puts RANKS consecutive ranks on each of HOSTS hosts from FIRST on. The list is repeated while ranks are
+//! left.
 
-/// A run of ranks on one host.
+/// Consecutive ranks on one host: the host and the number of ranks.
 pub type RankRun = (u32, u32);
 
-/// Most blocks that are read: a starter that says more says each rank by itself.
+/// Maximum number of blocks that are read. A starter with more of them lists each rank separately.
 const BLOCKS: usize = 1 << 20;
 
-/// The runs `(host, ranks)` of `ranks` ranks, in rank order; `None` if the text is something else.
+/// Returns the runs `(host, ranks)` of `ranks` ranks in rank order; `None` for another kind of text.
 pub fn parse(text: &str, ranks: u32) -> Option<Vec<RankRun>> {
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
     let blocks = text.strip_prefix("(vector,")?.strip_suffix(')')?;
@@ -42,7 +43,7 @@ pub fn parse(text: &str, ranks: u32) -> Option<Vec<RankRun>> {
 fn block(text: &str) -> Option<[u32; 3]> {
     let mut numbers = text.split(',').map(|number| number.parse().ok());
     let block = [numbers.next()??, numbers.next()??, numbers.next()??];
-    // A block without ranks would never come to an end.
+    // A block without ranks would make the loop endless.
     (numbers.next().is_none() && block[1] > 0 && block[2] > 0).then_some(block)
 }
 

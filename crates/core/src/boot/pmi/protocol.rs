@@ -1,72 +1,75 @@
-//! What the messages of PMI mean, in both versions. Pure: a request gives bytes to send, bytes that arrive give an answer.
+//! Meaning of PMI messages, in both versions. Pure: a request gives bytes to send, and received bytes give
+//! an answer.
 //!
-//! The greeting is in the form of version 1 and says which version is wanted; a starter that knows only version 1 refuses the other
-//! and may be asked again.
+//! The greeting has the form of version 1 and names the requested version. A starter that supports only
+//! version 1 refuses version 2, and may be asked again.
 
 use std::fmt;
 
 use super::wire::{Decoder, PmiMessage, Version, WireError};
 
-/// What a client may ask. One request is under way at a time.
+/// Request of a client. At most one is pending at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PmiRequest {
-    /// The first: this version.
+    /// The first request: this version.
     Greet(Version),
-    /// The second of version 2: names the job and tells this process who it is; `rank` as the environment says it.
+    /// The second request of version 2. It names the job and the `rank` from the environment; the answer
+    /// has this process's identity.
     Join {
         /// Name of the job in the environment, may be empty.
         job: String,
         /// Rank in the environment.
         rank: u32,
     },
-    /// Version 1: the name of the store, which is that of the job.
+    /// Version 1: the name of the store, which is also the job's name.
     Name,
     /// Version 1: the number of the program.
     Program,
-    /// What the starter says about the job.
+    /// An attribute of the job that the starter provides.
     JobAttribute(String),
-    /// A value that a process has put before the last barrier.
+    /// A value that a process has stored before the last barrier.
     Get(String),
-    /// Puts a value.
+    /// Storing of a value under a key.
     Put(String, String),
-    /// Waits for all processes of the job, and makes visible what they have put.
+    /// Wait for all processes of the job. Makes their stored values visible.
     Barrier,
-    /// Leaves.
+    /// Departure from the job.
     Finalize,
 }
 
-/// Who this process is.
+/// Rank and program of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Rank in the job.
     pub rank: u32,
-    /// Ranks of the job.
+    /// Number of ranks of the job.
     pub size: u32,
-    /// Number of the program in a job of several.
+    /// Number of the program in a job of several programs.
     pub program: u32,
 }
 
-/// The answer to the request under way.
+/// Answer to the pending request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done.
+    /// The request is done.
     Done,
-    /// To [`PmiRequest::Greet`]: another version only.
+    /// Answer to [`PmiRequest::Greet`]: the starter supports another version only.
     OtherVersion,
-    /// To [`PmiRequest::Join`].
+    /// Answer to [`PmiRequest::Join`], with rank, size and program.
     Identity(Identity),
-    /// To [`PmiRequest::Get`], [`PmiRequest::JobAttribute`], [`PmiRequest::Name`], [`PmiRequest::Program`]: the value, if there is one.
+    /// Answer to [`PmiRequest::Get`], [`PmiRequest::JobAttribute`], [`PmiRequest::Name`] and
+    /// [`PmiRequest::Program`]: the value, if there is one.
     Value(Option<String>),
 }
 
-/// Why the connection is of no use any more.
+/// Reason why the connection cannot be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// Bytes that mean nothing.
+    /// Bytes that are no message.
     Wire(WireError),
-    /// The starter refuses: its own words.
+    /// A refusal by the starter, in its own words.
     Refused(String),
-    /// An answer that was not asked for.
+    /// An answer without a request.
     Unexpected(String),
 }
 
@@ -86,11 +89,11 @@ impl fmt::Display for ProtocolError {
     }
 }
 
-/// A connection to the starter.
+/// Protocol state of a connection to the starter.
 #[derive(Debug)]
 pub struct Protocol {
     version: Version,
-    /// Name of the job: of the store in version 1.
+    /// Name of the job; in version 1 it is the name of the store.
     job: String,
     under_way: Option<PmiRequest>,
     decoder: Decoder,
@@ -103,32 +106,32 @@ impl Default for Protocol {
 }
 
 impl Protocol {
-    /// The version that was agreed.
+    /// Returns the version that was agreed.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Name of the job.
+    /// Returns the name of the job.
     pub fn job(&self) -> &str {
         &self.job
     }
 
-    /// Whether a request is under way.
+    /// Returns true if a request is pending.
     pub fn is_busy(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// The bytes that ask for this.
+    /// Returns the bytes of a request, which is pending from now on.
     ///
     /// # Errors
-    /// What cannot be said in this version.
+    /// Returns an error if this version cannot encode the request.
     ///
     /// # Panics
-    /// If a request is under way: a bug of the caller.
+    /// Panics if a request is pending, which is a bug of the caller.
     pub fn ask(&mut self, request: PmiRequest) -> Result<Vec<u8>, ProtocolError> {
         assert!(self.under_way.is_none(), "one request at a time");
         let bytes = match (&request, self.version) {
-            // The greeting is a line, whatever comes after it.
+            // The greeting is a line, whatever version follows.
             (PmiRequest::Greet(_), _) => message(&request, Version::One, "")?.encode(Version::One)?,
             (_, version) => message(&request, version, &self.job)?.encode(version)?,
         };
@@ -136,7 +139,7 @@ impl Protocol {
         Ok(bytes)
     }
 
-    /// The bytes that ask to end the job: there is no answer.
+    /// Returns the bytes of a request to end the job, which has no answer.
     pub fn abort(&self, code: i32, why: &str) -> Vec<u8> {
         let code = code.to_string();
         let message = match self.version {
@@ -146,14 +149,14 @@ impl Protocol {
                 &[("isworld", "TRUE"), ("msg", &why.replace('\0', " ")), ("exitcode", &code)],
             ),
         };
-        // What cannot be said is left out.
+        // A message that cannot be encoded is left out.
         message.encode(self.version).unwrap_or_default()
     }
 
-    /// Takes in bytes; the answer when it is complete.
+    /// Appends received bytes, and returns the answer once it is complete.
     ///
     /// # Errors
-    /// The connection is of no use any more.
+    /// Returns an error after which the connection cannot be used.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answer>, ProtocolError> {
         self.decoder.push(bytes);
         let version = match self.under_way {
@@ -183,7 +186,7 @@ impl Protocol {
                 self.version = *wanted;
                 Ok(Answer::Done)
             }
-            // That a key is unknown is an answer.
+            // An unknown key is a valid answer.
             PmiRequest::Get(_) | PmiRequest::JobAttribute(_) => {
                 let is_found = !is_refused && message.value("found").is_none_or(|found| found == "TRUE");
                 Ok(Answer::Value(value("value").filter(|_| is_found)))
@@ -216,7 +219,7 @@ fn identity(message: &PmiMessage) -> Result<Identity, ProtocolError> {
     })
 }
 
-/// How a request is said.
+/// Encodes a request as a message.
 fn message(request: &PmiRequest, version: Version, job: &str) -> Result<PmiMessage, ProtocolError> {
     let unspeakable = ProtocolError::Wire(WireError::Unspeakable);
     Ok(match (request, version) {
@@ -252,7 +255,7 @@ fn message(request: &PmiRequest, version: Version, job: &str) -> Result<PmiMessa
     })
 }
 
-/// The command of the answer to a request.
+/// Returns the command of the answer to a request.
 fn answer_name(request: &PmiRequest, version: Version) -> &'static str {
     match (request, version) {
         (PmiRequest::Greet(_), _) => "response_to_init",

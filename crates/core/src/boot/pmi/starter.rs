@@ -1,7 +1,8 @@
-//! PMI as the starter: Slurm's `--mpi=pmi2`, Hydra.
+//! PMI as the process manager: Slurm's `--mpi=pmi2`, Hydra.
 //!
-//! What ranks put is seen after a barrier, so a job of several hosts has two at start: one for the record of rank 0, one for
-//! the addresses. The addresses themselves are fetched one by one, when they are needed.
+//! Stored values become visible after a barrier. So a job of several hosts has two at start: one for the
+//! record of rank 0, one for the addresses. The addresses themselves are fetched one by one, when they are
+//! needed.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -20,7 +21,7 @@ use crate::boot::starter::{LastWords, Starter, StarterFacts, failed};
 
 const RECORD_KEY: &str = "tutti-record";
 
-/// This process as a client.
+/// This process as a client of a PMI starter.
 #[derive(Debug)]
 pub struct Pmi {
     client: Arc<Mutex<Client>>,
@@ -28,10 +29,10 @@ pub struct Pmi {
 }
 
 impl Pmi {
-    /// Connects to the starter that the environment shows; `limit` bounds its answers.
+    /// Connects to the starter that the environment shows; `limit` bounds the wait for its answers.
     ///
     /// # Errors
-    /// That it does not answer, or does not say what is needed.
+    /// Returns an error if it does not answer, or does not provide what is needed.
     pub fn join(environment: &Environment, limit: Duration) -> Result<Pmi> {
         let fail = |why: std::io::Error| failed("PMI", &why);
         let mut client = Client::join(environment, limit).map_err(fail)?;
@@ -88,7 +89,7 @@ impl Starter for Pmi {
 
     fn last_words(&self) -> std::io::Result<Option<LastWords>> {
         let client = lock(&self.client);
-        // Slurm waits for all processes, however they end. Hydra looks for the end of the connection.
+        // Slurm waits for all processes, however they end. Hydra notices the end of the connection.
         if client.version() != Version::Two {
             return Ok(None);
         }
@@ -103,7 +104,8 @@ impl Starter for Pmi {
     }
 }
 
-/// Hosts of a starter may have any numbers; ours are numbered by their lowest ranks.
+/// Makes a placement from runs. A starter may number hosts in any way; ours are numbered by their lowest
+/// ranks.
 fn placement(runs: &[super::mapping::RankRun]) -> Option<Placement> {
     let mut numbers = std::collections::HashMap::new();
     let runs: Vec<Run> = runs
@@ -116,8 +118,8 @@ fn placement(runs: &[super::mapping::RankRun]) -> Option<Placement> {
     Placement::from_runs(runs)
 }
 
-/// Addresses in the starter's store. The process on the other end of the socket answers from its own memory, so a question
-/// is a system call or two.
+/// Directory in the starter's store. The process at the other end of the socket answers from its own
+/// memory, so a request takes one or two system calls.
 #[derive(Debug)]
 struct PmiDirectory {
     client: Arc<Mutex<Client>>,
@@ -128,7 +130,7 @@ struct PmiDirectory {
 impl Directory for PmiDirectory {
     fn publish(&mut self, address: &Address) {
         let mut client = lock(&self.client);
-        // If the starter is gone it ends the job.
+        // If the starter is gone, it ends the job.
         let _ = client
             .put(&address_key(self.rank), &hexadecimal(address.bytes()))
             .and_then(|()| client.barrier());
@@ -157,7 +159,7 @@ fn lock(client: &Mutex<Client>) -> MutexGuard<'_, Client> {
     client.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Values of PMI-1 are words.
+/// Encodes bytes in hexadecimal, since values of PMI-1 contain no blanks.
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a string");

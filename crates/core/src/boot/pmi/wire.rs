@@ -1,4 +1,4 @@
-//! Messages of PMI as bytes.
+//! Encoding of PMI messages as bytes.
 //!
 //! | version | form |
 //! |---|---|
@@ -10,31 +10,31 @@ use std::fmt;
 /// Version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// PMI-1: lines.
+    /// PMI-1: each message is a line.
     One,
-    /// PMI-2: lengths.
+    /// PMI-2: each message begins with its length.
     Two,
 }
 
-/// Longest message that is accepted, in bytes: version 2 cannot say a longer one.
+/// Maximum size of a message, in bytes; version 2 cannot encode a longer one.
 pub const MESSAGE_BYTES: usize = 999_999;
 const LENGTH_DIGITS: usize = 6;
 
 /// A command or an answer with its keys and values in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmiMessage {
-    /// Value of `cmd`.
+    /// Value of the key `cmd`.
     pub command: String,
-    /// The rest.
+    /// Other keys with their values.
     pub pairs: Vec<(String, String)>,
 }
 
-/// What a message cannot be.
+/// Reason why a message cannot be encoded or decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// Longer than [`MESSAGE_BYTES`].
     TooLong,
-    /// The digits of the length are none.
+    /// The length contains no digits.
     Length,
     /// Not text, or without a command.
     Malformed,
@@ -54,21 +54,21 @@ impl fmt::Display for WireError {
 }
 
 impl PmiMessage {
-    /// A message.
+    /// Makes a message with these keys and values.
     pub fn new(command: &str, pairs: &[(&str, &str)]) -> PmiMessage {
         let pairs = pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         PmiMessage { command: command.to_string(), pairs }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// The bytes.
+    /// Encodes the message as bytes.
     ///
     /// # Errors
-    /// `Unspeakable` or `TooLong`.
+    /// Returns `Unspeakable` or `TooLong`.
     pub fn encode(&self, version: Version) -> Result<Vec<u8>, WireError> {
         let mut text = String::new();
         let all = std::iter::once(("cmd", self.command.as_str()))
@@ -97,22 +97,22 @@ impl PmiMessage {
     }
 }
 
-/// Cuts what arrives into messages.
+/// Splits arriving bytes into messages.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
 }
 
 impl Decoder {
-    /// Takes in bytes as they arrive.
+    /// Appends bytes as they arrive.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next message, if all of it has arrived.
+    /// Returns the next message, if all of it has arrived.
     ///
     /// # Errors
-    /// The connection is of no use any more.
+    /// Returns an error after which the connection cannot be used.
     pub fn next(&mut self, version: Version) -> Result<Option<PmiMessage>, WireError> {
         let (start, end, next) = match version {
             Version::One => match self.buffer.iter().position(|byte| *byte == b'\n') {
