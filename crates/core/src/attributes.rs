@@ -1,11 +1,11 @@
 //! Attributes cached on communicators, datatypes and windows (MPI-5 section 7.7).
 //!
-//! One implementation for the three kinds of objects: an [`Attributes`] belongs to each object, and
-//! [`Keyvals`] knows the keys of the process. A freed key lives on in the attributes that use it, and
-//! can still be named there by its number, until the last of them is gone.
+//! All three kinds of objects share one implementation. Each object owns an [`Attributes`], and [`Keyvals`]
+//! holds the keys of the process. A freed key lives on in the attributes that use it. It can still be named
+//! there by its number, until the last of them is deleted.
 //!
-//! Invariant: callbacks run while nothing is borrowed, since they may enter MPI again and change the
-//! very attributes that are being walked. So every walk goes over a copy and looks again afterwards.
+//! Invariant: callbacks run while nothing is borrowed, since they may call MPI and change the very
+//! attributes that are being walked. So every walk uses a copy, and checks again before each step.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,39 +15,39 @@ use tutti_base::{Error, ErrorClass, Result};
 
 use crate::lanes::{FirstLaneCell, LaneGuard};
 
-/// The objects that have attributes.
+/// Kind of an object that has attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Communicators.
+    /// A communicator, as MPI_Comm.
     Communicator,
-    /// Datatypes.
+    /// A datatype, as MPI_Datatype.
     Datatype,
-    /// Windows.
+    /// A window, as MPI_Win.
     Window,
 }
 
-/// A user's copy function: takes the handle of the object that is duplicated, the number of the key
-/// and the value; gives the value for the new object, nothing if it gets none, or a user's error code.
+/// User's copy function. Arguments: handle of the object that is duplicated, number of the key, value.
+/// Returns the value for the new object, `None` if it gets none, or a user's error code.
 pub type CopyFunction = dyn Fn(usize, i32, usize) -> std::result::Result<Option<usize>, i32> + Send + Sync;
 
-/// A user's delete function: takes the handle of the object, the number of the key and the value.
+/// User's delete function. Arguments: handle of the object, number of the key, value.
 pub type DeleteFunction = dyn Fn(usize, i32, usize) -> std::result::Result<(), i32> + Send + Sync;
 
-/// What happens to an attribute when its object is duplicated.
+/// Action for an attribute when its object is duplicated.
 #[derive(Clone)]
 pub enum OnCopy {
-    /// `MPI_NULL_COPY_FN`: the new object does not get it.
+    /// `MPI_NULL_COPY_FN`: the new object does not get the attribute.
     Nothing,
     /// `MPI_DUP_FN`: the new object gets the same value.
     Duplicate,
-    /// A user's function decides.
+    /// A user's function decides about the copy.
     Call(Arc<CopyFunction>),
 }
 
-/// What happens when an attribute is deleted.
+/// Action for an attribute when it is deleted.
 #[derive(Clone)]
 pub enum OnDelete {
-    /// `MPI_NULL_DELETE_FN`.
+    /// `MPI_NULL_DELETE_FN`: nothing happens.
     Nothing,
     /// A user's function is called.
     Call(Arc<DeleteFunction>),
@@ -61,14 +61,14 @@ pub struct Keyval {
     on_delete: OnDelete,
 }
 
-/// The keys of a process.
+/// Table of the keys of a process.
 #[derive(Debug)]
 pub struct Keyvals {
     next: i32,
     known: BTreeMap<i32, Entry>,
 }
 
-/// The keys of this process.
+/// Table of the keys of this process.
 pub static KEYVALS: FirstLaneCell<Keyvals> = FirstLaneCell::new(Keyvals::new());
 
 /// The attributes of one object, in the order in which they were set.
@@ -94,7 +94,7 @@ impl fmt::Debug for Keyval {
 }
 
 impl Keyval {
-    /// The number by which programs name the key.
+    /// Returns the number by which programs name the key.
     pub fn number(&self) -> i32 {
         self.number
     }
@@ -107,18 +107,19 @@ impl Default for Keyvals {
 }
 
 impl Keyvals {
-    /// The first number of a program's keys; the predefined ones of the ABI are below.
+    /// First number of a program's keys; the predefined ones of the ABI are smaller.
     const FIRST: i32 = 1024;
 
-    /// No keys.
+    /// Makes a table without keys.
     pub const fn new() -> Keyvals {
         Keyvals { next: Self::FIRST, known: BTreeMap::new() }
     }
 
-    /// Makes a key and gives its number. Numbers are used again when all have been used, if nothing has them.
+    /// Creates a key and returns its number. Once all numbers have been used, those that no key has are
+    /// used again.
     ///
     /// # Errors
-    /// `Other` if there are no more numbers.
+    /// Returns `Other` if no number is free.
     pub fn create(&mut self, kind: ObjectKind, on_copy: OnCopy, on_delete: OnDelete) -> Result<i32> {
         self.known.retain(|_, entry| entry.is_alive());
         let number = self.free_number()?;
@@ -126,7 +127,7 @@ impl Keyvals {
         Ok(number)
     }
 
-    /// The next number that no key has.
+    /// Returns the next number that no key has.
     fn free_number(&mut self) -> Result<i32> {
         for _ in 0..=self.known.len() {
             let number = self.next;
@@ -138,21 +139,22 @@ impl Keyvals {
         Err(Error::new(ErrorClass::Other, "there are no more keys for attributes"))
     }
 
-    /// Gives up the program's reference to a key. A key that attributes still use may be freed again: delete functions
-    /// do so (MPI-5 section 7.7.2: a key in use is freed once no attribute has it).
+    /// Releases the program's reference to a key. A key that attributes still use may be freed again, as
+    /// delete functions do. It is gone once no attribute has it (MPI-5 section 7.7.2).
     ///
     /// # Errors
-    /// `Keyval` if `number` is not a key for `kind`, is predefined, or was freed before and is not in use.
+    /// Returns `Keyval` if `number` is not a key for `kind`, is predefined, or was freed before and is not
+    /// in use.
     pub fn free(&mut self, number: i32, kind: ObjectKind) -> Result<()> {
         let keyval = self.find(number, kind)?;
         self.known.insert(number, Entry::Freed(Arc::downgrade(&keyval)));
         Ok(())
     }
 
-    /// The key with this number, if it is for objects of `kind`.
+    /// Returns the key with this number, if it is for objects of `kind`.
     ///
     /// # Errors
-    /// `Keyval` if there is none, or it was freed and no attribute uses it any more.
+    /// Returns `Keyval` if there is none, or if it was freed and no attribute uses it any more.
     pub fn find(&self, number: i32, kind: ObjectKind) -> Result<Arc<Keyval>> {
         let keyval = self.known.get(&number).and_then(Entry::keyval);
         keyval.filter(|keyval| keyval.kind == kind).ok_or_else(|| no_keyval(number, kind))
@@ -200,21 +202,21 @@ impl Attribute {
 }
 
 impl Attributes {
-    /// No attributes.
+    /// Makes a set without attributes.
     pub const fn new() -> Attributes {
         Attributes(FirstLaneCell::new(Vec::new()))
     }
 
-    /// The value of an attribute, if it is set.
+    /// Returns the value of an attribute, if it is set.
     pub fn get(&self, held: &LaneGuard, keyval: &Keyval) -> Option<usize> {
         self.find(held, keyval).map(|attribute| attribute.value)
     }
 
-    /// Sets an attribute of the object that the program knows by `handle`. A value that is there is
-    /// deleted first (MPI-5 section 7.7.2).
+    /// Sets an attribute of the object that the program knows by `handle`. An existing value is deleted
+    /// first (MPI-5 section 7.7.2).
     ///
     /// # Errors
-    /// The code of the delete function of the value that is there, which then stays.
+    /// Returns the code of the delete function of the existing value, which then stays.
     pub fn set(&self, held: &LaneGuard, handle: usize, keyval: &Arc<Keyval>, value: usize) -> Result<()> {
         if let Some(present) = self.find(held, keyval) {
             present.delete(handle)?;
@@ -231,7 +233,7 @@ impl Attributes {
     /// Deletes an attribute.
     ///
     /// # Errors
-    /// `Keyval` if it is not set; the code of its delete function, and then it stays.
+    /// Returns `Keyval` if it is not set, or the code of its delete function; then it stays.
     pub fn delete(&self, held: &LaneGuard, handle: usize, keyval: &Keyval) -> Result<()> {
         let attribute = self.find(held, keyval).ok_or_else(|| {
             let reason = format!("the object has no attribute of key {}", keyval.number);
@@ -242,10 +244,12 @@ impl Attributes {
         Ok(())
     }
 
-    /// Deletes all attributes, the last set first (MPI-5 section 11.4.1 asks this of `MPI_COMM_SELF`).
+    /// Deletes all attributes in the reverse order of setting (MPI-5 section 11.4.1 requires that for
+    /// `MPI_COMM_SELF`).
     ///
     /// # Errors
-    /// The code of the first delete function that fails; its attribute and those set before it stay.
+    /// Returns the code of the first delete function that fails. Its attribute and those set before it
+    /// stay.
     pub fn delete_all(&self, held: &LaneGuard, handle: usize) -> Result<()> {
         let attributes = self.0.borrow(held).clone();
         for attribute in attributes.iter().rev() {
@@ -258,10 +262,10 @@ impl Attributes {
         Ok(())
     }
 
-    /// The attributes of a duplicate of the object, in the order in which they were set.
+    /// Returns the attributes of a duplicate of the object, in the order in which they were set.
     ///
     /// # Errors
-    /// The code of the first copy function that fails; what was copied until then is deleted.
+    /// Returns the code of the first copy function that fails. Copies made before it are deleted.
     pub fn duplicate(&self, held: &LaneGuard, handle: usize) -> Result<Attributes> {
         let attributes = self.0.borrow(held).clone();
         let copies = Attributes::new();
@@ -269,7 +273,7 @@ impl Attributes {
             match attribute.copy(handle) {
                 Ok(copy) => copies.0.borrow_mut(held).extend(copy),
                 Err(error) => {
-                    // The first error is what the program has to know.
+                    // The program gets the first error only.
                     let _ = copies.delete_all(held, handle);
                     return Err(error);
                 }
@@ -278,7 +282,7 @@ impl Attributes {
         Ok(copies)
     }
 
-    /// Takes all attributes over from `other`, the fresh attributes of a duplicate.
+    /// Moves all attributes of `other` here, the fresh attributes of a duplicate.
     pub fn adopt(&self, held: &LaneGuard, other: Attributes) {
         let taken = std::mem::take(&mut *other.0.borrow_mut(held));
         self.0.borrow_mut(held).extend(taken);

@@ -1,13 +1,17 @@
-//! Validated user buffers: the one place where core knows an address of the user's memory.
+//! Validated user buffers: the only place where core holds an address of the user's memory.
 //!
-//! A [`Buffer`] is made once, at the edge, from a pointer, a count and a datatype. Everything behind it speaks
-//! of packed bytes `0..bytes()` of the message; the buffer finds the memory they live in.
+//! A [`Buffer`] is made once, at the edge, from a pointer, a count and a datatype. All other code addresses
+//! the packed bytes `0..bytes()` of the message; the buffer finds their memory.
 //!
 //! # Safety
-//! Who calls [`Buffer::user`] promises, in the user's name, what MPI demands (MPI-5 sections 3.2.2 and 3.7.2):
-//! the memory that `count` items of the datatype cover from `base` on is valid until the operation completes;
-//! while a send runs nobody writes it, while a receive runs nobody touches it. All accesses below stay inside
-//! that memory because positions are clipped to `bytes()`.
+//! The caller of [`Buffer::user`] promises, for the user, the requirements of MPI-5 sections 3.2.2 and
+//! 3.7.2:
+//!
+//! - The memory that `count` items of the datatype cover from `base` on is valid until the operation
+//!   completes.
+//! - While a send runs, nothing writes it. While a receive runs, nothing accesses it.
+//!
+//! All accesses below stay inside that memory because positions are clipped to `bytes()`.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -22,7 +26,7 @@ use tutti_transport::loan::Pieces;
 
 use crate::matching::Signature;
 
-/// Memory of one message, as its user described it.
+/// Memory of one message, as described by the user.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     base: *mut u8,
@@ -30,7 +34,8 @@ pub struct Buffer {
     layout: Layout,
 }
 
-/// One run of a user's memory: what most messages are. Two words, which stay in registers where a [`Buffer`] lies in memory.
+/// One contiguous run of a user's memory, which most messages are. Two words, which stay in registers,
+/// while a [`Buffer`] lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRun {
     base: *mut u8,
@@ -39,33 +44,35 @@ pub struct ByteRun {
 
 #[derive(Clone, Debug)]
 enum Layout {
-    /// One run of memory from `base` on.
+    /// A contiguous run of memory from `base` on.
     Run,
     /// `count` items of a datatype with gaps; the message begins at packed byte `first` of them.
     Typed { datatype: Datatype, count: u64, first: u64 },
-    /// A run that the library owns; `base` points into it.
+    /// A contiguous run that the library owns; `base` points into it.
     Owned { _memory: Arc<[UnsafeCell<u8>]> },
 }
 
-// SAFETY: a buffer is an address with a promise about it (see the module's Safety section), valid in every
-// thread of the process; it is used only under the lock of the first lane.
+// A buffer is an address with a promise about it (see the module's Safety section), valid in every thread
+// of the process. It is used only under the lock of the first lane.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
 
-/// Largest piece of a copy between two memory layouts that both have gaps.
+/// Piece size, in bytes, of a copy between two memory layouts that both have gaps.
 const PIECE: usize = 8 << 10;
-/// The same where each piece costs a system call.
+/// Piece size, in bytes, where each piece costs a system call.
 const STAGE: usize = 128 << 10;
 
-/// Shortest run, on average over the first of them, that is worth an entry in a list for the kernel.
+/// Shortest run in bytes, on average over the first `COARSE_RUNS` runs, that is worth an entry in a list
+/// for the kernel.
 const COARSE_RUN: usize = 1 << 10;
 const COARSE_RUNS: usize = 64;
-/// Most runs of memory in one call to the kernel: its own limit is 1024, of which a header takes one.
+/// Maximum number of runs in one call to the kernel. Its own limit is 1024, and a header takes one.
 const RUNS: usize = 512;
 
 impl ByteRun {
-    /// The memory of `count` items of `datatype` at `base`, if they follow each other without gaps.
+    /// Describes the memory of `count` items of `datatype` at `base`. Returns `None` if the items have
+    /// gaps.
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -74,7 +81,7 @@ impl ByteRun {
         datatype.dense_bytes(count).map(|bytes| ByteRun { base, bytes })
     }
 
-    /// So many bytes at `base`.
+    /// Describes `bytes` bytes of memory at `base`.
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -83,13 +90,13 @@ impl ByteRun {
         ByteRun { base, bytes }
     }
 
-    /// How long it is.
+    /// Returns the length in bytes.
     #[inline(always)]
     pub fn bytes(self) -> u64 {
         self.bytes
     }
 
-    /// What it holds, as a number, if that is no more than a register does.
+    /// Returns the content as a number, if it fits a register.
     #[inline(always)]
     pub fn word(self) -> Option<u64> {
         let mut word = [0; 8];
@@ -99,31 +106,33 @@ impl ByteRun {
         })
     }
 
-    /// Fills `out` with its first bytes, as far as both go.
+    /// Copies the first bytes to `out`, up to the shorter length.
     #[inline(always)]
     pub fn pack(self, out: &mut [u8]) {
         // SAFETY: no more than either side has.
         unsafe { move_run(self.base, out.as_mut_ptr(), out.len().min(self.bytes as usize)) };
     }
 
-    /// As [`ByteRun::pack`], for what is read next by another processor: past the caches.
+    /// Copies as [`ByteRun::pack`] does, but past the caches, for data that another processor reads next.
     pub fn stream(self, out: &mut [u8]) {
         // SAFETY: no more than either side has; `out` is the library's own.
         unsafe { copy::copy_streaming(self.base, out.as_mut_ptr(), out.len().min(self.bytes as usize)) };
     }
 
-    /// Stores what another one holds here, as far as both go.
+    /// Stores the content of another run here, up to the shorter length.
     #[inline(always)]
     pub fn copy_from(self, source: ByteRun) {
         // SAFETY: no more than either side has.
         unsafe { move_run(source.base, self.base, source.bytes.min(self.bytes) as usize) };
     }
 
-    /// Combines what another one of the same length holds with this one, `count` items without gaps that `reducer` is bound to.
+    /// Combines the content of a run of the same length with this one: `count` items without gaps, to which
+    /// `reducer` is bound.
     #[inline(always)]
     pub fn combine(self, reducer: &Reducer, count: u64, input: ByteRun) {
         debug_assert!(self.bytes == input.bytes && reducer.datatype().dense_bytes(count) == Some(self.bytes));
-        // SAFETY: both runs are as many items; by the standard's rule they are disjoint (MPI-5 section 12.3.4).
+        // SAFETY: both runs have `count` items; by the standard's rule they are disjoint (MPI-5 section
+        // 12.3.4).
         unsafe { reducer.apply(input.base, self.base, count) };
     }
 }
@@ -136,10 +145,10 @@ impl From<ByteRun> for Buffer {
 }
 
 impl Buffer {
-    /// The memory of `count` items of `datatype` at `base`.
+    /// Makes a buffer from the memory of `count` items of `datatype` at `base`.
     ///
     /// # Errors
-    /// `Count` when the message would not fit in the address space.
+    /// Returns `Count` if the message would not fit in the address space.
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -152,7 +161,7 @@ impl Buffer {
         }
     }
 
-    /// As [`Buffer::user`], whatever the type.
+    /// Makes a buffer as [`Buffer::user`] does, for any datatype.
     fn laid_out(base: *mut u8, count: u64, datatype: &Datatype) -> Result<Buffer> {
         let bytes = count
             .checked_mul(datatype.size() as u64)
@@ -173,7 +182,7 @@ impl Buffer {
         })
     }
 
-    /// Consecutive bytes of memory.
+    /// Makes a buffer from consecutive bytes of memory.
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -181,15 +190,16 @@ impl Buffer {
         Buffer { base, bytes, layout: Layout::Run }
     }
 
-    /// The packed bytes `first..first + bytes` of `count` items of `datatype` at `base`.
+    /// Makes a buffer from the packed bytes `first..first + bytes` of `count` items of `datatype` at
+    /// `base`.
     ///
     /// # Safety
-    /// See the module's Safety section; the range lies inside the items.
+    /// See the module's Safety section. The range must lie inside the items.
     pub unsafe fn part(base: *mut u8, count: u64, datatype: &Datatype, first: u64, bytes: u64) -> Buffer {
         Buffer { base, bytes, layout: Layout::Typed { datatype: datatype.clone(), count, first } }
     }
 
-    /// Memory that the library owns, to be sent or received into; clones share it.
+    /// Makes a buffer from memory that the library owns, to send from or receive into; clones share it.
     pub fn owned(bytes: Vec<u8>) -> Buffer {
         let memory: Arc<[UnsafeCell<u8>]> = bytes.into_iter().map(UnsafeCell::new).collect();
         Buffer {
@@ -199,19 +209,19 @@ impl Buffer {
         }
     }
 
-    /// A copy of the message.
+    /// Returns a copy of the message.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = vec![0; self.bytes as usize];
         self.pack(0, &mut out);
         out
     }
 
-    /// A message without bytes.
+    /// Makes a message without bytes.
     pub fn empty() -> Buffer {
         Buffer { base: std::ptr::dangling_mut(), bytes: 0, layout: Layout::Run }
     }
 
-    /// The packed bytes from `start` on, so many; not more than there are.
+    /// Returns the packed bytes from `start` on, at most `bytes` of them.
     #[must_use]
     pub fn slice(&self, start: u64, bytes: u64) -> Buffer {
         let (start, bytes) = (start.min(self.bytes), bytes.min(self.bytes.saturating_sub(start)));
@@ -224,13 +234,13 @@ impl Buffer {
         Buffer { base, bytes, layout }
     }
 
-    /// Length of the message in packed bytes.
+    /// Returns the length of the message in packed bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The message as one run of memory, if it is one.
+    /// Returns the message as a slice, if it is one contiguous run.
     #[inline]
     pub fn run(&self) -> Option<&[u8]> {
         match self.layout {
@@ -242,19 +252,19 @@ impl Buffer {
         }
     }
 
-    /// The message as the run that a user gave, if it is one.
+    /// Returns the message as the run of the user, if it is one.
     #[inline]
     pub fn user_run(&self) -> Option<ByteRun> {
         matches!(self.layout, Layout::Run).then_some(ByteRun { base: self.base, bytes: self.bytes })
     }
 
-    /// Whether it is nothing but an address, so that nothing happens when it is dropped.
+    /// Returns true if the buffer holds an address only, so that dropping it has no effect.
     #[inline]
     pub fn owns_nothing(&self) -> bool {
         matches!(self.layout, Layout::Run)
     }
 
-    /// Where the message begins, null if it is not one run of memory.
+    /// Returns the address of the message, null if it is not one contiguous run.
     #[inline]
     pub fn start(&self) -> *mut u8 {
         match self.layout {
@@ -263,20 +273,20 @@ impl Buffer {
         }
     }
 
-    /// Address of the message, 0 if it is not one run of memory.
+    /// Returns the address of the message as a number, 0 if it is not one contiguous run.
     pub fn address(&self) -> u64 {
         self.start() as u64
     }
 
-    /// Lends a message that is one run of memory to its receiver, if it is mapped or is worth it by now. The loan ends before the
-    /// operation does.
+    /// Exposes a message of one contiguous run to its receiver, if it is mapped or exposing pays off. The
+    /// exposure must end before the operation does.
     pub fn lend(&self, exposures: &mut Exposures) -> Option<LentMessage> {
         let start = self.start();
         // SAFETY: valid, and not written until the operation is complete; see the module.
         (!start.is_null()).then(|| unsafe { exposures.lend_message(start, self.bytes) }).flatten()
     }
 
-    /// Fills `out` with the packed bytes from `position` on; returns how many there were.
+    /// Fills `out` with the packed bytes from `position` on, and returns their number.
     #[inline]
     pub fn pack(&self, position: u64, out: &mut [u8]) -> usize {
         let take = self.clip(position, out.len());
@@ -293,8 +303,8 @@ impl Buffer {
         }
     }
 
-    /// Stores `input` as the packed bytes from `position` on; what does not fit is dropped. Returns how many
-    /// bytes were stored.
+    /// Stores `input` as the packed bytes from `position` on, and returns the number of bytes stored.
+    /// Excess bytes are dropped.
     #[inline]
     pub fn unpack(&self, position: u64, input: &[u8]) -> usize {
         let take = self.clip(position, input.len());
@@ -311,7 +321,7 @@ impl Buffer {
         }
     }
 
-    /// Stores the message of `source` here, as far as it fits; returns how many bytes.
+    /// Stores the message of `source` here as far as it fits, and returns the number of bytes.
     #[inline(always)]
     pub fn copy_from(&self, source: &Buffer) -> u64 {
         if let (Layout::Run, Layout::Run) = (&self.layout, &source.layout)
@@ -324,7 +334,7 @@ impl Buffer {
         self.copy_pieces_from(source)
     }
 
-    /// As [`Buffer::copy_from`], whatever the layouts.
+    /// Copies as [`Buffer::copy_from`] does, for any layouts.
     fn copy_pieces_from(&self, source: &Buffer) -> u64 {
         if let Some(run) = source.run() {
             return self.unpack(0, run) as u64;
@@ -341,11 +351,11 @@ impl Buffer {
         end
     }
 
-    /// Stores what `fill` writes: it is called with a position in the message and the memory (or a stand-in for it) of the
-    /// packed bytes from there on.
+    /// Stores the bytes that `fill` writes. `fill` gets a position in the message, and the memory (or a
+    /// staging buffer) of the packed bytes from there on.
     ///
     /// # Errors
-    /// The first of `fill`.
+    /// Returns the first error of `fill`.
     pub fn fill_from<E>(
         &self,
         mut fill: impl FnMut(u64, &mut [u8]) -> std::result::Result<(), E>,
@@ -367,10 +377,10 @@ impl Buffer {
         Ok(())
     }
 
-    /// Hands the message to `drain`, which is called with a position in it and the packed bytes from there on.
+    /// Passes the message to `drain`, which gets a position in it and the packed bytes from there on.
     ///
     /// # Errors
-    /// The first of `drain`.
+    /// Returns the first error of `drain`.
     pub fn drain_to<E>(
         &self,
         mut drain: impl FnMut(u64, &[u8]) -> std::result::Result<(), E>,
@@ -388,8 +398,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// Calls `use_memory` with the memory of the packed bytes `position..position + bytes`, as much of it as
-    /// `limit` pieces cover.
+    /// Calls `use_memory` with the memory of the packed bytes `position..position + bytes`, up to `limit`
+    /// pieces of it.
     pub fn with_memory<R>(
         &self,
         position: u64,
@@ -414,8 +424,9 @@ impl Buffer {
         use_memory(&mut memory.collect::<Vec<_>>())
     }
 
-    /// Combines packed bytes with the packed bytes of the message from `position` on, as an accumulate does; `reducer` is
-    /// bound to the datatype that the buffer was made with. Position and length are whole basic items.
+    /// Combines packed bytes with the packed bytes of the message from `position` on, as an accumulate
+    /// does. `reducer` must be bound to the datatype of the buffer. Position and length must be whole basic
+    /// items.
     #[inline]
     pub fn combine(&self, reducer: &Reducer, position: u64, input: &[u8]) {
         let input = &input[..self.clip(position, input.len())];
@@ -426,12 +437,12 @@ impl Buffer {
                 (self.base.wrapping_offset(-(offset as isize)), self.bytes / item.max(1), 0)
             }
         };
-        // SAFETY: the items that the buffer consists of, from the address that they count from; the input is the library's own
-        // or, by the standard's rule, another part of the user's memory (MPI-5 section 12.3.4).
+        // The address is that of the items of the buffer. The input is the library's own or, by the
+        // standard's rule, another part of the user's memory (MPI-5 section 12.3.4).
         unsafe { reducer.apply_packed(input, first + position, base, count) };
     }
 
-    /// Whether its runs of memory are long enough to be handed to the kernel each by itself.
+    /// Returns true if its runs of memory are long enough to pass each of them to the kernel.
     pub fn is_coarse(&self) -> bool {
         let Layout::Typed { datatype, count, first } = &self.layout else { return true };
         let sample = self.bytes.min((COARSE_RUNS * COARSE_RUN) as u64);
@@ -445,10 +456,10 @@ impl Buffer {
     }
 }
 
-/// Copies a run of memory; both may overlap if the user aliased buffers.
+/// Copies a run of memory; source and target may overlap if the user aliased buffers.
 ///
 /// # Safety
-/// So many bytes are there on both sides.
+/// Both sides must have `bytes` bytes.
 #[inline(always)]
 unsafe fn move_run(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
@@ -461,10 +472,10 @@ unsafe fn move_run(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
-/// As [`move_run`], of any length.
+/// Copies as [`move_run`] does, for any length.
 ///
 /// # Safety
-/// As there.
+/// Same as for [`move_run`].
 #[inline(never)]
 unsafe fn move_long(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise; what is that far apart does not overlap.
@@ -477,7 +488,7 @@ unsafe fn move_long(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
-/// Combines packed items with packed items; `reducer` is bound to a predefined datatype.
+/// Combines packed items with packed items; `reducer` must be bound to a predefined datatype.
 pub fn combine_packed(reducer: &Reducer, input: &[u8], inout: &mut [u8]) {
     let datatype = reducer.datatype();
     let size = (datatype.size() as usize).max(1);
@@ -501,7 +512,7 @@ pub fn combine_packed(reducer: &Reducer, input: &[u8], inout: &mut [u8]) {
     }
 }
 
-/// Room for the largest predefined pair.
+/// Size of the largest predefined pair, in 16-byte words.
 const PAIR_WORDS: usize = 4;
 
 impl Pieces for Buffer {
@@ -532,7 +543,7 @@ impl Pieces for Buffer {
     }
 }
 
-/// The signature of `count` items of `datatype` for the wire: 0 if it is not to be compared.
+/// Returns the signature of `count` items of `datatype` in messages; 0 if it must not be compared.
 pub fn signature(datatype: &Datatype, count: u64) -> Signature {
     match datatype.signature_hash(count) {
         None => 0,

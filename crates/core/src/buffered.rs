@@ -1,8 +1,9 @@
-//! Buffered sends (MPI-5 section 3.6): a copy is made, and the attached buffer bounds how much is copied.
+//! Buffered sends (MPI-5 section 3.6): each message is copied, and the attached buffer limits the total
+//! size of copies.
 //!
-//! A program attaches its buffer to a communicator, to a session or to the process; or it attaches
-//! `MPI_BUFFER_AUTOMATIC` (MPI-4.1) and the library bounds nothing. The copies themselves live in the library's
-//! own memory: the standard asks for the effect of the buffer, which is that bytes and overhead fit.
+//! A program attaches its buffer to a communicator, to a session or to the process. With
+//! `MPI_BUFFER_AUTOMATIC` (MPI-4.1) the library sets no limit. The copies themselves are in the library's
+//! own memory: the standard only requires that messages and overhead fit.
 
 use tutti_base::{Error, ErrorClass, Result};
 
@@ -15,8 +16,8 @@ use crate::progress;
 use crate::request::{Request, RequestId, Status, Work};
 
 impl AttachmentPlace {
-    /// Waits until all messages in the buffer are sent, then detaches it: its address and size as attached
-    /// (size `None`: automatic), or nothing if none was attached.
+    /// Waits until all messages in the buffer are sent, then detaches it. Returns its address and size as
+    /// attached (size `None`: automatic), or `None` if none was attached.
     pub fn detach(&self, held: &mut LaneGuard, messenger: &Messenger) -> Option<(usize, Option<u64>)> {
         self.flush(held, messenger);
         self.0.borrow_mut(held).take().map(|attached| (attached.address, attached.limit))
@@ -30,7 +31,7 @@ impl AttachmentPlace {
         });
     }
 
-    /// A request that is over when all messages that are in the buffer now are sent.
+    /// Starts a flush: the request is complete when all messages that are in the buffer now are sent.
     pub fn start_flush(&self, held: &LaneGuard, messenger: &Messenger) -> RequestId {
         let attached = self.current(held).filter(|attached| !attached.is_empty(held, messenger));
         let messages = &messenger.messages;
@@ -48,7 +49,7 @@ impl Attached {
     /// Copies a message into the buffer.
     ///
     /// # Errors
-    /// `Buffer` when it does not fit beside the messages that are not sent yet.
+    /// Returns `Buffer` if it does not fit beside the messages that are not sent yet.
     pub fn take_in(&self, held: &LaneGuard, messenger: &Messenger, message: &Buffer) -> Result<Buffer> {
         progress::progress(held, messenger);
         self.is_empty(held, messenger);
@@ -72,7 +73,7 @@ impl Attached {
     }
 }
 
-/// A flush under way.
+/// An active flush of an attached buffer.
 #[derive(Debug)]
 struct Flush {
     pending: Vec<RequestId>,
@@ -91,7 +92,7 @@ impl Activity for Flush {
 }
 
 impl Flush {
-    /// Whether it is over.
+    /// Removes completed sends, and returns true if none is left.
     fn go_on(&mut self, held: &LaneGuard, messenger: &Messenger) -> bool {
         self.pending.retain(|id| completion::is_known(held, messenger, *id));
         if self.pending.is_empty() {

@@ -1,9 +1,9 @@
-//! Waiting for requests and seeing them off (MPI-5 section 3.7.3).
+//! Waiting for requests and finishing them (MPI-5 section 3.7.3).
 //!
-//! A request that is complete is finished exactly once: its slot is freed, or, if it is persistent, it becomes
-//! inactive. The functions for several requests at the abi are loops over [`is_complete`] and [`finish`].
+//! A complete request is finished exactly once. Its slot is freed, or, if it is persistent, it becomes
+//! inactive. The functions of the ABI for several requests are loops over [`is_complete`] and [`finish`].
 //!
-//! All functions are for who holds the request's lane or the first one.
+//! The caller of each function must hold the request's lane or the first one.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ pub use crate::request::Finished;
 use crate::request::{Generalised, Request, RequestId, Retired, Status, Template, Work};
 use crate::separation::Counterpart;
 
-/// Whether a request is over (or inactive). Does not move anything forward.
+/// Returns true if a request is complete or inactive. Makes no progress.
 ///
 /// # Errors
-/// `Request` for an unknown one.
+/// Returns `Request` for an unknown one.
 #[inline]
 pub fn is_complete(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<bool> {
     within(held, messenger, id, |held| {
@@ -29,12 +29,12 @@ pub fn is_complete(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Re
     })
 }
 
-/// Whether there is such a request.
+/// Returns true if the request exists.
 pub fn is_known(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
     within(held, messenger, id, |held| messenger.messages.borrow(held).state.requests.get(id).is_some())
 }
 
-/// Does something in the lane of a request.
+/// Calls a function in the lane of a request.
 #[inline]
 fn within<R>(
     held: &LaneGuard,
@@ -45,31 +45,31 @@ fn within<R>(
     messenger.in_lane(held, id.lane().unwrap_or(held.lane()), work)
 }
 
-/// Whether a request is persistent and not started.
+/// Returns true if a request is persistent and not started.
 ///
 /// # Errors
-/// `Request` for an unknown one.
+/// Returns `Request` for an unknown one.
 pub fn is_inactive(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<bool> {
     within(held, messenger, id, |held| {
         Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
     })
 }
 
-/// State of a request, as a test of several requests sees it.
+/// State of a request in a test of several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// A persistent request that is not started.
     Inactive,
-    /// The operation is under way.
+    /// An active operation.
     Running,
-    /// The operation is complete.
+    /// A complete operation.
     Over,
 }
 
-/// Returns the state of a request. Does not move anything forward.
+/// Returns the state of a request. Makes no progress.
 ///
 /// # Errors
-/// `Request` for an unknown one.
+/// Returns `Request` for an unknown one.
 #[inline]
 pub fn stage(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Stage> {
     within(held, messenger, id, |held| {
@@ -83,17 +83,18 @@ pub fn stage(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<S
     })
 }
 
-/// Context of the communicator that a request belongs to.
+/// Returns the context of the communicator that a request belongs to.
 ///
 /// # Errors
-/// `Request` for an unknown one.
+/// Returns `Request` for an unknown one.
 pub fn context_of(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<u32> {
     within(held, messenger, id, |held| {
         Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.context)
     })
 }
 
-/// Waits until `id` is over, then finishes it. A person who asks is told what the request is for, after `operation`.
+/// Waits until `id` is complete, then finishes it. The text shown to a user who asks where this rank waits
+/// is `operation` and the request's purpose.
 #[inline]
 pub fn wait(held: &mut LaneGuard, messenger: &Messenger, id: RequestId, operation: &'static str) -> Finished {
     if !is_over(held, messenger, id) {
@@ -102,7 +103,7 @@ pub fn wait(held: &mut LaneGuard, messenger: &Messenger, id: RequestId, operatio
     finish(held, messenger, id)
 }
 
-/// Whether a request is complete, or gone.
+/// Returns true if a request is complete, or does not exist any more.
 #[inline]
 fn is_over(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
     within(held, messenger, id, |held| {
@@ -110,7 +111,7 @@ fn is_over(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
     })
 }
 
-/// Whether a request is a collective operation.
+/// Returns true if a request is a collective operation.
 fn is_collective(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
     within(held, messenger, id, |held| {
         let messages = messenger.messages.borrow(held);
@@ -118,7 +119,7 @@ fn is_collective(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool
     })
 }
 
-/// Waits until `id` is over, which it is not yet.
+/// Waits until `id` is complete, which it is not yet.
 fn wait_for(held: &mut LaneGuard, messenger: &Messenger, id: RequestId, operation: &'static str) {
     engage(id.lane().unwrap_or(held.lane()));
     progress::advance_alone(held, messenger);
@@ -136,7 +137,8 @@ fn wait_for(held: &mut LaneGuard, messenger: &Messenger, id: RequestId, operatio
     }
 }
 
-/// Whether the one runs whose doing completes a request ([`crate::host::Host::counterpart`]).
+/// Returns the rank whose action completes a request, if it may share this rank's processor
+/// ([`crate::host::Host::counterpart`]).
 fn counterpart<'a>(held: &LaneGuard, messenger: &'a Messenger, id: RequestId) -> Option<Counterpart<'a>> {
     let messages = messenger.messages.borrow(held);
     let (world, buffer) = match &messages.state.requests.get(id)?.work {
@@ -150,7 +152,7 @@ fn counterpart<'a>(held: &LaneGuard, messenger: &'a Messenger, id: RequestId) ->
     Some(messenger.counterpart(world)?.for_message(buffer.bytes()))
 }
 
-/// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.
+/// Finishes a complete request: frees it, or makes it inactive if it is persistent.
 #[inline]
 pub fn finish(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finished {
     within(held, messenger, id, |held| finish_here(held, messenger, id))
@@ -172,16 +174,17 @@ fn finish_here(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finish
     finish_special(held, messenger, id)
 }
 
-/// Sees off a request of the lane that is held if it is over and has nothing to say but its status, as most. `None` for others.
+/// Finishes a request of the held lane if it is complete and has only a status, as most have. Returns
+/// `None` for others.
 #[inline]
 pub fn retire_plain(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Option<Retired> {
     messenger.messages.borrow_mut(held).state.requests.retire_plain(id)
 }
 
-/// Sees off a request if it is over; `None` while it runs.
+/// Finishes a request if it is complete; returns `None` while it runs.
 ///
 /// # Errors
-/// `Request` for an unknown one.
+/// Returns `Request` for an unknown one.
 #[inline]
 pub fn finish_if_over(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Option<Finished>> {
     within(held, messenger, id, |held| {
@@ -190,7 +193,7 @@ pub fn finish_if_over(held: &LaneGuard, messenger: &Messenger, id: RequestId) ->
     })
 }
 
-/// As [`finish_here`], for persistent and generalised requests, and for what is no request.
+/// Finishes persistent and generalised requests, and handles identifiers without a request.
 fn finish_special(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finished {
     let mut messages = messenger.messages.borrow_mut(held);
     let requests = &mut messages.state.requests;
@@ -218,10 +221,10 @@ fn finish_special(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Fin
     Finished { result, status, persistent: false, context }
 }
 
-/// The status of a request without finishing it (MPI_Request_get_status): `None` while it runs.
+/// Returns the status of a request without finishing it (MPI_Request_get_status); `None` while it runs.
 ///
 /// # Errors
-/// `Request` for an unknown one; what a query callback returned.
+/// Returns `Request` for an unknown one, or the error of a query callback.
 pub fn peek(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Option<Status>> {
     let mut query = None;
     let seen = within(held, messenger, id, |held| {
@@ -238,15 +241,16 @@ pub fn peek(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<Op
         }
         request.error.clone().map_or(Ok(Some(request.status)), Err)
     });
-    // Asked when nothing is borrowed: the callback may call MPI.
+    // Called when nothing is borrowed, since the callback may call MPI.
     query.map_or(seen, |callbacks| callbacks.query().map(Some))
 }
 
-/// MPI_Request_free: an active operation goes on and its slot goes with its completion.
+/// Frees a request (MPI_Request_free). An active operation continues, and its slot is freed when it
+/// completes.
 ///
 /// # Errors
-/// `Request` for an unknown one and for a non-blocking collective operation that is not over (MPI-5 section
-/// 6.12); what a free callback returned.
+/// Returns `Request` for an unknown one, and for a non-blocking collective operation that is not over
+/// (MPI-5 section 6.12). Returns the error of a free callback.
 pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let freed = within(held, messenger, id, |held| {
         let mut messages = messenger.messages.borrow_mut(held);
@@ -266,7 +270,7 @@ pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()
         }
         Ok(freed)
     })?;
-    // Nothing is borrowed any more: callbacks may call MPI.
+    // Nothing is borrowed here, since callbacks may call MPI.
     let Some(Request { work, persistent, .. }) = freed else { return Ok(()) };
     if let Some(Template::Collective(Some(operation))) = persistent.map(|persistent| persistent.template) {
         operation.retire(held);
@@ -280,7 +284,7 @@ pub fn free(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()
 /// Completes a generalised request (MPI_Grequest_complete).
 ///
 /// # Errors
-/// `Request` for an unknown one or one of another kind.
+/// Returns `Request` for an unknown one, or one of another kind.
 pub fn complete_generalised(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let freed = {
         let mut messages = messenger.messages.borrow_mut(held);
@@ -302,7 +306,7 @@ fn query_and_free(callbacks: &Arc<dyn Generalised>) -> Result<Status> {
     status
 }
 
-/// What a request is for, for a person who asks.
+/// Describes the purpose of a request, for a user who asks where a rank waits.
 pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
     let held = crate::lanes::enter();
     within(&held, messenger, id, |held_inside| {
@@ -333,7 +337,7 @@ pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
     })
 }
 
-/// In words, for a person who asks where a rank waits.
+/// Describes a receive in words, for a user who asks where a rank waits.
 pub fn describe(held: &LaneGuard, pattern: &Pattern) -> String {
     let source = pattern.source.map_or("any source".to_string(), |source| format!("rank {source}"));
     let tag = pattern.tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));

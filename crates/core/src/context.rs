@@ -1,17 +1,17 @@
 //! Agreement on contexts without a central server (MPI-5 section 7.3, and DESIGN.md).
 //!
-//! Each process counts upwards and never uses a serial number twice. To make a communicator its members
-//! propose their next number and take the maximum of all; since several threads may do so for different
-//! communicators at the same time, each member then says whether the number is free at its side, and all try
-//! again if it is not everywhere. Groups without a common member may hold the same number: no message passes
-//! between them.
+//! Each process counts upwards and never uses a serial number twice. To make a communicator, its members
+//! propose their next number and take the maximum of all. Several threads may do so for different
+//! communicators at the same time. So each member then confirms that the number is free at its side, and
+//! all retry if it is not free everywhere. Groups without a common member may use the same number, since no
+//! message passes between them.
 //!
-//! Messages have room for 29 bits of it, the context ([`Serial::context`]), so that contexts come again after
-//! half a billion communicators. From then on a number is free only where no communicator has its context, or
-//! has left something under it.
+//! Messages have space for 29 bits of the number, the context ([`Serial::context`]). So contexts repeat
+//! after half a billion communicators. From then on a number is free only if no communicator has its
+//! context, and no message of a former one is left under it.
 //!
-//! [`Agreement`] is the state machine of one process; two rounds of a maximum over the members drive it, by a
-//! blocking reduction, a non-blocking one or an exchange of leaders.
+//! [`Agreement`] is the state machine of one process. Two rounds of a maximum over the members drive it.
+//! The maximum is a blocking reduction, a non-blocking one, or an exchange of leaders.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,12 +19,11 @@ use tutti_base::ContextId;
 
 use crate::lanes::Lane;
 
-/// The number of a communicator, which none of its members has seen before. Its context is what messages
-/// name.
+/// Serial number of a communicator, which none of its members has seen before. Messages carry its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serial(pub u64);
 
-/// The first number of communicators that programs make: those of MPI_COMM_WORLD and MPI_COMM_SELF are below.
+/// First number of communicators that programs make; those of MPI_COMM_WORLD and MPI_COMM_SELF are smaller.
 const FIRST: u64 = 2;
 
 impl Serial {
@@ -36,14 +35,14 @@ impl Serial {
     }
 }
 
-/// The numbers of one process.
+/// Serial numbers of one process.
 #[derive(Debug)]
 pub struct Contexts {
-    /// No number from here on was ever used here.
+    /// Smallest number that was never used in this process.
     next: u64,
 }
 
-/// One agreement under way.
+/// An agreement in progress.
 #[derive(Debug)]
 pub struct Agreement {
     step: Step,
@@ -55,12 +54,12 @@ enum Step {
     Confirm(u64),
 }
 
-/// What an agreement needs next.
+/// Next step of an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The maximum of this value over all members.
+    /// Take the maximum of this value over all members.
     Maximum(u64),
-    /// Nothing: this is the number.
+    /// The agreement is over with this number.
     Agreed(Serial),
 }
 
@@ -72,7 +71,8 @@ impl Contexts {
         Contexts { next: if before_end == 0 { FIRST } else { limit.saturating_sub(before_end).max(FIRST) } }
     }
 
-    /// Uses up a number; false if it was used up before, or something of its context `is_left`.
+    /// Uses up a number. Returns false if it was used up before, or if messages of its context are left
+    /// (`is_left`).
     fn take(&mut self, number: u64, is_left: impl FnOnce(ContextId) -> bool) -> bool {
         let is_new = number >= self.next;
         self.next = self.next.max(number + 1);
@@ -110,15 +110,15 @@ impl Agreement {
     }
 }
 
-/// Communicators that no handle, request or operation holds any more, whose messages can be forgotten.
+/// Communicators without a handle, request or operation, whose messages can be discarded.
 static GONE: Mutex<Vec<(ContextId, Lane)>> = Mutex::new(Vec::new());
 
-/// The number of a communicator. When the communicator goes, its context is put on the list of [`take_gone`].
+/// Number of a live communicator. When it is dropped, the context is added to the list of [`take_gone`].
 #[derive(Debug)]
 pub struct LiveContext {
     /// Serial number of the communicator, unique among those of its group.
     pub serial: Serial,
-    /// The lane of its messages.
+    /// Lane of the communicator's messages.
     pub lane: Lane,
 }
 
@@ -129,7 +129,8 @@ impl Drop for LiveContext {
     }
 }
 
-/// Returns the contexts of communicators that have gone since the last call, and the lanes of their messages.
+/// Returns the contexts of communicators that were dropped since the last call, and the lanes of their
+/// messages.
 pub fn take_gone() -> Vec<(ContextId, Lane)> {
     std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner))
 }

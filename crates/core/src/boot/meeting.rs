@@ -53,7 +53,7 @@ pub struct Guest {
 pub struct Gift {
     /// Descriptor of the job object.
     pub job: OwnedFd,
-    /// The bells, if the job has any.
+    /// Doorbells of the local ranks, if the job has any.
     pub bells: Vec<OwnedFd>,
 }
 
@@ -62,7 +62,7 @@ pub struct Gift {
 pub enum MeetingError {
     /// Another process listens under the name of this job.
     Taken,
-    /// The other side is another user's process.
+    /// The other side is a process of the user with this number.
     Foreign(u32),
     /// These ranks did not come in time.
     Missing(Vec<u32>),

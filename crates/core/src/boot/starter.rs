@@ -49,7 +49,7 @@ pub trait Starter: fmt::Debug + Send {
     /// Returns the system's error.
     fn directory(&mut self) -> Result<Box<dyn Directory>>;
 
-    /// Has it end the job, with this status if it can.
+    /// Makes the process manager end the job, with this status if it supports one.
     fn abort(&mut self, status: i32, why: &str);
 
     /// Returns a way to end the job after this process is killed. `None` if the process manager notices

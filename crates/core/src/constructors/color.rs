@@ -1,7 +1,7 @@
-//! Where the processes of a communicator are in the hardware (MPI-5 section 7.4.2, MPI_Comm_split_type).
+//! Colours of processes by their place in the hardware (MPI-5 section 7.4.2, MPI_Comm_split_type).
 //!
-//! A process is in the instance of a level that holds all processors it may run on. Numbers of instances are the
-//! machine's, the same in every process of a node.
+//! A process is in that instance of a level which contains all processors it may run on. Numbers of
+//! instances are the machine's, equal in every process of a node.
 
 use tutti_base::Result;
 use tutti_sys::cpu;
@@ -16,30 +16,31 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::special::UNDEFINED;
 
-/// A colour that puts the processes of one resource together, and the type of the resource.
+/// Colour that groups the processes of one resource, and the type of the resource.
 pub type Colored = (i32, Option<&'static str>);
 
 const NOWHERE: Colored = (UNDEFINED, None);
 const RECORD_BYTES: usize = 1 + 4 * LEVELS;
 const NO_PLACE: u32 = u32::MAX;
-/// More than a level of any machine has.
+/// Number of instances that no level of any machine exceeds.
 const INSTANCES: i32 = 1 << 14;
 
-/// A hardware split.
+/// Rule of a hardware split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HardwareSplit {
-    /// Info key `mpi_hw_resource_type` with this value, empty if it is missing. Nobody shares an unknown resource.
+    /// Resource type from the info key `mpi_hw_resource_type`, empty if it is missing. No process shares an
+    /// unknown resource.
     Guided(String),
     /// The next lower level of the machine that divides the group.
     Unguided,
 }
 
-/// The colour of this process in a split by `how`; `None` for one that takes part without a place in the
-/// result, or in another way. All members of `comm` call this, whatever they ask for: an unguided split depends
-/// on where the others are.
+/// Returns the colour of this process in a split by `how`. `None` stands for a process without a place in
+/// the result, or with another kind of split. All members of `comm` must call this, since an unguided split
+/// depends on the places of the others.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn color(
     held: &mut LaneGuard,
     process: &Process,
@@ -64,7 +65,7 @@ pub fn color(
         }
         _ => NOWHERE,
     };
-    // Numbers of instances are those of one host.
+    // Instance numbers are unique on one host only.
     let on_host = |place: i32| place + process.job.header().host as i32 * INSTANCES;
     Ok((if place == UNDEFINED { place } else { on_host(place) }, resource))
 }
@@ -80,7 +81,7 @@ fn at(places: &Places, level: Level) -> Colored {
     places[level as usize].map_or(NOWHERE, |place| (place as i32, Some(Resource::At(level).name())))
 }
 
-/// What a process tells the others: whether it splits by places, and the places.
+/// Encodes the data of a process for the others: whether it splits by places, and its places.
 fn record(places: Option<Places>) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     record[0] = u8::from(places.is_some());

@@ -19,13 +19,13 @@ use crate::messenger::{Activity, Messenger};
 use crate::process::{Process, started};
 use crate::request::{Request, RequestId};
 
-/// Tag of the leaders of an intercommunicator among themselves.
+/// Tag of messages between the leaders of an intercommunicator.
 const LEADER_TAG: i32 = 0;
 
-/// MPI_Comm_dup and MPI_Comm_dup_with_info.
+/// Duplicates a communicator (MPI_Comm_dup and MPI_Comm_dup_with_info).
 ///
 /// # Errors
-/// The code that a copy callback of an attribute returned.
+/// Returns the code of a copy callback of an attribute that failed.
 pub fn duplicate(
     held: &mut LaneGuard,
     process: &Process,
@@ -45,24 +45,25 @@ pub fn duplicate(
     }
 }
 
-/// MPI_Comm_idup: the new communicator, usable once the request is complete. The members agree in the background.
+/// Starts to duplicate a communicator (MPI_Comm_idup). The new one is usable once the request is complete;
+/// the members agree in the background.
 ///
 /// # Errors
-/// The code that a copy callback of an attribute returned.
+/// Returns the code of a copy callback of an attribute that failed.
 pub fn start_duplicate(
     held: &mut LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
     info: Option<Info>,
 ) -> Result<(Arc<Communicator>, RequestId)> {
-    // The own group's has no attributes whose copying could fail.
+    // The communicator of the own group has no attributes whose copying could fail.
     let local = comm.inter.as_ref().map(|inter| Arc::new(copy_of(held, &inter.local, None, None).0));
     let (new, failure) = copy_of(held, comm, info, local);
     let tags = Tags::take(held, comm);
     let first = comm.inter.as_ref().map_or(comm, |inter| &inter.local);
     let background = Background::begin(held, process, first, tags.of(first))?;
     let mut request = Request::uncancellable(comm.context().0);
-    // The other members need this one to agree, also where its own duplicate comes to nothing.
+    // The other members need this one for the agreement, even if its own duplicate fails.
     request.detached = failure.is_some();
     let id = process.messages.borrow_mut(held).state.insert(request);
     let new = Arc::new(new);
@@ -75,10 +76,10 @@ pub fn start_duplicate(
     }
 }
 
-/// MPI_Comm_create on an intracommunicator: `None` for who is not in `group`.
+/// Makes a communicator of a subset (MPI_Comm_create). Returns `None` for a process outside `group`.
 ///
 /// # Errors
-/// `Group` when it is not a subset of the communicator's.
+/// Returns `Group` if it is not a subset of the communicator's.
 pub fn create(
     held: &mut LaneGuard,
     process: &Process,
@@ -105,10 +106,10 @@ pub fn create(
     })
 }
 
-/// MPI_Comm_create_group: collective over `group` only.
+/// Makes a communicator of a subset (MPI_Comm_create_group), collective over `group` only.
 ///
 /// # Errors
-/// `Group` when it is not a subset of the communicator's, `Comm` for an intercommunicator.
+/// Returns `Group` if it is not a subset of the communicator's, `Comm` for an intercommunicator.
 pub fn create_group(
     held: &mut LaneGuard,
     process: &Process,
@@ -130,7 +131,7 @@ pub fn create_group(
     Ok(Some(Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, serial)))
 }
 
-/// A communicator of the same group for the library's own use: no attributes, no hints.
+/// Makes a communicator of the same group for the library's own use, without attributes and hints.
 pub(crate) fn duplicate_bare(
     held: &mut LaneGuard,
     process: &Process,
@@ -147,7 +148,7 @@ pub(crate) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator
     agree_by(held, process, |held, value| maximum(held, process, comm, value))
 }
 
-/// Agrees on a context; `maximum` takes the maximum over all that take part.
+/// Agrees on a context. `maximum` takes the maximum over all members of the agreement.
 pub(crate) fn agree_by(
     held: &mut LaneGuard,
     process: &Process,
@@ -186,7 +187,7 @@ fn is_left(held: &LaneGuard, process: &Process, context: ContextId) -> bool {
     process.library.alive.borrow(held).contains_key(&context.0) || process.messages.lanes().any(has_messages)
 }
 
-/// Forgets what is left of communicators that nobody holds any more: queues in which nothing waits.
+/// Discards the empty message queues of communicators that no handle, request or operation uses any more.
 fn forget_gone(held: &LaneGuard, process: &Process) {
     for (context, lane) in context::take_gone() {
         process.library.alive.borrow_mut(held).remove(&context.0);
@@ -201,7 +202,7 @@ fn forget_gone(held: &LaneGuard, process: &Process) {
     }
 }
 
-/// The maximum over all members of `comm`, of both groups of an intercommunicator.
+/// Returns the maximum over all members of `comm`, of both groups of an intercommunicator.
 pub(crate) fn maximum(
     held: &mut LaneGuard,
     process: &Process,
@@ -221,15 +222,15 @@ pub(crate) fn maximum(
 }
 
 impl Communicator {
-    /// Makes a communicator known under its number.
+    /// Registers a communicator under its number.
     pub(crate) fn publish(self, held: &LaneGuard, process: &Process, serial: Serial) -> Arc<Communicator> {
         let comm = Arc::new(self);
         comm.open(held, process, serial);
         comm
     }
 
-    /// The lane that all members find for this context: they have said whether they communicate in lanes before they could
-    /// take part in the agreement.
+    /// Returns the lane of this context, which is the same at all members. They declare whether they use
+    /// lanes before they can take part in the agreement.
     fn lane_for(&self, process: &Process, context: ContextId) -> u32 {
         let further = lanes::count() - 1;
         let is_in_lanes = |world: WorldRank| {
@@ -251,7 +252,7 @@ impl Communicator {
         process.library.alive.borrow_mut(held).insert(context.0, ());
         self.collectives.wrap_after(held, process.config.diagnosis.wrap_after);
         if let Some(inter) = &self.inter {
-            // Numbers of processes of other jobs are not the same everywhere, names are.
+            // Numbers of processes of other jobs differ between processes; names do not.
             let names = process.library.other_jobs.borrow(held);
             let first = |group: &Group| group.get(Rank(0)).map(|member| names.name(member));
             self.is_first.store(first(&self.group) < first(&inter.remote), Ordering::Relaxed);
@@ -260,8 +261,8 @@ impl Communicator {
     }
 }
 
-/// A copy without a context; `local` is that of the own group of an intercommunicator. With the error of a copy callback it lacks
-/// attributes, and is only good for agreeing with the other members.
+/// Makes a copy without a context. `local` is that of the own group of an intercommunicator. With the error
+/// of a copy callback it lacks attributes, and serves only for the agreement with the other members.
 fn copy_of(
     held: &mut LaneGuard,
     comm: &Communicator,
@@ -274,9 +275,9 @@ fn copy_of(
     let new = Communicator::new(None, comm.group.clone(), comm.rank, inter, handler);
     let copied = comm.attributes.duplicate(held, comm.handle());
     let failure = copied.map(|copies| new.attributes.adopt(held, copies)).err();
-    // The hints of the old communicator are not for the new one (MPI-5 section 7.4.2).
+    // The new communicator does not inherit the hints of the old one (MPI-5 section 7.4.2).
     info.iter().for_each(|info| new.set_hints(held, info));
-    // A duplicate has the topology too (MPI-5 section 7.4.2).
+    // A duplicate has the same topology (MPI-5 section 7.4.2).
     comm.topology.get().into_iter().for_each(|topology| new.arrange(Arc::clone(topology)));
     (new, failure)
 }
@@ -291,16 +292,16 @@ fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
     }
 }
 
-/// The numbers of an operation on a communicator and, for an intercommunicator, on that of its own group, taken when it was
-/// called for.
+/// Numbers of an operation, taken when it was called: on a communicator and, for an intercommunicator, on
+/// that of its own group.
 #[derive(Clone, Copy, Debug)]
 struct Tags {
     whole: i32,
     local: i32,
 }
 
-/// An agreement on a context in the background. For an intercommunicator each round is one within the own group and one
-/// between the two.
+/// An agreement on a context in the background. For an intercommunicator each round consists of one maximum
+/// within the own group and one between the two.
 #[derive(Debug)]
 struct Background {
     comm: Arc<Communicator>,
@@ -309,12 +310,13 @@ struct Background {
     round: [Option<collective::Maximum>; 2],
 }
 
-/// A duplicate being made in the background: of an intercommunicator first the own group's, then the whole.
+/// A duplicate in the making. For an intercommunicator the own group's communicator is made first, then the
+/// whole.
 #[derive(Debug)]
 struct Duplicate {
     comm: Arc<Communicator>,
     new: Arc<Communicator>,
-    /// A copy callback has not failed here.
+    /// True if no copy callback has failed here.
     wanted: bool,
     tags: Tags,
     background: Background,
@@ -330,7 +332,7 @@ impl Tags {
         }
     }
 
-    /// For an agreement on `comm`, or on the communicator of its own group.
+    /// Returns the numbers for an agreement on `comm`, or on the communicator of its own group.
     fn of(self, comm: &Communicator) -> Tags {
         if comm.inter.is_some() { self } else { Tags { whole: self.local, ..self } }
     }
@@ -356,7 +358,7 @@ impl Background {
         Ok(())
     }
 
-    /// The number, once all have agreed.
+    /// Advances the agreement; returns the number once all have agreed.
     fn advance(&mut self, held: &LaneGuard, process: &Process) -> Result<Option<Serial>> {
         let is_over =
             |part: &collective::Maximum| completion::is_complete(held, process, part.request).unwrap_or(true);
@@ -387,7 +389,7 @@ impl Activity for Duplicate {
 }
 
 impl Duplicate {
-    /// Whether it is over.
+    /// Advances the duplicate; returns true if it is over.
     fn go_on(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         let Some(serial) = self.background.advance(held, process)? else { return Ok(false) };
         let local = self.new.inter.as_ref().filter(|_| self.background.comm.inter.is_none());
@@ -404,10 +406,10 @@ impl Duplicate {
 }
 
 impl Communicator {
-    /// MPI_Comm_free: the program gives it up. Messages under way still arrive.
+    /// Releases the program's reference (MPI_Comm_free). Messages in transit still arrive.
     ///
     /// # Errors
-    /// The code that a delete callback of an attribute returned; the communicator then stays.
+    /// Returns the code of a delete callback of an attribute that failed; the communicator then stays.
     pub fn free(&self, held: &LaneGuard, process: &Process) -> Result<()> {
         self.attributes.delete_all(held, self.handle())?;
         for part in self.collectives.parts(held) {
@@ -422,18 +424,18 @@ impl Communicator {
     }
 }
 
-/// The group that the other side of an intercommunicator names, for the one that this side names.
+/// Sends the subset of this side of an intercommunicator, and returns that of the other side.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 fn other_group(held: &mut LaneGuard, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
     let words = process.library.other_jobs.borrow(held).encode(mine);
     let theirs = collective::swap_bytes(held, process, comm, words)?;
     process.library.other_jobs.borrow(held).decode(&theirs)
 }
 
-/// The intercommunicator of the group of `comm` and another, once all have agreed on its number. `local` is
-/// for the library's use.
+/// Makes the intercommunicator of the group of `comm` and another group, once all have agreed on its
+/// number. `local` is for the library's use.
 pub(crate) fn between(
     held: &LaneGuard,
     process: &Process,

@@ -1,6 +1,9 @@
-//! How communicators are made of others (MPI-5 sections 7.4 and 8.5): duplicates and parts (`create`), by
-//! colour or hardware (`split`), with a topology (`topologies`), with ranks where they are near each other
-//! (`reorder`).
+//! Construction of communicators from others (MPI-5 sections 7.4 and 8.5):
+//!
+//! - `create`: duplicates and subsets,
+//! - `split`: by colour or hardware,
+//! - `topologies`: with a topology,
+//! - `reorder`: with ranks that are near each other in the hardware.
 
 mod color;
 pub mod create;

@@ -1,5 +1,6 @@
-//! Which member takes which rank of a topology, where the program lets ranks be reordered: neighbours come near one another in
-//! the hardware ([`tutti_coll::hierarchy::mapping`]). Members know of one another where they are bound, so everybody finds the same.
+//! Assignment of members to the ranks of a topology, where the program allows reordering. Neighbours are
+//! placed near each other in the hardware ([`tutti_coll::hierarchy::mapping`]). Members know of each
+//! other's bindings, so all compute the same result.
 
 use std::sync::Arc;
 
@@ -14,25 +15,25 @@ use crate::process::Process;
 use crate::topology::graph::{Distributed, Edges};
 use crate::topology::{Cartesian, Graph};
 
-/// More ranks stay where they are: the mapping would take seconds.
+/// Largest number of ranks that are reordered; the mapping of more would take seconds.
 const MOST: u32 = 1 << 14;
 /// Bytes of one edge in a message.
 const EDGE_BYTES: usize = 8;
 
-/// The member that takes each place of a grid, then those that get none.
+/// Returns the member for each place of a grid, followed by the members without a place.
 pub(super) fn of_grid(process: &Process, comm: &Communicator, grid: &Cartesian) -> Vec<u32> {
     order(process, comm, || TrafficMatrix::grid(grid.dims(), grid.periodic(), comm.size(), 1))
 }
 
-/// The member that takes each node of a graph, then those that get none.
+/// Returns the member for each node of a graph, followed by the members without a node.
 pub(super) fn of_graph(process: &Process, comm: &Communicator, graph: &Graph) -> Vec<u32> {
     let edges = (0..graph.size())
         .flat_map(|node| graph.neighbours(node).iter().map(move |other| (node, *other as u32, 1)));
     order(process, comm, || TrafficMatrix::new(comm.size(), edges))
 }
 
-/// Members exchange their parts in a distributed graph, of which each knows its own edges. Gives the member that takes each
-/// node, and the edges of the node that this one takes.
+/// Reorders a distributed graph, of which each member knows its own edges only. Returns the member for each
+/// node, and the edges of the node that this member takes.
 pub(super) fn of_distributed(
     held: &mut LaneGuard,
     process: &Process,
@@ -42,7 +43,7 @@ pub(super) fn of_distributed(
     if places(process, comm).is_none() {
         return Ok(((0..comm.size()).collect(), edges));
     }
-    // One member finds the mapping, so that only it needs to hold the whole graph.
+    // One member computes the mapping, so that only this one holds the whole graph.
     let mut parts = vec![Vec::new(); comm.size() as usize];
     parts[0] = encode(&edges.destinations);
     let told = collective::alltoall_bytes(held, process, comm, &parts)?;
@@ -76,7 +77,7 @@ fn order(process: &Process, comm: &Communicator, traffic: impl FnOnce() -> Traff
     }
 }
 
-/// Where members are, if it is known and they are few enough.
+/// Returns the layout of the members, if it is known and they are few enough.
 fn places(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
     collective::near(process, comm).filter(|_| comm.size() <= MOST)
 }

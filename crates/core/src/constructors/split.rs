@@ -14,23 +14,23 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::special::UNDEFINED;
 
-/// What MPI_Comm_split_type splits by.
+/// Criterion of MPI_Comm_split_type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitType {
-    /// Who can share memory.
+    /// Processes that can share memory.
     Shared,
-    /// Who is in the same process set, told by the set's first member.
+    /// Processes in the same process set, which the set's first member identifies.
     Set(WorldRank),
-    /// Who shares a named hardware resource, or the next level that divides the group.
+    /// Processes that share a named hardware resource, or the next level that divides the group.
     Hardware(HardwareSplit),
-    /// Nobody: the caller gets no communicator.
+    /// No criterion: the caller gets no communicator.
     Undefined,
 }
 
-/// MPI_Comm_split; `None` for colour `MPI_UNDEFINED`.
+/// Splits a communicator (MPI_Comm_split). Returns `None` for colour `MPI_UNDEFINED`.
 ///
 /// # Errors
-/// `Arg` for a negative colour.
+/// Returns `Arg` for a negative colour.
 pub fn split(
     held: &mut LaneGuard,
     process: &Process,
@@ -72,11 +72,11 @@ pub fn split(
     })
 }
 
-/// MPI_Comm_split_type: the communicator, and the type of hardware resource that its members share. The
-/// caller's place in the hardware comes from its processor set.
+/// Splits by type (MPI_Comm_split_type). Returns the communicator, and the type of hardware resource that
+/// its members share. The caller's place in the hardware comes from its processor set.
 ///
 /// # Errors
-/// As [`split`].
+/// Returns the same errors as [`split`].
 pub fn split_type(
     held: &mut LaneGuard,
     process: &Process,
@@ -103,7 +103,7 @@ pub fn split_type(
     Ok((new, resource))
 }
 
-/// The members with `color`, ordered by key and then by rank.
+/// Returns the members with `color`, ordered by key and then by rank.
 fn of_color(all: &[u8], color: i32, group: &Group) -> Result<Group> {
     let mut members: Vec<(i32, WorldRank)> = Vec::new();
     for (member, entry) in group.iter().zip(all.chunks_exact(8)) {

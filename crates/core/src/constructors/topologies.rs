@@ -1,4 +1,5 @@
-//! Communicators with a topology (MPI-5 section 8.5). All are collective over an intracommunicator.
+//! Communicators with a topology (MPI-5 section 8.5). All constructors are collective over an
+//! intracommunicator.
 
 use std::sync::Arc;
 
@@ -12,24 +13,25 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::topology::{Cartesian, Distributed, Graph, Topology};
 
-/// One of the arguments of MPI_Dist_graph_create: an edge that any member may tell.
+/// An edge of MPI_Dist_graph_create, which any member may specify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// Where it begins.
+    /// Rank at which the edge begins.
     pub source: u32,
-    /// Where it ends.
+    /// Rank at which the edge ends.
     pub destination: u32,
-    /// Its weight, or 1.
+    /// Weight of the edge, 1 if none is given.
     pub weight: i32,
 }
 
-/// Bytes of an edge end in a message: which end it is, the other rank, the weight.
+/// Bytes of an edge's end in a message: direction, the other rank, the weight.
 const END_BYTES: usize = 9;
 
-/// MPI_Cart_create: `None` for a member that the grid has no place for.
+/// Makes a communicator with a grid (MPI_Cart_create). Returns `None` for a member without a place in the
+/// grid.
 ///
 /// # Errors
-/// `Dims` if the grid is larger than the group, `Comm` for an intercommunicator.
+/// Returns `Dims` if the grid is larger than the group, `Comm` for an intercommunicator.
 pub fn cartesian(
     held: &mut LaneGuard,
     process: &Process,
@@ -42,19 +44,19 @@ pub fn cartesian(
     with(held, process, comm, order, size, Topology::Cartesian(grid))
 }
 
-/// MPI_Cart_map: the rank that the caller would have in the grid; `None` if it has no place there.
+/// Returns the rank that the caller would have in the grid (MPI_Cart_map); `None` if it has no place there.
 ///
 /// # Errors
-/// As [`cartesian`].
+/// Returns the same errors as [`cartesian`].
 pub fn cartesian_rank(process: &Process, comm: &Communicator, grid: &Cartesian) -> Result<Option<u32>> {
     check_grid(comm, grid)?;
     Ok(rank_in(&reorder::of_grid(process, comm, grid), comm, grid.size()))
 }
 
-/// MPI_Graph_create: `None` for a member that the graph has no node for.
+/// Makes a communicator with a graph (MPI_Graph_create). Returns `None` for a member without a node.
 ///
 /// # Errors
-/// `Arg` if the graph is larger than the group, `Comm` for an intercommunicator.
+/// Returns `Arg` if the graph is larger than the group, `Comm` for an intercommunicator.
 pub fn graph(
     held: &mut LaneGuard,
     process: &Process,
@@ -70,19 +72,20 @@ pub fn graph(
     with(held, process, comm, order, size, Topology::Graph(graph))
 }
 
-/// MPI_Graph_map: the rank that the caller would have in the graph; `None` if it has no node there.
+/// Returns the rank that the caller would have in the graph (MPI_Graph_map); `None` if it has no node
+/// there.
 ///
 /// # Errors
-/// As [`graph`].
+/// Returns the same errors as [`graph`].
 pub fn graph_rank(process: &Process, comm: &Communicator, graph: &Graph) -> Result<Option<u32>> {
     check_graph(comm, graph)?;
     Ok(rank_in(&reorder::of_graph(process, comm, graph), comm, graph.size()))
 }
 
-/// MPI_Cart_sub: one communicator for every grid of the dimensions that remain.
+/// Splits a grid into the grids of the dimensions that remain (MPI_Cart_sub).
 ///
 /// # Errors
-/// `Topology` if `comm` is no grid.
+/// Returns `Topology` if `comm` has no grid.
 pub fn sub(
     held: &mut LaneGuard,
     process: &Process,
@@ -95,10 +98,11 @@ pub fn sub(
     Ok(new.inspect(|new| new.arrange(Arc::new(Topology::Cartesian(part)))))
 }
 
-/// MPI_Dist_graph_create_adjacent: every member knows its own edges.
+/// Makes a communicator with a graph in which every member specifies its own edges
+/// (MPI_Dist_graph_create_adjacent).
 ///
 /// # Errors
-/// `Comm` for an intercommunicator.
+/// Returns `Comm` for an intercommunicator.
 pub fn adjacent(
     held: &mut LaneGuard,
     process: &Process,
@@ -110,11 +114,11 @@ pub fn adjacent(
     with_edges(held, process, comm, edges, reorder)
 }
 
-/// MPI_Dist_graph_create: edges are told by anybody, and brought to their two ends. A member has its edges in the order
-/// of the ranks that told them.
+/// Makes a communicator with a graph whose edges any member may specify (MPI_Dist_graph_create). Each edge
+/// is sent to its two ends. A member has its edges in the order of the ranks that specified them.
 ///
 /// # Errors
-/// `Comm` for an intercommunicator.
+/// Returns `Comm` for an intercommunicator.
 pub fn distributed(
     held: &mut LaneGuard,
     process: &Process,
@@ -153,7 +157,7 @@ fn with_edges(
     with(held, process, comm, order, comm.size(), Topology::Distributed(edges))
 }
 
-/// A communicator with this topology of the first `size` members, in this order or their own.
+/// Makes a communicator with this topology from the first `size` members, in `order` or their own order.
 fn with(
     held: &mut LaneGuard,
     process: &Process,

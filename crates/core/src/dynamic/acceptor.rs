@@ -1,7 +1,8 @@
-//! Who has come to a port and has not proved yet that it knows the port's name.
+//! Connections to a port that have not proved yet that they know the port's name.
 //!
-//! Anybody can connect, and say nothing. So all who have come are listened to at once, each until one deadline for its whole
-//! proof; and of too many the first makes room. Who has proved itself while another was let in waits for the next who accepts.
+//! Any process can connect, and send nothing. So all connections are read at once, each with one deadline
+//! for its whole proof. Of too many the oldest is dropped. A connection that has proved itself while
+//! another was accepted waits for the next accept.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -14,21 +15,21 @@ use tutti_sys::local_socket::Connection;
 
 use super::line::{FarLine, Line, Proving};
 
-/// How long the whole proof may take: also one that is interrupted by a pause of some seconds.
+/// Time limit for the whole proof; long enough for an interruption of some seconds.
 const PROOF: Duration = Duration::from_secs(30);
-/// Most who prove at a time, and most who have.
+/// Maximum number of connections in the proof, and of those that have passed it.
 const MOST: usize = 128;
 
-/// What somebody has shown so far.
+/// A connection and the part of its proof that has arrived.
 #[derive(Debug)]
 enum Stranger {
-    /// On this host: a letter with the key of the port.
+    /// On this host: the proof is a letter with the key of the port.
     Near(Connection, Partial),
-    /// On another host: see [`super::line`].
+    /// On another host: see [`super::line`] for the proof.
     Far(TcpStream, Proving),
 }
 
-/// All who have come.
+/// All unfinished and proved connections of a port.
 #[derive(Debug)]
 pub(super) struct Acceptor {
     key: u64,
@@ -38,7 +39,8 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Of a port whose name has this key, and which others prove to know by `secret`.
+    /// Makes the acceptor of a port whose name has this key. Connections from other hosts prove that they
+    /// know `secret`.
     pub(super) fn new(key: u64, secret: [u8; 32]) -> Acceptor {
         Acceptor { key, secret, strangers: VecDeque::new(), proved: VecDeque::new() }
     }
@@ -48,7 +50,7 @@ impl Acceptor {
         self.add(Stranger::Near(connection, Partial::default()));
     }
 
-    /// Somebody has come over the network.
+    /// Adds a connection over the network.
     pub(super) fn far(&mut self, stream: TcpStream) {
         let proving = stream.set_nonblocking(true).and_then(|()| Proving::new(&self.secret));
         if let Ok(proving) = proving {
@@ -63,7 +65,7 @@ impl Acceptor {
         self.strangers.push_back((Instant::now() + PROOF, stranger));
     }
 
-    /// Listens to all, and lets the first in who has proved itself. Does not wait.
+    /// Reads from all connections, and returns the first one that has proved itself. Does not wait.
     pub(super) fn admit(&mut self) -> Option<Line> {
         let now = Instant::now();
         for _ in 0..self.strangers.len() {
@@ -71,7 +73,7 @@ impl Acceptor {
             match self.listen(stranger) {
                 Ok(Heard::More(stranger)) if now < until => self.strangers.push_back((until, stranger)),
                 Ok(Heard::Proved(line)) if self.proved.len() < MOST => self.proved.push_back(line),
-                // Too late, too many, or somebody else.
+                // Too late, too many, or without a valid proof.
                 _ => {}
             }
         }
@@ -89,7 +91,7 @@ impl Acceptor {
             }
             Stranger::Far(mut stream, mut proving) => {
                 loop {
-                    // No byte more than the proof: what follows is the line's.
+                    // Reads no byte beyond the proof: what follows belongs to the line.
                     let mut bytes = vec![0; proving.wanted()];
                     let count = match stream.read(&mut bytes) {
                         Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -98,7 +100,7 @@ impl Acceptor {
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                         Err(error) => return Err(error),
                     };
-                    // The first bytes on this connection: there is room for them.
+                    // These are the first bytes sent on this connection, so the socket has space for them.
                     stream.write_all(&proving.take(&bytes[..count])?)?;
                     if let Some(secret) = proving.agreed() {
                         stream.set_nonblocking(false)?;
@@ -110,7 +112,7 @@ impl Acceptor {
         }
     }
 
-    /// What becomes readable when one of them says more.
+    /// Returns the descriptors that become readable when a connection sends more.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         self.strangers.iter().map(|(_, stranger)| match stranger {
             Stranger::Near(connection, _) => std::os::fd::AsFd::as_fd(connection).as_raw_fd(),
@@ -118,13 +120,13 @@ impl Acceptor {
         })
     }
 
-    /// When the first of them has to have proved itself.
+    /// Returns the earliest deadline of the proofs.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.strangers.iter().map(|(until, _)| *until).min()
     }
 }
 
-/// What somebody has said.
+/// Result of reading from a connection.
 enum Heard {
     More(Stranger),
     Proved(Line),

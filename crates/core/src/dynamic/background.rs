@@ -1,7 +1,7 @@
-//! Waiting for something that is no message: a thread of its own does, so that the process goes on with its communication and its
-//! sleep is that of any other wait.
+//! Waiting for events other than messages. A separate thread waits, so that this process continues to
+//! communicate and sleeps as in any other wait.
 //!
-//! Only for what is done once in a while, as it costs a thread each time.
+//! Only for rare operations, since each wait costs a thread.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -20,7 +20,7 @@ use crate::progress;
 /// when the user asks where this rank waits.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// Returns the system's error if no thread can be started.
 pub fn wait_for<T: Send + 'static>(
     held: &mut LaneGuard,
     process: &Process,
@@ -30,10 +30,11 @@ pub fn wait_for<T: Send + 'static>(
     wait_beside(held, process, what, None, work)
 }
 
-/// The same in an operation that all members of `comm` have to call: ends the job if one of them has left.
+/// Waits as [`wait_for`] does, in an operation that all members of `comm` must call. Ends the job if one of
+/// them has left.
 ///
 /// # Errors
-/// As [`wait_for`].
+/// Returns the same errors as [`wait_for`].
 pub fn wait_beside<T: Send + 'static>(
     held: &mut LaneGuard,
     process: &Process,
@@ -59,7 +60,7 @@ pub fn wait_beside<T: Send + 'static>(
         is_over()
     });
     let result = slot.1.lock().unwrap_or_else(PoisonError::into_inner).take();
-    // It has nothing left to do but to end.
+    // The thread has nothing left to do.
     if thread.join().is_err() {
         return Err(io::Error::other("a helping thread has failed"));
     }

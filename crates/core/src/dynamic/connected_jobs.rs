@@ -1,8 +1,11 @@
-//! Which other jobs this process is connected with, what ends that, and what the end of one of them means (MPI-5 section 11.10.4).
+//! Connections of this process to other jobs: their end, and the consequences when one of the jobs fails
+//! (MPI-5 section 11.10.4).
 //!
-//! The launcher of a job that fails ends those that its own ranks have started, or by which it was started. Nobody but
-//! the ranks themselves knows of jobs that have met at a port; so a rank that waits for long looks whether those it is connected
-//! with are still there: on its host at the objects of their jobs; else roots look at the line over which they have met. It gives the launchers a while, so that only one of all speaks of a failure.
+//! The launcher of a failing job also ends the jobs that its ranks have started, and the one that started
+//! it. Of jobs that have met at a port only the ranks know. So a rank that waits for long checks whether
+//! the processes it is connected with still exist. On its own host it reads their job objects. For other
+//! hosts the roots check the line over which they have met. A rank waits some seconds before it acts, so
+//! that a launcher that ends the job can report the reason first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,21 +26,22 @@ use crate::other_jobs::Name;
 use crate::process::Process;
 use crate::progress;
 
-/// How long a failure may be known before a rank ends its job because of it: its launcher may do so, and has said why.
+/// Time in which a failure may be known before a rank ends its job because of it. The launcher may do so
+/// meanwhile, and has reported the reason.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The processes of other jobs that can be reached.
+/// Processes of other jobs that can be reached.
 #[derive(Debug, Default)]
 pub(super) struct ConnectedJobs {
     homes: Vec<Home>,
-    /// Which of them is looked at next.
+    /// Index of the process that is checked next.
     next: usize,
     lost_since: Option<Instant>,
-    /// What roots keep of meetings over the network.
+    /// Lines kept by roots of meetings over the network.
     lookouts: Vec<Lookout>,
 }
 
-/// The line to the root of a group on other hosts, whose end tells that its job is over.
+/// Line to the root of a group on other hosts. Its end shows that the other job is over.
 #[derive(Debug)]
 struct Lookout {
     line: Arc<Line>,
@@ -50,7 +54,8 @@ impl Drop for Lookout {
     }
 }
 
-/// At a root: goes on looking at the line over which it has met `members`, as long as one of them is connected with this process.
+/// Keeps the line over which this root has met `members`, and checks it as long as one of them is connected
+/// with this process.
 pub(super) fn look_out(
     held: &LaneGuard,
     process: &Process,
@@ -64,16 +69,17 @@ pub(super) fn look_out(
     }
 }
 
-/// This process has nothing to do with others any more: their roots are told that its end means nothing.
+/// Ends all connections: notifies the other roots that the end of this process is no failure.
 pub fn end(held: &LaneGuard, process: &Process) {
     super::known(process).borrow_mut(held).tied.lookouts.clear();
 }
 
-/// Before a communicator is gone for good (MPI-5 section 11.10.4): what it has of messages has arrived. Of the processes of other
-/// jobs that neither side speaks to over another communicator nothing is kept.
+/// Disconnects a communicator before it is freed for good (MPI-5 section 11.10.4). All messages of it have
+/// arrived afterwards. Connections to processes of other jobs are dropped if neither side uses them in
+/// another communicator.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// Returns the error of a message that failed.
 pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let others: Vec<WorldRank> = match comm.inter() {
         Some(inter) => inter.remote.iter().collect(),
@@ -83,7 +89,7 @@ pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Res
     if !all().any(|member| process.is_foreign(member)) {
         return Ok(());
     }
-    // What each member says of each that it could part from: 1 if it still needs it.
+    // Flags of this member for each process it could disconnect from: 1 if it still needs it.
     let needed = still_needed(held, process, comm);
     let mine: Vec<u8> = others.iter().map(|other| u8::from(needed(*other))).collect();
     let among = comm.inter().map_or(comm, |inter| &inter.local);
@@ -92,7 +98,7 @@ pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Res
         Some(_) => collective::swap_bytes(held, process, comm, ours)?,
         None => ours,
     };
-    // Theirs is a row a member of the other group, a column a member of this one.
+    // Each row belongs to a member of the other group, each column to a member of this one.
     let (me, columns) = (comm.rank().0 as usize, comm.size() as usize);
     let gone: Vec<Peer> = others
         .iter()
@@ -103,13 +109,14 @@ pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Res
         })
         .map(|(_, other)| Peer(other.0))
         .collect();
-    // What was sent to this process has been sent before its sender came here; it is taken in before nobody looks any more.
+    // All messages to this process were sent before their sender came here. They are taken in before the
+    // connection is closed.
     while progress::progress(held, process) {}
     forget(held, process, &gone);
     Ok(())
 }
 
-/// Tells of a process whether a communicator other than `comm` names it.
+/// Returns a function that tells whether a communicator other than `comm` contains a process.
 fn still_needed(
     held: &LaneGuard,
     process: &Process,
@@ -132,7 +139,8 @@ fn forget(held: &LaneGuard, process: &Process, gone: &[Peer]) {
     tie(held, process);
 }
 
-/// Writes down for the launcher which jobs this process is connected with, and forgets the objects of others.
+/// Records for the launcher the jobs to which this process is connected, and drops the objects of other
+/// jobs.
 pub(super) fn tie(held: &LaneGuard, process: &Process) {
     let known: Vec<Peer> = process.messages.borrow_mut(held).link.bridges().known().collect();
     let mut dynamic = super::known(process).borrow_mut(held);
@@ -150,8 +158,8 @@ pub(super) fn tie(held: &LaneGuard, process: &Process) {
     others.jobs.retain(|job, _| jobs.binary_search(job).is_ok());
 }
 
-/// Looks at one of the processes that this one is connected with; asked before each sleep of a wait. Ends this job when it has been
-/// gone for some time.
+/// Checks one of the processes to which this one is connected; called before each sleep of a wait. Ends
+/// this job if that process has been gone for some time.
 pub fn watch(held: &LaneGuard, process: &Process) {
     let mut dynamic = super::known(process).borrow_mut(held);
     let connected_jobs = &mut dynamic.tied;
@@ -173,7 +181,8 @@ pub fn watch(held: &LaneGuard, process: &Process) {
 }
 
 impl ConnectedJobs {
-    /// Whether the root of a group on other hosts is gone without a word. Those that have parted are forgotten.
+    /// Returns true if the root of a group on other hosts is gone without notice. Drops lines that were
+    /// closed with notice.
     fn is_line_lost(&mut self) -> bool {
         let mut any = false;
         self.lookouts.retain(|lookout| {
@@ -185,10 +194,10 @@ impl ConnectedJobs {
     }
 }
 
-/// Whether a process is gone that has not called MPI_Finalize, or its job is being ended.
+/// Returns true if a process is gone without MPI_Finalize, or if its job is being ended.
 fn is_lost(home: &Home) -> bool {
     let is_running = || home.job.block(home.local).state() == RankState::Running;
-    // Of who is in another pid namespace only its launcher can tell.
+    // For a process in another pid namespace, only its launcher can tell.
     let is_dead = || home.job.pid_of(home.local).is_some_and(|pid| pid > 1 && !system::is_alive(pid));
     home.job.node().failed.load(Ordering::Acquire) != 0 || is_running() && is_dead()
 }

@@ -1,10 +1,10 @@
-//! Bridges over the network: where the members of two groups that meet are not all on one host.
+//! Bridges over the network, for two groups that meet and are not all on one host.
 //!
-//! Such a bridge is a link of its own, with a world, a number and a secret of its own, so nothing of a job's network has to know of
-//! other jobs. Who enters opens its endpoints and tells its address to all others, through the roots. Groups of one job need no
-//! bridge: their members reach each other as they did.
+//! Such a bridge is a link of its own, with its own world, number and secret. So the network of a job needs
+//! no knowledge of other jobs. Each member opens its endpoint and sends its address to all others, through
+//! the roots. Groups of one job need no bridge, since their members can reach each other already.
 //!
-//! The secret is known to both roots, and goes to their members hidden by the secret of their job.
+//! Both roots know the secret. They send it to their members encrypted with the secret of their job.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,21 +29,22 @@ use crate::lanes::LaneGuard;
 use crate::other_jobs::{are_several, names};
 use crate::process::Process;
 
-/// An address in a list of them: its length, and room for the longest.
+/// Size of an address in a list: its length, and the longest address.
 const ROW_BYTES: usize = 1 + ADDRESS_BYTES;
 
-/// What the members of a bridge have in common.
+/// Parameters shared by the members of a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Crossing {
-    /// Tells it from other links.
+    /// Number that distinguishes it from other links.
     number: u64,
     secret: Secret,
-    /// The address in the network for members whose own job does not use it: they are all on the host of their root.
+    /// Network address for members whose own job uses no network; they are all on the host of their root.
     interface: String,
 }
 
 impl Crossing {
-    /// As the roots agree on it: with the secret of their line, or where they are on one host the one that has been sent.
+    /// Makes the parameters on which the roots agree. The secret is that of their line or, if they are on
+    /// one host, `secret`, which was sent.
     pub(super) fn new(
         line: &Line,
         own: &Introduction,
@@ -66,7 +67,7 @@ impl Crossing {
         Crossing { number, secret: Secret(secret), interface }
     }
 
-    /// For members of the job with the secret `job`.
+    /// Encodes the parameters for members of the job with the secret `job`.
     pub(super) fn encode(&self, job: &[u8; 32]) -> Vec<u8> {
         let mut words = Vec::new();
         letter::put_number(&mut words, self.number);
@@ -75,7 +76,7 @@ impl Crossing {
         words
     }
 
-    /// InvalidData when it is none.
+    /// Decodes the parameters. Returns InvalidData if they are damaged or of another job.
     pub(super) fn decode(words: &[u8], job: &[u8; 32]) -> io::Result<Crossing> {
         let mut fields = Fields::of(words);
         let number = fields.number().ok_or_else(damaged)?;
@@ -86,13 +87,13 @@ impl Crossing {
     }
 }
 
-/// Hides a secret, or shows it again.
+/// Encrypts a secret, or decrypts it again.
 fn hide(secret: &[u8; 32], number: u64, job: &[u8; 32]) -> [u8; 32] {
     let mask = derive(job, &[b"crossing", &number.to_le_bytes()]);
     std::array::from_fn(|at| secret[at] ^ mask[at])
 }
 
-/// The addresses of all members, once they are known.
+/// Addresses of all members, once they are known.
 #[derive(Debug, Default)]
 struct Table {
     own: Option<Address>,
@@ -100,7 +101,7 @@ struct Table {
     asked: VecDeque<u32>,
 }
 
-/// The table, for the link to ask.
+/// Shared table, which the link queries as its directory.
 #[derive(Clone, Debug, Default)]
 struct Addresses(Arc<Mutex<Table>>);
 
@@ -132,8 +133,8 @@ impl Directory for Addresses {
     }
 }
 
-/// Enters a bridge: the group of the others, `members`. Collective over both groups; `swap` gives what the root of the other group says for
-/// what the root of this one does.
+/// Enters a bridge, and returns the group of the others, `members`. Collective over both groups. `swap`
+/// sends data of this group's root to the other root and returns that root's data.
 pub(super) fn enter(
     held: &mut LaneGuard,
     process: &Process,
@@ -170,7 +171,7 @@ pub(super) fn enter(
     }))
 }
 
-/// The link, before it can reach anybody.
+/// Opens the link, which cannot reach other members yet.
 fn open(
     held: &LaneGuard,
     process: &Process,

@@ -1,15 +1,18 @@
-//! What the roots of two groups that meet say to each other by: a socket of the host, or one of the network.
+//! Connection between the roots of two groups that meet: a local socket on one host, or a network
+//! connection.
 //!
-//! Between hosts both first prove that they know the key of the port, from whose name it comes and which never travels:
+//! Between hosts both sides first prove that they know the key of the port. The key comes from the port's
+//! name and is never sent.
 //!
-//! | step | who connects | who accepts |
+//! | step | connecting side | accepting side |
 //! |---|---|---|
 //! | 1 | magic, a nonce | |
 //! | 2 | | a nonce, a tag over both |
 //! | 3 | another tag over both | |
-//! | then | letters: their length, then encrypted bytes with a tag, which is also over the length, the sender and the letter's number | the same |
+//! | then | letters, see below | the same |
 //!
-//! Descriptors do not travel so far.
+//! A letter consists of its length and encrypted bytes with a tag. The tag also covers the length, the
+//! sender and the letter's number. Descriptors cannot be sent between hosts.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -26,52 +29,52 @@ use tutti_transport::adaptive::tag::{Key, TAG_BYTES, Use, derive};
 
 const MAGIC: [u8; 8] = *b"tutti-p2";
 const NONCE_BYTES: usize = 16;
-/// How long who connects waits until the other end accepts.
+/// Time that the connecting side waits until the other end accepts.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Most bytes of a letter: the names of all processes there may be.
+/// Maximum size of a letter in bytes: the names of all processes that can exist.
 const MOST_BYTES: u64 = 64 << 20;
-/// What the tags of the two ends are over, first.
+/// First bytes under the tags of the accepting and the connecting side.
 const ACCEPTS: &[u8] = b"accepts";
 const CONNECTS: &[u8] = b"connects";
 
-/// What has become of the other end of a line on which nothing more is said.
+/// State of the other end of a line after the last letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is there.
+    /// The other end exists.
     There,
-    /// It has no more to do with this one.
+    /// The other end has closed the line with notice.
     Parted,
-    /// It is gone without a word.
+    /// The other end is gone without notice.
     Lost,
 }
 
-/// A connection between two roots.
+/// Connection between two roots.
 #[derive(Debug)]
 pub enum Line {
-    /// On one host.
+    /// Local connection on one host.
     Near(Connection),
-    /// Between hosts.
+    /// Network connection between hosts.
     Far(FarLine),
 }
 
-/// A connection over the network, whose ends trust each other.
+/// Connection over the network whose ends have authenticated each other.
 #[derive(Debug)]
 pub struct FarLine {
     stream: TcpStream,
-    /// Makes nonces of letters.
+    /// Key from which the nonces of letters are derived.
     key: Key,
     messages: Box<Messages>,
     secret: [u8; 32],
     accepts: bool,
-    /// Letters sent and received.
+    /// Numbers of letters sent and received.
     letters: Mutex<[u64; 2]>,
 }
 
 impl Line {
-    /// Sends a letter; waits where the other side does not read.
+    /// Sends a letter; waits if the other side does not read.
     ///
     /// # Errors
-    /// What the system reports: the other side is gone. Unsupported for descriptors between hosts.
+    /// Returns the system's error if the other side is gone, and Unsupported for descriptors between hosts.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         match self {
             Line::Near(connection) => letter::send(connection, bytes, descriptors),
@@ -80,10 +83,10 @@ impl Line {
         }
     }
 
-    /// Waits for a letter, however long it takes.
+    /// Waits for a letter without a time limit.
     ///
     /// # Errors
-    /// UnexpectedEof when the other side is gone, InvalidData when it sends something else.
+    /// Returns UnexpectedEof if the other side is gone, InvalidData if it sends other data.
     pub fn receive(&self) -> io::Result<Letter> {
         match self {
             Line::Near(connection) => letter::receive(connection),
@@ -91,16 +94,17 @@ impl Line {
         }
     }
 
-    /// Says that this end is about to close it, after the last letter: [`End::Parted`].
+    /// Notifies the other end that this end is about to close the line, after the last letter:
+    /// [`End::Parted`].
     pub fn part(&self) {
-        // Who does not read it is gone, or has closed its own end.
+        // An end that does not read it is gone, or has closed the line itself.
         let _ = match self {
             Line::Near(connection) => connection.send(&[0], &[]),
             Line::Far(far) => (&far.stream).write_all(&[0]),
         };
     }
 
-    /// Looks at the other end, after the last letter. Does not wait.
+    /// Returns the state of the other end, after the last letter. Does not wait.
     pub fn end(&self) -> End {
         let found = match self {
             Line::Near(connection) => connection.receive(&mut [0; 8]).map(|(bytes, _)| bytes),
@@ -115,7 +119,7 @@ impl Line {
         }
     }
 
-    /// Between hosts, what only both ends know.
+    /// Returns the secret that only both ends know; `None` on one host.
     pub fn secret(&self) -> Option<[u8; 32]> {
         match self {
             Line::Near(_) => None,
@@ -123,7 +127,7 @@ impl Line {
         }
     }
 
-    /// Between hosts, the address of this one that leads to the other.
+    /// Returns the address of this host that leads to the other one; `None` on one host.
     pub fn interface(&self) -> Option<IpAddr> {
         match self {
             Line::Near(_) => None,
@@ -144,10 +148,10 @@ fn foreign() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, "the other end does not know the port's key")
 }
 
-/// Connects to a port of another host.
+/// Connects to a port of another host, with mutual proof of the key.
 ///
 /// # Errors
-/// What the system reports, PermissionDenied when it is not that port.
+/// Returns the system's error, or PermissionDenied if it is not that port.
 pub fn connect(to: SocketAddr, secret: &[u8; 32]) -> io::Result<FarLine> {
     let mut stream = socket::connect_within(to, Some(SAFE_SEGMENT_BYTES), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -169,37 +173,37 @@ pub fn connect(to: SocketAddr, secret: &[u8; 32]) -> io::Result<FarLine> {
     FarLine::agreed(stream, derive(secret, &[&mine, theirs]), false)
 }
 
-/// The accepting side of the proof: bytes of who connects in, bytes for it out.
+/// Accepting side of the proof, as a state machine: takes received bytes, returns bytes to send.
 #[derive(Debug)]
 pub struct Proving {
     secret: [u8; 32],
     mine: [u8; NONCE_BYTES],
     held: Vec<u8>,
-    /// The nonce of the other end, once it has said hello.
+    /// Nonce of the other end, once it has arrived.
     theirs: Option<Vec<u8>>,
     has_proved: bool,
 }
 
 impl Proving {
-    /// Before anything was said.
+    /// Makes the state before any data has arrived.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// Returns an error if the system provides no random numbers.
     pub fn new(secret: &[u8; 32]) -> io::Result<Proving> {
         let (secret, mine) = (*secret, nonce()?);
         Ok(Proving { secret, mine, held: Vec::new(), theirs: None, has_proved: false })
     }
 
-    /// How many bytes the next step still lacks.
+    /// Returns the number of bytes that the next step still needs.
     pub fn wanted(&self) -> usize {
         let step = if self.theirs.is_none() { MAGIC.len() + NONCE_BYTES } else { TAG_BYTES };
         step - self.held.len()
     }
 
-    /// Takes bytes, at most as many as are wanted; what to answer.
+    /// Takes received bytes, at most as many as needed, and returns the bytes to send.
     ///
     /// # Errors
-    /// PermissionDenied for what is not said by who knows the key.
+    /// Returns PermissionDenied if the other side does not know the key.
     pub fn take(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         self.held.extend_from_slice(bytes);
         if self.wanted() > 0 {
@@ -220,7 +224,7 @@ impl Proving {
         Ok([&self.mine[..], &tag].concat())
     }
 
-    /// What only both ends know, once the other one has proved itself.
+    /// Returns the secret that only both ends know, once the other one has proved itself.
     pub fn agreed(&self) -> Option<[u8; 32]> {
         let theirs = self.theirs.as_ref().filter(|_| self.has_proved)?;
         Some(derive(&self.secret, &[theirs, &self.mine]))
@@ -228,10 +232,10 @@ impl Proving {
 }
 
 impl FarLine {
-    /// The accepting end, which has found out that it may trust the other ([`Proving::agreed`]).
+    /// Makes the accepting end after the proof of the other side ([`Proving::agreed`]).
     ///
     /// # Errors
-    /// What the system reports.
+    /// Returns the system's error.
     pub fn accepted(stream: TcpStream, secret: [u8; 32]) -> io::Result<FarLine> {
         FarLine::agreed(stream, secret, true)
     }
@@ -249,7 +253,7 @@ impl FarLine {
         })
     }
 
-    /// The number of the next letter.
+    /// Returns the number of the next letter.
     fn next(&self, received: bool) -> [u8; 8] {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         let count = &mut letters[usize::from(received)];
@@ -257,8 +261,8 @@ impl FarLine {
         count.to_le_bytes()
     }
 
-    /// A letter before it is sealed. Its front says who sends it, its number and its length; the other end knows
-    /// what these are, so the front is not sent.
+    /// Returns a letter before it is sealed. Its front contains the sender, the number and the length. The
+    /// other end knows these, so the front is not sent.
     fn letter(&self, by_accepting: bool, number: &[u8], length: &[u8], bytes: &[u8]) -> Vec<u8> {
         [if by_accepting { ACCEPTS } else { CONNECTS }, number, length, bytes].concat()
     }

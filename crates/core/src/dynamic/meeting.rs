@@ -1,14 +1,14 @@
-//! Two groups of processes meet: the one way in which communicators come to span jobs.
+//! Connecting two groups of processes: the only way in which communicators come to span jobs.
 //!
-//! | step | root of those that accept | root of those that connect |
+//! | step | root of the accepting side | root of the connecting side |
 //! |---|---|---|
-//! | 1 | | sends who its members are, with the job objects in which they sleep |
-//! | 2 | makes the bridge; sends the same of its own, with the bridge | |
-//! | 3 | hands on to its members what it got | the same |
-//! | 4 | all members enter the bridge; where it is one over the network ([`crossing`]) they tell each other their addresses; the roots tell each other whether all could | the same |
-//! | 5 | the maxima of the agreement on a context go to and fro | the same |
+//! | 1 | | sends the names of its members, with the job objects in which they sleep |
+//! | 2 | makes the bridge; sends the same of its own group, with the bridge | |
+//! | 3 | passes the received data on to its members | the same |
+//! | 4 | all members enter the bridge; over the network by [`crossing`]; roots exchange the outcome | the same |
+//! | 5 | exchanges the maxima of the agreement on a context | the same |
 //!
-//! What is said to members goes by collectives of their communicator, descriptors by a socket of the root.
+//! Data for members is sent by collectives of their communicator, descriptors over a socket of the root.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -36,44 +36,45 @@ use crate::lanes::LaneGuard;
 use crate::other_jobs::{NAME_BYTES, Name, names};
 use crate::process::Process;
 
-/// Which part a group takes.
+/// Role of a group in the meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Those that wait at a port.
+    /// The group that waits at a port.
     Accepts,
-    /// Those that come to it.
+    /// The group that connects to the port.
     Connects,
 }
 
-/// What the roots tell each other of their groups.
+/// Description of a group, which the roots exchange.
 #[derive(Debug, Default)]
 pub(super) struct Introduction {
-    /// Bytes of a ring.
+    /// Size of a ring in bytes.
     ring_bytes: u64,
     /// Names of the members.
     members: Vec<u8>,
-    /// Of each job of a member, how many bells its ranks on this host have.
+    /// For each job of a member: the number of doorbells of its ranks on this host.
     bells: Vec<u64>,
-    /// Whether some member is on another host than its root.
+    /// True if a member is on another host than its root.
     pub(super) is_spread: bool,
-    /// The address of the root in the network, if its job uses it.
+    /// Network address of the root, if its job uses the network.
     pub(super) interface: String,
-    /// From who accepts: a secret for both, if they are on one host.
+    /// Secret for both sides, from the accepting one; only if they are on one host.
     pub(super) secret: Vec<u8>,
 }
 
-/// All that a member needs to enter a bridge, but for the descriptors.
+/// Data that a member needs to enter a bridge, except the descriptors.
 #[derive(Debug)]
 pub(super) struct Notice {
     pub(super) members: Vec<u8>,
     bells: Vec<u64>,
-    /// Where the root hands out descriptors.
+    /// Name of the socket at which the root hands out descriptors.
     place: Vec<u8>,
-    /// For a bridge over the network.
+    /// Parameters of a bridge over the network.
     crossing: Option<Crossing>,
 }
 
-/// What the root has after the introduction: the words of the other, the bridge, and their job objects with their bells.
+/// Data of the root after the exchange: the other group's description, the bridge, and their job objects
+/// with doorbells.
 #[derive(Debug)]
 struct Met {
     theirs: Introduction,
@@ -89,11 +90,12 @@ pub(super) fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the other side says something that makes no sense")
 }
 
-/// Makes an intercommunicator of `comm` and the group at the other end of `line`, which only the root has: or why there is none.
-/// Collective over both groups. Errors are of `class`, and the same at all members.
+/// Makes an intercommunicator of `comm` and the group at the other end of `line`. Only the root passes a
+/// line, or the reason why there is none. Collective over both groups. Errors are of `class`, and equal at
+/// all members.
 ///
 /// # Errors
-/// Why they cannot meet.
+/// Returns the reason why the groups cannot meet.
 pub fn meet(
     held: &mut LaneGuard,
     process: &Process,
@@ -143,7 +145,7 @@ pub fn meet(
     Ok(between(held, process, comm, local, remote, serial))
 }
 
-/// The maximum of a number over both groups.
+/// Returns the maximum of a number over both groups.
 fn both(
     held: &mut LaneGuard,
     process: &Process,
@@ -159,7 +161,7 @@ fn both(
     Ok(own.max(u64::from_le_bytes(theirs)))
 }
 
-/// What the root of the other group says, for what the root of this one does.
+/// Sends data of this group's root to the other root, and returns that root's data at all members.
 fn swap(
     held: &mut LaneGuard,
     process: &Process,
@@ -184,7 +186,7 @@ fn swap(
     if said.is_empty() { Err(Error::new(class, "the other group has gone away")) } else { Ok(said) }
 }
 
-/// Steps 1 and 2, at the root.
+/// Performs steps 1 and 2, at the root.
 fn introduce(
     held: &mut LaneGuard,
     process: &Process,
@@ -195,7 +197,7 @@ fn introduce(
     let introduction = own_introduction(held, process, comm);
     let (own, enclosed) = introduction.map_err(|error| {
         let error = failed(class, "this group cannot be met", &error);
-        // The other side is told too, if it is still there.
+        // The other side gets the reason too, if it is still there.
         let _ = line.send(&refusal(&error), &[]);
         error
     })?;
@@ -241,7 +243,8 @@ fn exchange(line: &Line, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>)
     Ok(Met { theirs, descriptors, crossing: None })
 }
 
-/// Who the members are, with the objects of their jobs and the bells where all are on this host.
+/// Returns the description of this group. If all members are on this host, also the objects of their jobs
+/// and their doorbells.
 fn own_introduction(
     held: &LaneGuard,
     process: &Process,
@@ -277,7 +280,7 @@ fn own_introduction(
     Ok((Introduction { bells, ..introduction }, enclosed))
 }
 
-/// Step 3: what every member needs, from the root.
+/// Performs step 3: sends every member the data it needs, from the root.
 fn spread(
     held: &mut LaneGuard,
     process: &Process,
@@ -306,7 +309,7 @@ fn spread(
         Some(Err(error)) => refusal(error),
     };
     collective::broadcast_bytes(held, process, comm, root, &mut words)?;
-    // The root keeps the class of what it found.
+    // The root keeps the class of its own error.
     let met = met.transpose()?;
     let notice = read_notice(process, &words, class)?;
     if notice.crossing.is_some() {
@@ -324,7 +327,7 @@ fn spread(
             wait_for(held, process, "the members that fetch descriptors", hand_out)
         }
     };
-    // Who has none cannot enter, and says so there.
+    // A member without descriptors cannot enter, and reports that there.
     let descriptors = descriptors.and_then(|descriptors| descriptors).unwrap_or_default();
     Ok((notice, descriptors))
 }
@@ -349,7 +352,7 @@ fn fetch(place: &[u8]) -> io::Result<Vec<OwnedFd>> {
     letter::receive(&connection).map(|letter| letter.descriptors)
 }
 
-/// Step 4: the group of the others.
+/// Performs step 4 on one host, and returns the other group.
 fn enter(
     held: &LaneGuard,
     process: &Process,
@@ -436,13 +439,14 @@ impl Introduction {
         words
     }
 
-    /// The same with another secret.
+    /// Returns a copy with another secret.
     fn with(&self, secret: Vec<u8>) -> Introduction {
         let (members, bells, interface) = (self.members.clone(), self.bells.clone(), self.interface.clone());
         Introduction { members, bells, interface, secret, ..*self }
     }
 
-    /// InvalidData when it is none; Other with their reason when they refuse to be met.
+    /// Decodes a description. Returns InvalidData if it is damaged, and Other with the reason if the other
+    /// group refuses.
     fn decode(bytes: &[u8]) -> io::Result<Introduction> {
         let mut fields = Fields::of(bytes);
         let ring_bytes = fields.number().ok_or_else(damaged)?;

@@ -1,4 +1,4 @@
-//! From what a program says of processes to start (MPI-5 section 11.8) to what the launcher is asked for.
+//! Translation of a program's spawn arguments (MPI-5 section 11.8) to an order for the launcher.
 
 use tutti_base::config::InitialErrorHandler;
 use tutti_base::{Error, ErrorClass, Result};
@@ -7,23 +7,23 @@ use tutti_sys::spawning::{ENV_ERROR_HANDLER, ENV_MEMORY_KINDS, Program};
 use crate::info::Info;
 use crate::memory_kinds;
 
-/// One of the programs that MPI_Comm_spawn_multiple names.
+/// Arguments for one program of MPI_Comm_spawn_multiple.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// The program.
+    /// Name of the program.
     pub command: Vec<u8>,
-    /// Its arguments, without its name.
+    /// Arguments of the program, without its name.
     pub arguments: Vec<Vec<u8>>,
-    /// How many processes.
+    /// Requested number of processes.
     pub count: i32,
-    /// Hints.
+    /// Hints of the info argument.
     pub info: Info,
 }
 
-/// The program to start for a wish. Hints that mean nothing here are passed over, as the standard wants it.
+/// Returns the program to start for these arguments. Unknown hints are ignored, as the standard requires.
 ///
 /// # Errors
-/// `Arg` for a number of processes below zero, `Spawn` for a hint that cannot be followed.
+/// Returns `Arg` for a negative number of processes, `Spawn` for a hint that cannot be followed.
 pub fn program(wish: &Wish) -> Result<Program> {
     let most = u32::try_from(wish.count).map_err(|_| {
         Error::new(ErrorClass::Arg, format!("argument maxprocs is {}; it must not be negative", wish.count))
@@ -53,8 +53,8 @@ pub fn program(wish: &Wish) -> Result<Program> {
     })
 }
 
-/// The largest number that `soft` allows: ranges `a`, `a:b` or `a:b:c` with commas between (MPI-5 section 11.8.4). Any number of
-/// processes can be started here, so there is no reason for fewer.
+/// Returns the largest number that `soft` allows: ranges `a`, `a:b` or `a:b:c` separated by commas (MPI-5
+/// section 11.8.4). Any number of processes can be started here, so the largest one is best.
 fn soften(soft: &[u8], most: u32) -> Result<u32> {
     let text = String::from_utf8_lossy(soft);
     let wrong = || {

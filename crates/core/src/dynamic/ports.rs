@@ -1,7 +1,8 @@
 //! Ports (MPI-5 section 11.9.1): local sockets, and in a job of several hosts sockets of the network too.
 //!
-//! The name of a port says where it is and holds a key that nobody guesses. On a host both sides are of the
-//! same user ([`tutti_sys::local_socket`]); between hosts each proves that it knows the key ([`line`]).
+//! The name of a port contains its address and a key that cannot be guessed. On a host both sides belong to
+//! the same user ([`tutti_sys::local_socket`]). Between hosts each side proves that it knows the key
+//! ([`line`]).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -25,43 +26,43 @@ use crate::communicator::Communicator;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
 
-/// What the names of ports begin with.
+/// First part of the names of ports.
 const SCHEME: &str = "tutti";
-/// How long a look at a port takes before it asks whether it should go on.
+/// Longest single wait at a port, after which the wait is started again.
 const LOOK: Duration = Duration::from_secs(3600);
 
-/// An open port.
+/// An open port, at which other processes can connect.
 #[derive(Debug)]
 pub struct OpenPort {
     listener: Listener,
-    /// For those on other hosts.
+    /// Socket for connections from other hosts.
     far: Option<TcpListener>,
     name: String,
-    /// LaneGuard by who waits for somebody to come; others who do have their turn after it.
+    /// Locked by the thread that waits for a connection; further ones wait for the lock.
     acceptor: Mutex<Acceptor>,
 }
 
-/// Where those on other hosts find a port: at this address, on a port of the range, if one is set.
+/// Network address of a port for other hosts, and the range of port numbers, if one is set.
 pub type Place = (IpAddr, Option<PortRange>);
 
-/// Why nobody came.
+/// Reason why no connection was accepted.
 #[derive(Debug)]
 pub enum Failed {
-    /// The system refuses something.
+    /// An error of the system.
     System(io::Error),
-    /// What was watched meanwhile has said this, or has ended without a word.
+    /// Message of the watched connection; empty if it ended without one.
     Told(Vec<u8>),
 }
 
 impl OpenPort {
-    /// Opens one; those on other hosts find it at `place`, if one is given.
+    /// Opens a port. Other hosts can connect to it at `place_on_network`, if one is given.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Returns the system's error.
     pub fn open(place_on_network: Option<Place>) -> io::Result<OpenPort> {
         let (place, key) = (process::random()?, process::random()?);
         let socket = socket_name(place);
-        // What roots say to each other is little, and has to pass every path.
+        // Roots exchange little data, which must pass every network path.
         let listen = |(interface, ports)| socket::listen(interface, ports, Some(SAFE_SEGMENT_BYTES));
         let far = place_on_network.map(listen).transpose()?;
         let mut name = format!("{SCHEME}:{place:016x}:{key:016x}");
@@ -73,15 +74,15 @@ impl OpenPort {
         Ok(OpenPort { listener: Listener::bind(&socket, Carries::Descriptors)?, far, name, acceptor })
     }
 
-    /// What connects find it by.
+    /// Returns the name by which other processes find it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits for somebody to connect who knows the name; or until `watched`, if given, says something or ends.
+    /// Waits until a process connects that knows the name, or until `watched` sends a message or ends.
     ///
     /// # Errors
-    /// [`Failed`].
+    /// Returns [`Failed`], the reason why no connection was accepted.
     pub fn accept(&self, watched: Option<&Connection>) -> std::result::Result<Line, Failed> {
         let mut acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -102,7 +103,7 @@ impl OpenPort {
         }
     }
 
-    /// Takes in all who have come.
+    /// Accepts all waiting connections.
     fn open_door(&self, acceptor: &mut Acceptor) -> io::Result<()> {
         while let Some(connection) = self.listener.accept()? {
             acceptor.near(connection);
@@ -120,7 +121,7 @@ impl OpenPort {
     }
 }
 
-/// What proves over the network that somebody knows the name of a port.
+/// Returns the secret by which connections over the network prove that they know the name of a port.
 fn secret(place: u64, key: u64) -> [u8; 32] {
     let mut secret = [0; 32];
     secret[..8].copy_from_slice(&key.to_le_bytes());
@@ -128,12 +129,14 @@ fn secret(place: u64, key: u64) -> [u8; 32] {
     secret
 }
 
-/// Where ports of this process are on the network; `None` in a job of one host, which is not in it.
+/// Returns the network address for ports of this process; `None` in a job of one host, which uses no
+/// network.
 fn place(process: &Process) -> Option<Place> {
     interface(process).map(|interface| (interface, process.config.network.port_range))
 }
 
-/// The address at which other hosts reach this process; `None` in a job of one host, which is not in the network.
+/// Returns the address at which other hosts reach this process; `None` in a job of one host, which uses no
+/// network.
 pub(super) fn interface(process: &Process) -> Option<IpAddr> {
     let header = process.job.header();
     let named = || header.interface().parse().unwrap_or_else(|_| datagrams::default_interface());
@@ -144,11 +147,11 @@ fn socket_name(place: u64) -> Vec<u8> {
     format!("port-{place:016x}").into_bytes()
 }
 
-/// Connects to a port.
+/// Connects to the port with this name.
 ///
 /// # Errors
-/// InvalidInput when `name` is no name of a port, ConnectionRefused when there is none, PermissionDenied when it is
-/// another user's.
+/// Returns InvalidInput if `name` is no name of a port, ConnectionRefused if the port does not exist, and
+/// PermissionDenied if it belongs to another user.
 pub fn connect(name: &str) -> io::Result<Line> {
     let hexadecimal = |text: Option<&str>| {
         text.filter(|text| text.len() == 16).and_then(|text| u64::from_str_radix(text, 16).ok())
@@ -170,10 +173,10 @@ pub fn connect(name: &str) -> io::Result<Line> {
     Ok(Line::Near(connection))
 }
 
-/// Connects to a socket; waits where thousands do so already.
+/// Connects to a socket. Retries while its queue of connections is full.
 ///
 /// # Errors
-/// What the system reports, ConnectionRefused when nobody listens there.
+/// Returns the system's error; ConnectionRefused if no process listens there.
 pub(super) fn connect_to(socket: &[u8]) -> io::Result<Connection> {
     let mut pause = Duration::from_millis(1);
     loop {
@@ -185,16 +188,16 @@ pub(super) fn connect_to(socket: &[u8]) -> io::Result<Connection> {
     }
 }
 
-/// Waits until somebody may have connected.
+/// Waits until a process may have connected.
 pub(super) fn wait_at(listener: &Listener) {
     event::wait_readable(&[listener.as_fd().as_raw_fd()], LOOK);
 }
 
-/// Connects to a port, and goes on with communication meanwhile. All members of `comm`, if it is given, have
-/// to call this operation.
+/// Connects to a port, and continues communication meanwhile. All members of `comm`, if it is given, must
+/// call this operation.
 ///
 /// # Errors
-/// Of `class`: why it cannot be reached.
+/// Returns an error of `class` with the reason if it cannot be reached.
 pub(super) fn reach(
     held: &mut LaneGuard,
     process: &Process,
@@ -214,10 +217,10 @@ pub(super) fn reach(
     })
 }
 
-/// A connection between two leaders that can speak to one another by `swap`.
+/// Connects two leaders that can exchange data by `swap`.
 ///
 /// # Errors
-/// `Comm` when there is none.
+/// Returns `Comm` if no connection can be made.
 pub fn connect_leaders(
     held: &mut LaneGuard,
     process: &Process,
@@ -229,7 +232,7 @@ pub fn connect_leaders(
         let name = swap(held, Vec::new())?;
         return reach(held, process, &String::from_utf8_lossy(&name), None, ErrorClass::Comm);
     }
-    // Without a port the other side is told no name, and fails too.
+    // Without a port the other side gets no name, and fails too.
     let port = OpenPort::open(place(process)).map_err(|error| failed(error.to_string()));
     swap(held, port.as_ref().map_or_else(|_| Vec::new(), |port| port.name().as_bytes().to_vec()))?;
     let port = port?;
@@ -237,10 +240,10 @@ pub fn connect_leaders(
     came.map_err(|error| failed(error.to_string()))?.map_err(|why| failed(format!("{why:?}")))
 }
 
-/// MPI_Comm_accept.
+/// Accepts a connection at a port (MPI_Comm_accept).
 ///
 /// # Errors
-/// `OpenPort` when this process, the root, has not opened the port, or the others cannot be met.
+/// Returns `OpenPort` if this process, the root, has not opened the port, or the others cannot be met.
 pub fn accept(
     held: &mut LaneGuard,
     process: &Process,
@@ -264,10 +267,10 @@ pub fn accept(
     meet(held, process, comm, root, line, (Part::Accepts, ErrorClass::Port))
 }
 
-/// MPI_Comm_connect.
+/// Connects to a port (MPI_Comm_connect).
 ///
 /// # Errors
-/// `OpenPort` when nobody listens there, or the others cannot be met.
+/// Returns `OpenPort` if no process listens there, or the others cannot be met.
 pub fn connect_from(
     held: &mut LaneGuard,
     process: &Process,
@@ -282,14 +285,16 @@ pub fn connect_from(
     meet(held, process, comm, root, line, (Part::Connects, ErrorClass::Port))
 }
 
-/// Bytes that processes swap which join: the name of a port, on which host it is, each ended by a zero.
+/// Size of the data that joining processes exchange: the name of a port and the identity of its host, each
+/// ended by a zero.
 const JOIN_BYTES: usize = 256;
 
-/// MPI_Comm_join: `None` where the process at the other end of the socket is on another host and cannot be reached there. Both ends swap ports; whose name
-/// is the greater waits at its own.
+/// Connects to the process at the other end of a socket (MPI_Comm_join). Both ends exchange names of ports,
+/// and the one with the greater name accepts at its own. Returns `None` if the other process is on another
+/// host and cannot be reached there.
 ///
 /// # Errors
-/// `OpenPort` when the socket carries nothing, or the processes cannot meet.
+/// Returns `OpenPort` if the socket carries no data, or the processes cannot meet.
 pub fn join(held: &mut LaneGuard, process: &Process, fd: i32) -> Result<Option<Arc<Communicator>>> {
     let failed = |error: io::Error| Error::new(ErrorClass::Port, format!("argument fd is {fd}: {error}"));
     let port = OpenPort::open(place(process)).map_err(failed)?;
@@ -305,7 +310,7 @@ pub fn join(held: &mut LaneGuard, process: &Process, fd: i32) -> Result<Option<A
     let theirs = swapped.and_then(|swapped| swapped).map_err(failed)?;
     let part = |words: &[u8], at: usize| words.split(|byte| *byte == 0).nth(at).map(<[u8]>::to_vec);
     let (own, other) = (part(&words, 0).unwrap_or_default(), part(&theirs, 0).unwrap_or_default());
-    // Names of ports that other hosts reach have further parts.
+    // Names of ports with a network address have a fourth part.
     let both_far = is_far && other.iter().filter(|byte| **byte == b':').count() > 2;
     if part(&words, 1) != part(&theirs, 1) && !both_far {
         return Ok(None);
@@ -320,10 +325,10 @@ pub fn join(held: &mut LaneGuard, process: &Process, fd: i32) -> Result<Option<A
     met.map(Some)
 }
 
-/// MPI_Open_port.
+/// Opens a port (MPI_Open_port).
 ///
 /// # Errors
-/// `OpenPort` when the system refuses it.
+/// Returns `OpenPort` if the system refuses it.
 pub fn open(held: &LaneGuard, process: &Process) -> Result<String> {
     let port = OpenPort::open(place(process))
         .map_err(|error| Error::new(ErrorClass::Port, format!("no port can be opened: {error}")))?;
@@ -332,10 +337,10 @@ pub fn open(held: &LaneGuard, process: &Process) -> Result<String> {
     Ok(name)
 }
 
-/// MPI_Close_port.
+/// Closes a port (MPI_Close_port).
 ///
 /// # Errors
-/// `OpenPort` when this process has not opened it.
+/// Returns `OpenPort` if this process has not opened it.
 pub fn close(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<()> {
     match super::known(process).borrow_mut(held).ports.remove(name) {
         Some(_) => Ok(()),
@@ -343,10 +348,10 @@ pub fn close(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<()> {
     }
 }
 
-/// The port of this name.
+/// Returns the open port of this name.
 ///
 /// # Errors
-/// `OpenPort` when this process has not opened it.
+/// Returns `OpenPort` if this process has not opened it.
 pub fn find(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<Arc<OpenPort>> {
     super::known(process).borrow(held).ports.get(name).cloned().ok_or_else(|| not_open(name))
 }

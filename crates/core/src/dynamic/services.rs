@@ -1,7 +1,8 @@
-//! Published names (MPI-5 section 11.9.3): who has published one says the port to whoever asks, as long as it lives.
+//! Published names (MPI-5 section 11.9.3). The process that has published a name returns the port to each
+//! process that looks it up, until it ends.
 //!
 //! A name is a local socket whose name is a hash of the service. So all jobs of a user on a host see it,
-//! and it is gone with its process, however that ends. Sockets of other users are neither asked nor
+//! and it disappears with its process, however that ends. Sockets of other users are neither queried nor
 //! answered ([`tutti_sys::local_socket`]).
 
 use std::io;
@@ -51,7 +52,8 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        // Wakes the thread, which then leaves; until the name is free again somebody else cannot publish it.
+        // Wakes the thread, which then ends. Until the socket is closed, no process can publish the name
+        // again.
         if let Ok(connection) = Connection::connect(&self.socket) {
             let _ = letter::receive(&connection);
         }
@@ -74,10 +76,10 @@ fn ask(service: &[u8]) -> io::Result<Vec<u8>> {
     fields.field().filter(|_| is_meant).map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// MPI_Publish_name.
+/// Publishes a name (MPI_Publish_name).
 ///
 /// # Errors
-/// `Service` when the name is published already, by whatever process of this user on this host.
+/// Returns `Service` if a process of this user on this host has published the name already.
 pub fn publish(held: &LaneGuard, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
     let service = Service::publish(name, port).map_err(|error| {
         let shown = name.escape_ascii();
@@ -91,10 +93,10 @@ pub fn publish(held: &LaneGuard, process: &Process, name: &[u8], port: &[u8]) ->
     Ok(())
 }
 
-/// MPI_Unpublish_name.
+/// Withdraws a published name (MPI_Unpublish_name).
 ///
 /// # Errors
-/// `Service` when this process has not published it, or with another port.
+/// Returns `Service` if this process has not published it, or with another port.
 pub fn unpublish(held: &LaneGuard, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
     let services = &mut super::known(process).borrow_mut(held).services;
     if services.get(name).is_some_and(|service| service.port == port) {
@@ -108,10 +110,10 @@ pub fn unpublish(held: &LaneGuard, process: &Process, name: &[u8], port: &[u8]) 
     Err(Error::new(ErrorClass::Service, reason))
 }
 
-/// MPI_Lookup_name.
+/// Looks up the port of a published name (MPI_Lookup_name).
 ///
 /// # Errors
-/// `Name` when it is not published.
+/// Returns `Name` if it is not published.
 pub fn look_up(held: &mut LaneGuard, process: &Process, name: &[u8]) -> Result<Vec<u8>> {
     let service = name.to_vec();
     let found = wait_for(held, process, "MPI_Lookup_name", move || ask(&service)).and_then(|found| found);

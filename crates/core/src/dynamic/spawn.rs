@@ -1,4 +1,5 @@
-//! Starting processes (MPI-5 section 11.8): a port, an order to the launcher, and a meeting with who comes.
+//! Starting processes (MPI-5 section 11.8): opens a port, sends an order to the launcher, and meets the
+//! processes that connect.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,7 +23,7 @@ use crate::lanes::LaneGuard;
 use crate::names::ObjectName;
 use crate::process::Process;
 
-/// What of the environment belongs to this process and not to those it starts.
+/// Environment variables of this process that the started processes must not inherit.
 const OWN_VARIABLES: [&str; 10] = [
     ENV_FD,
     ENV_RANK,
@@ -36,11 +37,11 @@ const OWN_VARIABLES: [&str; 10] = [
     "MPI_LOCALNRANKS",
 ];
 
-/// MPI_Comm_spawn and MPI_Comm_spawn_multiple: the communicator with the new processes. `programs` is only looked at where
-/// this process is `root`.
+/// Starts processes (MPI_Comm_spawn and MPI_Comm_spawn_multiple), and returns the communicator with them.
+/// `programs` is evaluated only at `root`.
 ///
 /// # Errors
-/// `Spawn` when they cannot be started or do not call MPI_Init; what is wrong with an argument.
+/// Returns `Spawn` if they cannot be started or do not call MPI_Init, or the error of an argument.
 pub fn spawn(
     held: &mut LaneGuard,
     process: &Process,
@@ -52,9 +53,9 @@ pub fn spawn(
     meet(held, process, comm, root, line, (Part::Accepts, ErrorClass::Spawn))
 }
 
-/// Tells all members how many processes the root requested, after [`spawn`] has failed at all of them: each
-/// returns as many error codes (MPI-5 section 11.8.2). Returns the number; 0 where the root cannot be reached
-/// any more.
+/// Sends all members the number of processes that the root requested, after [`spawn`] has failed at all of
+/// them. Each member returns that many error codes (MPI-5 section 11.8.2). Returns the number. If the root
+/// cannot be reached any more, it is `requested`.
 pub fn spread_requested(
     held: &mut LaneGuard,
     process: &Process,
@@ -67,11 +68,11 @@ pub fn spread_requested(
     told.ok().and_then(|()| words.try_into().ok()).map_or(requested, u32::from_le_bytes)
 }
 
-/// Has the processes started; the connection to their rank 0.
+/// Starts the processes and returns the connection to their rank 0.
 fn start(held: &mut LaneGuard, process: &Process, programs: Vec<Program>) -> Result<Line> {
     let refused =
         |error: io::Error| Error::new(ErrorClass::Spawn, format!("no process can be started: {error}"));
-    // They start on this host.
+    // The processes start on this host.
     let port = OpenPort::open(None).map_err(refused)?;
     let job_id = system::random().map_err(refused)?;
     let is_own = |name: &[u8]| OWN_VARIABLES.iter().any(|own| own.as_bytes() == name);
@@ -98,7 +99,8 @@ fn start(held: &mut LaneGuard, process: &Process, programs: Vec<Program>) -> Res
     })
 }
 
-/// A connection to a launcher that waits for an order: the daemon of this host, or where there is none one of our own.
+/// Returns a connection to a launcher that waits for an order: the daemon of this host, or if there is
+/// none, an own one.
 fn launcher(process: &Process, job_id: u64) -> Result<Connection> {
     let header = process.job.header();
     match spawning::call(header.job_id, header.host, job_id) {
@@ -133,7 +135,7 @@ fn own_launcher() -> Result<Connection> {
     })
 }
 
-/// The `mpirun` of the installation that this library belongs to.
+/// Returns the `mpirun` of the installation to which this library belongs.
 fn installed_launcher() -> Option<PathBuf> {
     let library = this_process::loaded_at(installed_launcher as fn() -> Option<PathBuf> as usize)?.file;
     let directory = Path::new(std::ffi::OsStr::from_bytes(&library)).parent()?.to_path_buf();
@@ -141,13 +143,13 @@ fn installed_launcher() -> Option<PathBuf> {
     beside.into_iter().find(|file| file.exists())
 }
 
-/// MPI_Init of a process that others have started: meets them. Collective over the world.
+/// Connects this job to the processes that have started it; part of MPI_Init. Collective over the world.
 ///
 /// # Errors
-/// `Other` when they cannot be reached.
+/// Returns `Other` if they cannot be reached.
 pub fn meet_parents(held: &mut LaneGuard, process: &Process) -> Result<()> {
     let Ok(port) = std::env::var(ENV_PARENT) else { return Ok(()) };
-    // The parents have met the first program of this rank.
+    // Only the first program of this rank meets the parents.
     if process.job.header().generation > 0 {
         return Ok(());
     }
@@ -156,13 +158,13 @@ pub fn meet_parents(held: &mut LaneGuard, process: &Process) -> Result<()> {
         .then(|| ports::reach(held, process, &port, None, ErrorClass::Other));
     let world = Arc::clone(&process.library.world);
     let parent = meet(held, process, &world, root, line, (Part::Connects, ErrorClass::Other))?;
-    // MPI-5 section 7.8: that is its name.
+    // MPI-5 section 7.8 requires that name.
     *parent.name.borrow_mut(held) = ObjectName::new(b"MPI_COMM_PARENT");
     super::known(process).borrow_mut(held).parent = Some(parent);
     Ok(())
 }
 
-/// The parents are parted from.
+/// Forgets the communicator with the parents, after it is disconnected.
 pub fn forget_parent(held: &LaneGuard, process: &Process, comm: &Communicator) {
     let parent = &mut super::known(process).borrow_mut(held).parent;
     if parent.as_ref().is_some_and(|parent| parent.context() == comm.context()) {

@@ -78,10 +78,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and says who we are. `limit` bounds each answer.
+    /// Connects and identifies this process. `limit` bounds the wait for each answer.
     ///
+    /// # Errors
     /// Returns an error if no PMI starter answers.
-    /// That nobody answers as a PMI starter.
     pub fn join(environment: &Environment, limit: Duration) -> io::Result<Client> {
         let stream = match &environment.address {
             Address::Descriptor(number) => UnixStream::from(this_process::adopt_descriptor(*number)?),

@@ -3,7 +3,7 @@
 //! | version | form |
 //! |---|---|
 //! | 1 | `cmd=NAME key=value key=value` and a line feed; values have no blanks |
-//! | 2 | six digits, the length of what follows; `cmd=NAME;key=value;key=value;`, a semicolon in a value twice |
+//! | 2 | length in six digits, then `cmd=NAME;key=value;key=value;`; semicolons in values are doubled |
 
 use std::fmt;
 
