@@ -230,7 +230,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// Deletes an attribute.
+    /// Deletes an attribute, after its delete function has agreed.
     ///
     /// # Errors
     /// Returns `Keyval` if it is not set, or the code of its delete function; then it stays.

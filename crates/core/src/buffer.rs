@@ -44,7 +44,7 @@ pub struct ByteRun {
 
 #[derive(Clone, Debug)]
 enum Layout {
-    /// A contiguous run of memory from `base` on.
+    /// A contiguous run of memory that begins at `base`.
     Run,
     /// `count` items of a datatype with gaps; the message begins at packed byte `first` of them.
     Typed { datatype: Datatype, count: u64, first: u64 },
@@ -377,7 +377,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Passes the message to `drain`, which gets a position in it and the packed bytes from there on.
+    /// Passes the message to `drain` in pieces: a position in it, and the packed bytes at that position.
     ///
     /// # Errors
     /// Returns the first error of `drain`.
@@ -478,7 +478,7 @@ unsafe fn move_run(from: *const u8, into: *mut u8, bytes: usize) {
 /// Same as for [`move_run`].
 #[inline(never)]
 unsafe fn move_long(from: *const u8, into: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise; what is that far apart does not overlap.
+    // SAFETY: the caller's promise; ranges at this distance do not overlap.
     unsafe {
         if from.addr().abs_diff(into.addr()) >= bytes {
             copy::copy(from, into, bytes);

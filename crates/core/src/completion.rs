@@ -83,7 +83,7 @@ pub fn stage(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<S
     })
 }
 
-/// Returns the context of the communicator that a request belongs to.
+/// Returns the context of a request's communicator.
 ///
 /// # Errors
 /// Returns `Request` for an unknown one.

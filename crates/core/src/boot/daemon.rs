@@ -18,7 +18,7 @@ pub struct DaemonDirectory {
     end: RankEnd,
     job: Arc<Job>,
     local: u32,
-    /// Messages for which the socket had no space; at most one for each rank that this process sends to.
+    /// Messages for which the socket had no space; at most one for each destination rank.
     unsaid: VecDeque<Word>,
     /// Answers that have arrived and were not polled yet.
     answers: VecDeque<Answer>,

@@ -64,9 +64,9 @@ pub enum MeetingError {
     Taken,
     /// The other side is a process of the user with this number.
     Foreign(u32),
-    /// These ranks did not come in time.
+    /// Ranks that did not connect in time.
     Missing(Vec<u32>),
-    /// The first rank did not come in time.
+    /// The first rank did not listen in time.
     NoHost,
     /// A rank ended meanwhile; `None` stands for the first one.
     Ended(Option<u32>),

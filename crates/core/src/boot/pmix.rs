@@ -21,7 +21,7 @@ const RECORD_KEY: &std::ffi::CStr = c"tutti.record";
 /// Key of a rank's address.
 const ADDRESS_KEY: &std::ffi::CStr = c"tutti.address";
 
-/// This process as a client of a PMIx server.
+/// Client side of the connection to a PMIx server.
 #[derive(Debug)]
 pub struct Pmix {
     client: Arc<Client>,

@@ -126,7 +126,7 @@ impl Activity for Ascent {
 }
 
 impl Ascent {
-    /// Takes all steps that are possible now; returns true if the operation is over.
+    /// Takes all steps that are possible now; returns true if the operation has ended.
     fn move_on(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         loop {
             if let Some(request) = self.pending {

@@ -141,7 +141,7 @@ impl CommPort<'_> {
     pub(super) fn fetch(&self, from: Remote, into: &Buffer) -> Result<()> {
         match self.find(from) {
             Found::Carried(copy) => {
-                // SAFETY: the schedule fetches no more than was lent.
+                // SAFETY: the schedule fetches no more than was exposed.
                 let run = unsafe { Buffer::bytes_at(copy.cast_mut(), into.bytes()) };
                 into.copy_from(&run);
                 TRAFFIC.mapped.add(into.bytes());

@@ -171,7 +171,7 @@ pub(crate) struct Prepared {
     pub(crate) execution: Execution<RequestId>,
     /// Paths that its plan was allowed to use.
     pub(crate) means: Means,
-    /// Signature in the banks that the members must agree on.
+    /// Signature in the banks, which must be equal at all members.
     pub(crate) said: Said,
     /// Signature in its messages.
     pub(crate) signature: Signature,

@@ -389,7 +389,7 @@ impl Activity for Duplicate {
 }
 
 impl Duplicate {
-    /// Advances the duplicate; returns true if it is over.
+    /// Advances the duplicate; returns true if it is complete.
     fn go_on(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
         let Some(serial) = self.background.advance(held, process)? else { return Ok(false) };
         let local = self.new.inter.as_ref().filter(|_| self.background.comm.inter.is_none());

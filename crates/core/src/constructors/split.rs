@@ -14,7 +14,7 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::special::UNDEFINED;
 
-/// Criterion of MPI_Comm_split_type.
+/// Criterion of a split by type (MPI_Comm_split_type).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitType {
     /// Processes that can share memory.

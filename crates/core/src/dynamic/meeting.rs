@@ -5,7 +5,7 @@
 //! | 1 | | sends the names of its members, with the job objects in which they sleep |
 //! | 2 | makes the bridge; sends the same of its own group, with the bridge | |
 //! | 3 | passes the received data on to its members | the same |
-//! | 4 | all members enter the bridge; over the network by [`crossing`]; roots exchange the outcome | the same |
+//! | 4 | all members enter the bridge (between hosts: [`crossing`]); roots exchange the outcome | the same |
 //! | 5 | exchanges the maxima of the agreement on a context | the same |
 //!
 //! Data for members is sent by collectives of their communicator, descriptors over a socket of the root.

@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(connect(name).map(drop).map_err(|error| error.kind()), Err(expected), "{name}");
     }
 
-    /// Somebody else comes, and somebody who knows the name.
+    /// Connects a process without the name, then one that knows it.
     fn check_port(port: &OpenPort) {
         let name = port.name();
         let (start, rest) = name.split_at(name.find(':').unwrap() + 18);
@@ -420,7 +420,7 @@ mod tests {
         let silent: Vec<_> = (0..50).map(|_| std::net::TcpStream::connect(to).unwrap()).collect();
         let near: Vec<_> = (0..50).map(|_| connect_to(&near_socket(&name)).unwrap()).collect();
         std::thread::scope(|scope| {
-            // All come while nobody is let in yet, and each is served.
+            // All connect before the first accept, and each is served.
             for number in 0..3u8 {
                 let name = &name;
                 scope.spawn(move || match number {

@@ -168,7 +168,7 @@ impl Client {
         self.call(PmiRequest::Barrier).map(drop)
     }
 
-    /// Leaves the job.
+    /// Leaves the job, as the last request.
     ///
     /// # Errors
     /// Returns an error of the connection.

@@ -2,7 +2,7 @@
 //! an answer.
 //!
 //! The greeting has the form of version 1 and names the requested version. A starter that supports only
-//! version 1 refuses version 2, and may be asked again.
+//! version 1 refuses version 2, and can get a second request.
 
 use std::fmt;
 
@@ -121,7 +121,7 @@ impl Protocol {
         self.under_way.is_some()
     }
 
-    /// Returns the bytes of a request, which is pending from now on.
+    /// Returns the bytes of a request. The request is then pending.
     ///
     /// # Errors
     /// Returns an error if this version cannot encode the request.
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Plays a conversation: what is asked, the bytes that must go out, the bytes that come, the answer.
+    /// Plays a conversation: requests, the bytes that must be sent, the bytes received, the answers.
     fn check(steps: &[(PmiRequest, &str, &str, Result<Answer, ProtocolError>)]) {
         let mut protocol = Protocol::default();
         for (request, out, come, expected) in steps {

@@ -21,7 +21,7 @@ use crate::boot::starter::{LastWords, Starter, StarterFacts, failed};
 
 const RECORD_KEY: &str = "tutti-record";
 
-/// This process as a client of a PMI starter.
+/// Client side of the connection to a PMI starter.
 #[derive(Debug)]
 pub struct Pmi {
     client: Arc<Mutex<Client>>,

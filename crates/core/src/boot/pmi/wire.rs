@@ -25,7 +25,7 @@ const LENGTH_DIGITS: usize = 6;
 pub struct PmiMessage {
     /// Value of the key `cmd`.
     pub command: String,
-    /// Other keys with their values.
+    /// Further keys with their values.
     pub pairs: Vec<(String, String)>,
 }
 

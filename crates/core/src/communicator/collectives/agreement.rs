@@ -38,7 +38,7 @@ const NOBODY: u32 = u32::MAX;
 /// polls.
 const LONG: u8 = 5;
 
-/// Returns the signature that members must agree on. Lengths are included only where they are equal
+/// Returns the signature that must be equal at all members. Lengths are included only where they are equal
 /// everywhere.
 pub fn said(shape: &Shape) -> Said {
     use Collective as C;

@@ -21,7 +21,7 @@ pub(crate) struct Running {
 
 #[derive(Debug)]
 pub(crate) struct Nonblocking {
-    /// Execution, present until the operation is over.
+    /// Execution, present until the operation ends.
     pub(crate) run: Option<Run>,
     pub(crate) ticket: Ticket,
     pub(crate) request: RequestId,

@@ -36,8 +36,8 @@ pub fn tune_of(config: &Config) -> Tune {
     written.copied().unwrap_or(config.collectives.tune)
 }
 
-/// Sets the tuning mode from the next operation on. All members of a communicator must set it before the
-/// same operation.
+/// Sets the tuning mode of the next and later operations. All members of a communicator must set it before
+/// the same operation.
 pub fn set_tune(tune: Tune) {
     let place = EVERY.iter().position(|known| *known == tune);
     WRITTEN.store(place.map_or(UNWRITTEN, |place| place as u8), Ordering::Relaxed);
