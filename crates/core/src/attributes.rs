@@ -162,6 +162,7 @@ impl Keyvals {
 }
 
 impl Entry {
+    /// Returns the key, unless it was freed and no attribute uses it any more.
     fn keyval(&self) -> Option<Arc<Keyval>> {
         match self {
             Entry::InUse(keyval) => Some(Arc::clone(keyval)),
@@ -169,6 +170,7 @@ impl Entry {
         }
     }
 
+    /// Returns true if the program or an attribute still holds the key.
     fn is_alive(&self) -> bool {
         match self {
             Entry::InUse(_) => true,
@@ -288,15 +290,18 @@ impl Attributes {
         self.0.borrow_mut(held).extend(taken);
     }
 
+    /// Returns a copy of the attribute with this key, if it is set.
     fn find(&self, held: &LaneGuard, keyval: &Keyval) -> Option<Attribute> {
         self.0.borrow(held).iter().find(|attribute| std::ptr::eq(&*attribute.keyval, keyval)).cloned()
     }
 
+    /// Removes an attribute without calling its delete function.
     fn remove(&self, held: &LaneGuard, gone: &Attribute) {
         self.0.borrow_mut(held).retain(|attribute| !Arc::ptr_eq(&attribute.keyval, &gone.keyval));
     }
 }
 
+/// Makes the error for a number that is no key for objects of `kind`.
 fn no_keyval(number: i32, kind: ObjectKind) -> Error {
     let reason = match number {
         0 => "argument keyval is MPI_KEYVAL_INVALID".to_string(),

@@ -109,6 +109,8 @@ pub fn set_inheritance(job: &Job, inherits: bool) {
     }
 }
 
+/// Joins the job of our launcher: `fd` is the descriptor of the job object, `rank` the rank of this
+/// process.
 fn inherited(fd: u32, rank: u32) -> Result<Boot> {
     let job = Job::attach(descriptor(fd)?).map_err(|error| broken(&refusal::explain(&error)))?;
     if rank >= job.header().world_size {
@@ -148,6 +150,7 @@ fn inherited_network(job: &Arc<Job>, local: u32) -> Result<Network> {
     Ok(Network { directory, bells })
 }
 
+/// Takes over an inherited descriptor. Returns an error if it is not open any more.
 fn descriptor(number: u32) -> Result<OwnedFd> {
     this_process::adopt_descriptor(number as i32).map_err(|error| {
         if !refusal::is_of_closed(&error) {
@@ -160,6 +163,7 @@ fn descriptor(number: u32) -> Result<OwnedFd> {
     })
 }
 
+/// Makes a job of one rank for a process that was started without a launcher.
 fn alone(config: &Config) -> Result<Boot> {
     let processors = cpu::usable_processors() as u32;
     let plan = Plan {
@@ -174,6 +178,7 @@ fn alone(config: &Config) -> Result<Boot> {
     Ok(Boot { job: Arc::new(job), rank: WorldRank(0), local: 0, network: None, starter: None })
 }
 
+/// Reads a number from an environment variable; `None` if it is not set.
 fn variable(name: &str) -> Result<Option<u32>> {
     match std::env::var(name) {
         Err(_) => Ok(None),
@@ -181,10 +186,12 @@ fn variable(name: &str) -> Result<Option<u32>> {
     }
 }
 
+/// Makes the error of a job object that cannot be created.
 fn no_job(error: &std::io::Error) -> Error {
     Error::new(ErrorClass::Other, format!("no shared memory for the job: {}", refusal::explain(error)))
 }
 
+/// Makes the error of a launcher's job that cannot be joined.
 fn broken(why: &str) -> Error {
     Error::new(
         ErrorClass::Other,

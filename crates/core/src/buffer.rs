@@ -450,6 +450,7 @@ impl Buffer {
         datatype.segments(*count, *first..*first + sample, &mut runs, COARSE_RUNS) >= sample
     }
 
+    /// Limits a length to the bytes of the message after `position`.
     #[inline]
     fn clip(&self, position: u64, length: usize) -> usize {
         (self.bytes.saturating_sub(position)).min(length as u64) as usize

@@ -66,6 +66,7 @@ impl Attached {
         Ok(Buffer::owned(copy))
     }
 
+    /// Removes completed sends from the list, and returns true if none is left.
     fn is_empty(&self, held: &LaneGuard, messenger: &Messenger) -> bool {
         let mut pending = self.pending.borrow_mut(held);
         pending.retain(|(id, _)| completion::is_known(held, messenger, *id));

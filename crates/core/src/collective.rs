@@ -334,6 +334,7 @@ fn settle_disagreement(
     Err(complaint)
 }
 
+/// Returns true if a plan is confined to one host: its steps run in the order of the program.
 fn is_within_node(plan: &Plan) -> bool {
     plan.schedule.order == Order::Program
 }
@@ -570,6 +571,7 @@ fn known_before(
     Some(Best { proposals, number })
 }
 
+/// Makes the plan of an operation under the communicator's hints.
 fn plan(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {
     let wishes = comm.collectives.state.borrow(held).wishes.clone();
     plan_as(held, process, comm, shape, means, &wishes)
@@ -603,6 +605,7 @@ fn plan_as(
     plan
 }
 
+/// Returns the text for a user who asks where this rank waits.
 fn waiting_for(collective: Collective, root: u32, comm: &Communicator) -> String {
     let root = root_of(collective, root).map_or(String::new(), |root| format!(" with root {root}"));
     format!("{collective}{root} in {}", name_of_context(comm.context().0))

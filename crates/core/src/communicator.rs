@@ -110,6 +110,7 @@ impl Communicator {
         Arc::new(named)
     }
 
+    /// Makes a communicator that is not registered yet. Without a context it cannot communicate.
     pub(crate) fn new(
         context: Option<ContextId>,
         group: Group,
@@ -306,6 +307,7 @@ impl Communicator {
         }
     }
 
+    /// Makes the error of a rank argument outside the group.
     #[cold]
     fn wrong_rank(&self, argument: &str, rank: i32) -> Error {
         let last = i64::from(self.peers().size()) - 1;

@@ -158,6 +158,7 @@ pub fn finish(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finishe
     within(held, messenger, id, |held| finish_here(held, messenger, id))
 }
 
+/// Finishes a request of the held lane. Plain requests take the short path.
 #[inline]
 fn finish_here(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Finished {
     let mut messages = messenger.messages.borrow_mut(held);
@@ -300,6 +301,7 @@ pub fn complete_generalised(held: &LaneGuard, messenger: &Messenger, id: Request
     freed.map_or(Ok(()), |callbacks| callbacks.free())
 }
 
+/// Returns the status from the query callback of a generalised request, and calls its free callback.
 fn query_and_free(callbacks: &Arc<dyn Generalised>) -> Result<Status> {
     let status = callbacks.query();
     callbacks.free()?;

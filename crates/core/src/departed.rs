@@ -84,6 +84,7 @@ fn vain_probes(held: &LaneGuard, process: &Process, asks: bool) -> Vec<(Pattern,
     vain.collect()
 }
 
+/// Formats the reason why a message will never arrive.
 fn never_sent(pattern: &Pattern, senders: &[WorldRank]) -> String {
     match (pattern.source, senders) {
         (Some(_), [sender]) => {

@@ -76,6 +76,7 @@ fn difference(factors: &[u32]) -> u32 {
     factors.last().zip(factors.first()).map_or(0, |(last, first)| last - first)
 }
 
+/// Returns all divisors in increasing order.
 fn divisors(product: u32) -> Vec<u32> {
     let small = (1..).take_while(|divisor| u64::from(*divisor).pow(2) <= product.into());
     let low: Vec<u32> = small.filter(|divisor| product.is_multiple_of(*divisor)).collect();

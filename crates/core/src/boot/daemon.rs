@@ -57,11 +57,13 @@ impl DaemonDirectory {
         }
     }
 
+    /// Queues a message for the daemon, and sends what the socket takes.
     fn say(&mut self, word: Word) {
         self.unsaid.push_back(word);
         self.flush();
     }
 
+    /// Sends queued messages until the socket is full.
     fn flush(&mut self) {
         while let Some(&word) = self.unsaid.front() {
             match self.end.say(word) {

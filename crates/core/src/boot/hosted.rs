@@ -42,6 +42,7 @@ pub fn join(config: &Config, mut starter: Box<dyn Starter>) -> Result<Boot> {
     joined.map(|boot| Boot { starter: Some(starter), ..boot })
 }
 
+/// Joins the job, with an error as soon as a step fails. The caller keeps the process manager.
 fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     let facts = starter.facts().clone();
     let place = facts.placement.place(facts.rank).expect("a starter knows where its ranks run");
@@ -73,6 +74,7 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     Ok(Boot { job: Arc::new(job), rank, local: place.local, network, starter: None })
 }
 
+/// Returns the greeting of this process for the first rank of the host.
 fn greeting(facts: &StarterFacts) -> Greeting {
     let processors = cpu::affinity().unwrap_or_default();
     Greeting { rank: facts.rank, program: facts.program, processors }
@@ -94,14 +96,17 @@ fn exchange(starter: &mut dyn Starter, facts: &StarterFacts, wants: bool) -> Res
 }
 
 impl Record {
+    /// Makes the record with a new secret and a new number of the job.
     fn new(processors: u32) -> std::io::Result<Record> {
         Ok(Record { secret: Secret::random()?, job_id: process::random()?, processors })
     }
 
+    /// Encodes the record as bytes.
     fn encode(&self) -> Vec<u8> {
         [&self.secret.0[..], &self.job_id.to_le_bytes(), &self.processors.to_le_bytes()].concat()
     }
 
+    /// Decodes the record; `None` if the length is wrong.
     fn decode(bytes: &[u8]) -> Option<Record> {
         let (secret, rest) = bytes.split_first_chunk()?;
         let (job_id, rest) = rest.split_first_chunk()?;
@@ -124,6 +129,7 @@ fn give(job: &Job, guests: &[Guest]) -> std::result::Result<Vec<OwnedFd>, Meetin
     Ok(bells)
 }
 
+/// Creates the job object of this host, at its first rank.
 fn create(
     config: &Config,
     facts: &StarterFacts,

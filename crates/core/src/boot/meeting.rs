@@ -186,6 +186,7 @@ impl Host {
         Ok(())
     }
 
+    /// Returns the next waiting connection of either socket, if there is one.
     fn next_connection(&self) -> Result<Option<Connection>> {
         for listener in std::iter::once(&self.listener).chain(&self.apart) {
             if let Some(connection) = listener.accept()? {
@@ -195,6 +196,7 @@ impl Host {
         Ok(None)
     }
 
+    /// Accepts all waiting connections.
     fn let_in(&mut self) -> Result<()> {
         while let Some(connection) = self.next_connection()? {
             self.poller.add(connection.as_fd(), self.next_token, Interest::Read)?;
@@ -280,6 +282,7 @@ pub fn visit(name: &[u8], greeting: &Greeting, limit: Duration) -> Result<Gift> 
     }
 }
 
+/// Connects to the first rank, and retries until it listens or the time is over.
 fn connect(name: &[u8], limit: Duration) -> Result<Connection> {
     let start = Instant::now();
     let mut pause = PAUSES[0];
@@ -303,6 +306,7 @@ fn connect(name: &[u8], limit: Duration) -> Result<Connection> {
 }
 
 impl Greeting {
+    /// Encodes the greeting: version, rank, program, and one bit for each processor.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend([self.rank, self.program].iter().flat_map(|number| number.to_le_bytes()));
@@ -315,6 +319,7 @@ impl Greeting {
         bytes
     }
 
+    /// Decodes a greeting; `None` if it is of another version or too long.
     fn decode(bytes: &[u8]) -> Option<Greeting> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (rank, rest) = rest.split_first_chunk()?;

@@ -94,6 +94,7 @@ fn slurm_step(job: &str) -> Option<CString> {
     is_step.then(|| CString::new(step).expect("digits and a point"))
 }
 
+/// Reads the facts of the job from the server.
 fn facts(client: &Client) -> Result<StarterFacts> {
     let number = |subject, key| match client.get(subject, key) {
         Ok(Value::Number(number)) => u32::try_from(number).ok(),
@@ -173,6 +174,7 @@ struct Arrived {
 }
 
 impl Arrived {
+    /// Adds an answer, and wakes this process if it sleeps.
     fn add(&self, answer: Answer) {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).push_back(answer);
         event::strike(self.bell.as_fd());
@@ -180,6 +182,7 @@ impl Arrived {
 }
 
 impl PmixDirectory {
+    /// Makes the directory with an eventfd that wakes this process.
     fn new(client: Arc<Client>) -> std::io::Result<PmixDirectory> {
         let bell = event::bells(1)?.pop().expect("one was asked for");
         let arrived = Arrived { answers: Mutex::default(), bell };

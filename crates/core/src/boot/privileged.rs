@@ -30,6 +30,7 @@ pub fn check_environment() -> Result<()> {
     })
 }
 
+/// Returns the first variable that would control the library, in alphabetical order.
 fn first_believed(names: impl Iterator<Item = String>) -> Option<String> {
     let is_believed = |name: &String| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     names.filter(is_believed).min()

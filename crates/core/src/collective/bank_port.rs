@@ -33,6 +33,7 @@ pub struct BankPort<'a> {
 const LIGHT: &str = "a light port only carries";
 
 impl BankPort<'_> {
+    /// Returns the view of the slot for copying payloads.
     fn carrier(&self) -> Carrier<'_> {
         Carrier { banks: self.banks, slot: &self.slot, bank_bytes: self.bank_bytes, rank: self.banks.me() }
     }

@@ -330,6 +330,7 @@ pub(super) fn is_busy(held: &LaneGuard, comm: &Communicator) -> bool {
     !comm.collectives.deferred.borrow_mut(held).waiting.is_empty()
 }
 
+/// Returns true if a request is complete, or does not exist any more.
 fn is_over(held: &LaneGuard, process: &Process, request: RequestId) -> bool {
     completion::is_complete(held, process, request).unwrap_or(true)
 }
@@ -365,6 +366,7 @@ fn begin(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Optio
     end_ns.filter(|_| its.waiting.is_empty())
 }
 
+/// Begins operations that can begin now, and records whether others still wait.
 fn begin_some(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
     let end_ns = begin_those_that_can(held, process, comm);
     let has_waiting = is_busy(held, comm);
@@ -372,6 +374,7 @@ fn begin_some(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> 
     end_ns
 }
 
+/// Begins waiting operations in order, until one has to wait or too many are active.
 fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option<u64> {
     let has_room = || comm.collectives.state.borrow(held).under_way < MOST_UNDER_WAY;
     let mut end_ns = None;

@@ -103,6 +103,7 @@ pub(super) fn overdue(port: &CommPort<'_>) -> Option<Error> {
     if none { None } else { find_overdue(port) }
 }
 
+/// Searches for such a message, after the quick check has found that messages are left.
 #[cold]
 fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
     if has_users_tag(port) || !port.messenger.activities.borrow(port.held).is_empty() {
@@ -304,6 +305,7 @@ pub(crate) fn answer(
     }
 }
 
+/// Returns the signature with which this rank has begun an operation, if it has and remembers it.
 fn begun(held: &LaneGuard, comm: &Communicator, tag: i32) -> Option<Signature> {
     let state = comm.collectives.state.borrow(held);
     let OperationState { begun, operations, .. } = &*state;

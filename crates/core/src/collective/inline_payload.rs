@@ -71,6 +71,7 @@ impl Carrier<'_> {
         number == 0 && self.bank_bytes == 0
     }
 
+    /// Returns the address of the word of exposure `number` of a member.
     #[inline]
     fn word(&self, member: u32, number: u16) -> *mut u64 {
         if self.has_line(number) {

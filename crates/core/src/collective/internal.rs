@@ -65,10 +65,12 @@ impl<T: OfBytes> Collected<T> {
     }
 }
 
+/// Returns a predefined datatype by its code in the standard ABI.
 fn datatype(code: u32) -> &'static Datatype {
     Datatype::predefined(code).expect("a number of a predefined datatype")
 }
 
+/// Returns the maximum operator for a datatype of integers.
 fn maximum_on(datatype: &Datatype) -> Reducer {
     let operator = Op::predefined(MAX).expect("the number of a predefined operation");
     operator.bind(datatype).expect("the maximum of integers is defined")
@@ -96,6 +98,7 @@ pub fn maximum_by_messages(
     maximum_by(held, process, comm, value, Means::Messages)
 }
 
+/// Returns the maximum over the members by the given means.
 fn maximum_by(
     held: &mut LaneGuard,
     process: &Process,
@@ -303,6 +306,7 @@ pub fn broadcast_bytes(
     broadcast(held, process, comm, root, data)
 }
 
+/// Copies data of a known length from `root` to all members.
 fn broadcast(
     held: &mut LaneGuard,
     process: &Process,

@@ -43,6 +43,7 @@ pub(super) enum Found {
 }
 
 impl CommPort<'_> {
+    /// Returns the view of the slot for copying payloads.
     fn carrier(&self) -> Carrier<'_> {
         let (banks, slot) = self.banks();
         let turn = self.ticket.turn.as_ref().expect("who lends has a turn");
@@ -241,15 +242,18 @@ impl CommPort<'_> {
         Ok(())
     }
 
+    /// Returns the rank in the world of a rank of the communicator.
     fn world(&self, rank: u32) -> WorldRank {
         self.comm.group().get(Rank(rank)).expect("a schedule names ranks of its communicator")
     }
 
+    /// Returns the local rank of a rank of the communicator, which must be on this host.
     fn local(&self, rank: u32) -> u32 {
         self.messenger.job.local_rank(self.world(rank).0).expect("memory is lent within a host")
     }
 }
 
+/// Makes the error for memory that no access method reaches.
 #[cold]
 fn unreachable_memory(error: &CopyError, peer: u32) -> Error {
     let reason = format!("the buffer of rank {peer} cannot be reached: {error} (is it memory of a device?)");

@@ -137,6 +137,7 @@ pub(super) fn may_carry(
         && (collective != Collective::Allreduce || is_demanded(process))
 }
 
+/// Returns true if the members are on at least `FEWEST_HOSTS` hosts.
 fn has_several_hosts(process: &Process, comm: &Communicator) -> bool {
     near(process, comm).is_some_and(|layout| layout.hosts() >= FEWEST_HOSTS)
 }
@@ -165,6 +166,7 @@ impl Terms {
         self.calls >= self.next && (self.is_there || self.time_ns >= price_ns)
     }
 
+    /// Returns the recorded time of an operation of this shape, if such operations count.
     fn time_ns_of(&self, shape: &Shape) -> Option<u64> {
         let shape = key(shape);
         self.shapes.iter().find(|(known, _)| *known == shape).and_then(|(_, time_ns)| *time_ns)
@@ -185,6 +187,7 @@ fn key(shape: &Shape) -> Shape {
     Shape { rank: 0, in_place: false, own: 0, ..*shape }
 }
 
+/// Performs the test or check that is due, and applies the result.
 #[cold]
 fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     let was_there = {

@@ -66,6 +66,7 @@ pub(super) fn start_keeping(
     start_run(held, process, comm, run, ticket, Some(memory))
 }
 
+/// Creates a request for an execution and starts it. `memory` is kept until the operation is over.
 pub(super) fn start_run(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -176,11 +177,13 @@ impl Nonblocking {
     }
 }
 
+/// Returns the communicator of a persistent operation, or the other one given.
 fn communicator<'a>(kept: Option<&'a Kept>, other: Option<&'a Communicator>) -> &'a Communicator {
     let own = kept.map(Kept::communicator);
     own.or(other).expect("an operation under way has its communicator")
 }
 
+/// Returns the description of an execution for its request.
 pub(super) fn work_of(run: &Run) -> Work {
     let shape = &run.execution.plan().shape;
     Work::Collective(shape.collective.name(), root_of(shape.collective, shape.root))

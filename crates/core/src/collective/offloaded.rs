@@ -67,6 +67,7 @@ pub(super) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator
     establish(held, process, comm)
 }
 
+/// Negotiates the offload with all members, and stores the result.
 #[cold]
 fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
     *comm.collectives.offloaded.borrow_mut(held) = Standing::None;
@@ -414,6 +415,7 @@ fn what_of(process: &Process, comm: &Communicator, operation: &Operation<'_>) ->
     Some(Carried { operation, synchronises, gives, gets })
 }
 
+/// Returns the buffer of a side that is one array.
 pub(super) fn buffer(side: &Side<'_>) -> Option<Buffer> {
     let Side::Block(array) = side else { return None };
     // SAFETY: see the module's Safety section.
@@ -443,6 +445,7 @@ fn operator_of(reducer: &Reducer) -> Option<Operator> {
     }
 }
 
+/// Calls the kernel with the data of this rank.
 fn begin(held: &LaneGuard, messenger: &Messenger, place: &Arc<OffloadGroup>, carried: &Carried) -> Call {
     let data = carried.gives.as_ref().map_or(Vec::new(), Buffer::to_vec);
     place.call(&mut messenger.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)

@@ -123,6 +123,7 @@ fn try_several(
     Ok(insert(held, process, comm, Arc::new(tuned)))
 }
 
+/// Creates the inactive request of a persistent operation.
 fn insert(
     held: &LaneGuard,
     process: &Process,

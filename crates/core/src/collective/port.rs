@@ -92,6 +92,8 @@ impl<'a> CommPort<'a> {
         is_due && self.observe_distance(member, flag, value)
     }
 
+    /// Polls a flag for a few microseconds and measures the peer's distance; returns true if the flag has
+    /// come.
     #[cold]
     fn observe_distance(&self, member: u32, flag: u16, value: u64) -> bool {
         let (banks, slot) = self.banks();

@@ -114,6 +114,7 @@ pub(crate) struct OperationState {
 }
 
 impl OperationState {
+    /// Returns the tuning mode of operations.
     #[inline]
     pub(crate) fn tune(&self, host: &Host) -> Tune {
         self.wishes.tune_of(&host.config)
@@ -235,6 +236,7 @@ impl Collectives {
         self.names.as_ref().map_or(number, |names| names[number as usize])
     }
 
+    /// Returns the plane of the communicator's context to which the messages belong.
     pub(crate) fn plane(&self) -> Plane {
         match self.channel {
             Channel::Own => Plane::Collective,
@@ -318,6 +320,7 @@ impl Collectives {
         }
     }
 
+    /// Returns the tag of all operations, if the members meet inside another communicator; otherwise 0.
     pub(crate) fn fixed_tag(&self) -> i32 {
         match self.channel {
             Channel::Own => 0,

@@ -70,6 +70,7 @@ pub fn color(
     Ok((if place == UNDEFINED { place } else { on_host(place) }, resource))
 }
 
+/// Returns the colour of this process in a split by a named resource.
 fn guided(host: &Host, name: &str) -> Colored {
     let Some(resource) = Resource::from_name(name) else { return NOWHERE };
     let set = cpu::affinity().unwrap_or_default();
@@ -77,6 +78,7 @@ fn guided(host: &Host, name: &str) -> Colored {
     place.map_or(NOWHERE, |place| (place as i32, Some(resource.name())))
 }
 
+/// Returns the colour of a process in a split by a level of the machine.
 fn at(places: &Places, level: Level) -> Colored {
     places[level as usize].map_or(NOWHERE, |place| (place as i32, Some(Resource::At(level).name())))
 }
@@ -91,6 +93,7 @@ fn record(places: Option<Places>) -> [u8; RECORD_BYTES] {
     record
 }
 
+/// Decodes the places of a process; `None` if it does not split by places.
 fn places(record: &[u8]) -> Option<Places> {
     let mut places = Places::default();
     for (place, field) in places.iter_mut().zip(record[1..].chunks_exact(4)) {

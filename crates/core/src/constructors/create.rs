@@ -241,6 +241,7 @@ impl Communicator {
         if further == 0 || self.inter.is_some() || !all() { 0 } else { 1 + context.0 % further }
     }
 
+    /// Gives the communicator its context and lane, and registers it.
     fn open(self: &Arc<Self>, held: &LaneGuard, process: &Process, serial: Serial) {
         forget_gone(held, process);
         let context = serial.context();
@@ -282,6 +283,7 @@ fn copy_of(
     (new, failure)
 }
 
+/// Returns an error if a member of the group is not in the communicator.
 fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
     match group.iter().find(|member| !comm.group.contains(*member)) {
         None => Ok(()),
@@ -324,6 +326,7 @@ struct Duplicate {
 }
 
 impl Tags {
+    /// Takes the numbers of an operation, in the order of calls.
     fn take(held: &LaneGuard, comm: &Communicator) -> Tags {
         let whole = comm.collectives.next_tag(held);
         Tags {
@@ -339,6 +342,7 @@ impl Tags {
 }
 
 impl Background {
+    /// Starts an agreement on the context of a communicator of the members of `comm`.
     fn begin(
         held: &LaneGuard,
         process: &Process,
@@ -351,6 +355,7 @@ impl Background {
         Ok(begun)
     }
 
+    /// Starts a round with this value.
     fn start_round(&mut self, held: &LaneGuard, process: &Process, value: u64) -> Result<()> {
         let start = |comm, tag| collective::start_maximum(held, process, comm, tag, value);
         let local = self.comm.inter.as_ref().map(|inter| start(&inter.local, self.tags.local)).transpose()?;

@@ -70,6 +70,7 @@ pub(super) fn of_distributed(
     Ok((found, moved))
 }
 
+/// Returns the best order of members for this traffic, or their own order if no layout is known.
 fn order(process: &Process, comm: &Communicator, traffic: impl FnOnce() -> TrafficMatrix) -> Vec<u32> {
     match places(process, comm) {
         Some(layout) => traffic().map(layout.hierarchy()),
@@ -82,11 +83,13 @@ fn places(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
     collective::near(process, comm).filter(|_| comm.size() <= MOST)
 }
 
+/// Encodes edges as pairs of rank and weight.
 fn encode(edges: &Edges) -> Vec<u8> {
     let each = edges.ranks.iter().zip(&edges.weights);
     each.flat_map(|(rank, weight)| [rank.to_le_bytes(), weight.to_le_bytes()].concat()).collect()
 }
 
+/// Decodes edges.
 fn decode(bytes: &[u8]) -> Edges {
     let mut edges = Edges::default();
     for edge in bytes.chunks_exact(EDGE_BYTES) {
@@ -95,6 +98,7 @@ fn decode(bytes: &[u8]) -> Edges {
     edges
 }
 
+/// Decodes a number of four bytes, in little-endian order.
 fn number(four: &[u8]) -> u32 {
     four.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
 }

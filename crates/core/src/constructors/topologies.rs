@@ -140,6 +140,7 @@ pub fn distributed(
     with_edges(held, process, comm, edges, reorder)
 }
 
+/// Makes a communicator with a distributed graph, reordered if requested.
 fn with_edges(
     held: &mut LaneGuard,
     process: &Process,
@@ -174,17 +175,20 @@ fn with(
     Ok(new.inspect(|new| new.arrange(Arc::new(topology))))
 }
 
+/// Returns the position of the caller among the first `size` members of an order.
 fn rank_in(order: &[u32], comm: &Communicator, size: u32) -> Option<u32> {
     let place = order[..size as usize].iter().position(|rank| *rank == comm.rank().0);
     place.map(|place| place as u32)
 }
 
+/// Appends one end of an edge to a message.
 fn encode(part: &mut Vec<u8>, incoming: bool, other: u32, weight: i32) {
     part.push(u8::from(incoming));
     part.extend(other.to_le_bytes());
     part.extend(weight.to_le_bytes());
 }
 
+/// Adds the edge ends in a message to a graph.
 fn decode(part: &[u8], edges: &mut Distributed) {
     for end in part.chunks_exact(END_BYTES) {
         let number = |at: usize| [end[at], end[at + 1], end[at + 2], end[at + 3]];
@@ -194,6 +198,7 @@ fn decode(part: &[u8], edges: &mut Distributed) {
     }
 }
 
+/// Returns an error for an intercommunicator.
 fn check_intra(comm: &Communicator) -> Result<()> {
     match comm.inter() {
         None => Ok(()),
@@ -204,16 +209,19 @@ fn check_intra(comm: &Communicator) -> Result<()> {
     }
 }
 
+/// Returns an error if the grid does not fit the communicator.
 fn check_grid(comm: &Communicator, grid: &Cartesian) -> Result<()> {
     check_intra(comm)?;
     check_size(comm, grid.size(), ErrorClass::Dims, "dims")
 }
 
+/// Returns an error if the graph does not fit the communicator.
 fn check_graph(comm: &Communicator, graph: &Graph) -> Result<()> {
     check_intra(comm)?;
     check_size(comm, graph.size(), ErrorClass::Arg, "nnodes")
 }
 
+/// Returns an error of `class` if a topology needs more processes than the communicator has.
 fn check_size(comm: &Communicator, size: u32, class: ErrorClass, argument: &str) -> Result<()> {
     if size <= comm.size() {
         return Ok(());

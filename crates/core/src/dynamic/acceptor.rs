@@ -58,6 +58,7 @@ impl Acceptor {
         }
     }
 
+    /// Adds a connection with its deadline, and drops the oldest if there are too many.
     fn add(&mut self, stranger: Stranger) {
         if self.strangers.len() == MOST {
             self.strangers.pop_front();
@@ -80,6 +81,7 @@ impl Acceptor {
         self.proved.pop_front()
     }
 
+    /// Reads from one connection, without waiting.
     fn listen(&self, stranger: Stranger) -> io::Result<Heard> {
         match stranger {
             Stranger::Near(connection, mut partial) => {

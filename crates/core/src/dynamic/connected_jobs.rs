@@ -131,6 +131,7 @@ fn still_needed(
     move |member| groups.iter().any(|group| group.contains(member))
 }
 
+/// Drops the connections to processes of other jobs.
 fn forget(held: &LaneGuard, process: &Process, gone: &[Peer]) {
     let mut messages = process.messages.borrow_mut(held);
     messages.link.bridges().forget(gone.iter().copied());

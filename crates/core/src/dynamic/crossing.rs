@@ -61,6 +61,7 @@ impl Crossing {
         Ok(Crossing::with(secret, interface))
     }
 
+    /// Makes the parameters with a number derived from the secret.
     fn with(secret: [u8; 32], interface: String) -> Crossing {
         let number = derive(&secret, &[b"number"]);
         let number = u64::from_le_bytes(number.first_chunk().copied().unwrap_or_default());
@@ -106,6 +107,7 @@ struct Table {
 struct Addresses(Arc<Mutex<Table>>);
 
 impl Addresses {
+    /// Locks the table of addresses.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -201,6 +203,7 @@ fn open(
     Ok(link)
 }
 
+/// Encodes an address for the list; length 0 stands for none.
 fn row(address: Option<Address>) -> [u8; ROW_BYTES] {
     let mut row = [0; ROW_BYTES];
     if let Some(address) = address {
@@ -210,6 +213,7 @@ fn row(address: Option<Address>) -> [u8; ROW_BYTES] {
     row
 }
 
+/// Decodes an address of the list; `None` if there is none.
 fn read_row(row: &[u8]) -> Option<Address> {
     let (length, bytes) = row.split_first()?;
     Address::new(bytes.get(..usize::from(*length))?)

@@ -136,6 +136,7 @@ impl Line {
     }
 }
 
+/// Returns random bytes that are used once.
 fn nonce() -> io::Result<[u8; NONCE_BYTES]> {
     let mut bytes = [0; NONCE_BYTES];
     for eight in bytes.chunks_exact_mut(8) {
@@ -144,6 +145,7 @@ fn nonce() -> io::Result<[u8; NONCE_BYTES]> {
     Ok(bytes)
 }
 
+/// Makes the error of an end that does not know the key.
 fn foreign() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, "the other end does not know the port's key")
 }
@@ -240,6 +242,7 @@ impl FarLine {
         FarLine::agreed(stream, secret, true)
     }
 
+    /// Makes an end of the line after the proof.
     fn agreed(stream: TcpStream, secret: [u8; 32], accepts: bool) -> io::Result<FarLine> {
         stream.set_read_timeout(None)?;
         stream.set_nodelay(true)?;
@@ -267,6 +270,7 @@ impl FarLine {
         [if by_accepting { ACCEPTS } else { CONNECTS }, number, length, bytes].concat()
     }
 
+    /// Sends a sealed letter.
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let length = (bytes.len() as u64).to_le_bytes();
         let mut letter = self.letter(self.accepts, &self.next(false), &length, bytes);
@@ -277,6 +281,7 @@ impl FarLine {
         (&self.stream).write_all(&[&length[..], &letter[front..]].concat())
     }
 
+    /// Receives a letter, and checks its seal.
     fn receive(&self) -> io::Result<Vec<u8>> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "something that is no letter");
         let mut length = [0; 8];

@@ -82,10 +82,12 @@ struct Met {
     crossing: Option<Crossing>,
 }
 
+/// Makes an error of `class` from an error of the system.
 pub(super) fn failed(class: ErrorClass, what: &str, error: &io::Error) -> Error {
     Error::new(class, format!("{what}: {error}"))
 }
 
+/// Makes the error for a message that cannot be decoded.
 pub(super) fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the other side says something that makes no sense")
 }
@@ -207,6 +209,7 @@ fn introduce(
     met.map_err(|error| failed(class, "the other group cannot be met", &error))
 }
 
+/// Exchanges the descriptions with the other root; the accepting one also makes the bridge.
 fn exchange(line: &Line, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>) -> io::Result<Met> {
     let is_far = |theirs: &Introduction| line.secret().is_some() || own.is_spread || theirs.is_spread;
     let crossing = |theirs: &Introduction, secret: &[u8]| -> io::Result<Option<Crossing>> {
@@ -332,6 +335,7 @@ fn spread(
     Ok((notice, descriptors))
 }
 
+/// Sends the descriptors to `others` members, as they connect.
 fn serve(listener: Option<&Listener>, others: u32, descriptors: &[OwnedFd]) -> io::Result<()> {
     let Some(listener) = listener else { return Ok(()) };
     let lent: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
@@ -347,6 +351,7 @@ fn serve(listener: Option<&Listener>, others: u32, descriptors: &[OwnedFd]) -> i
     Ok(())
 }
 
+/// Receives the descriptors from the root's socket.
 fn fetch(place: &[u8]) -> io::Result<Vec<OwnedFd>> {
     let connection = super::ports::connect_to(place)?;
     letter::receive(&connection).map(|letter| letter.descriptors)
@@ -393,6 +398,7 @@ fn enter(
     Ok(remote)
 }
 
+/// Encodes the data of a meeting for the members.
 fn notice(process: &Process, met: &Met, place: &[u8]) -> Vec<u8> {
     let mut words = Vec::new();
     letter::put_number(&mut words, 1);
@@ -404,6 +410,7 @@ fn notice(process: &Process, met: &Met, place: &[u8]) -> Vec<u8> {
     words
 }
 
+/// Encodes the reason why a meeting has failed.
 fn refusal(error: &Error) -> Vec<u8> {
     let mut words = Vec::new();
     letter::put_number(&mut words, 0);
@@ -411,6 +418,7 @@ fn refusal(error: &Error) -> Vec<u8> {
     words
 }
 
+/// Decodes the data of a meeting, or the reason why it has failed.
 fn read_notice(process: &Process, words: &[u8], class: ErrorClass) -> Result<Notice> {
     let mut fields = Fields::of(words);
     let is_good = fields.number() == Some(1);
@@ -427,6 +435,7 @@ fn read_notice(process: &Process, words: &[u8], class: ErrorClass) -> Result<Not
 }
 
 impl Introduction {
+    /// Encodes the description as a letter.
     fn encode(&self) -> Vec<u8> {
         let mut words = Vec::new();
         letter::put_number(&mut words, self.ring_bytes);

@@ -143,6 +143,7 @@ pub(super) fn interface(process: &Process) -> Option<IpAddr> {
     header.has_other_hosts().then(named)
 }
 
+/// Returns the name of a port's local socket.
 fn socket_name(place: u64) -> Vec<u8> {
     format!("port-{place:016x}").into_bytes()
 }
@@ -356,6 +357,7 @@ pub fn find(held: &LaneGuard, process: &Process, name: &[u8]) -> Result<Arc<Open
     super::known(process).borrow(held).ports.get(name).cloned().ok_or_else(|| not_open(name))
 }
 
+/// Makes the error for a port that this process has not opened.
 fn not_open(name: &[u8]) -> Error {
     let reason = format!(
         "argument port_name is {}, which this process has not opened by MPI_Open_port",

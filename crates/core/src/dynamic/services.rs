@@ -28,6 +28,7 @@ pub struct Service {
 }
 
 impl Service {
+    /// Opens the socket of a name, and starts the thread that answers there.
     fn publish(name: &[u8], port: &[u8]) -> io::Result<Service> {
         let socket = socket_name(name);
         let listener = Listener::bind(&socket, Carries::Bytes)?;
@@ -60,6 +61,7 @@ impl Drop for Service {
     }
 }
 
+/// Returns the name of a service's local socket, a hash of 128 bits (FNV-1a).
 fn socket_name(service: &[u8]) -> Vec<u8> {
     let mix = |hash: u128, byte: &u8| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
@@ -68,6 +70,7 @@ fn socket_name(service: &[u8]) -> Vec<u8> {
     format!("service-{hash:032x}").into_bytes()
 }
 
+/// Requests the port of a service from the process that has published it.
 fn ask(service: &[u8]) -> io::Result<Vec<u8>> {
     let connection = ports::connect_to(&socket_name(service))?;
     let answer = letter::receive(&connection)?.bytes;

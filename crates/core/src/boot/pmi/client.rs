@@ -63,6 +63,7 @@ impl Environment {
     }
 }
 
+/// Returns Slurm's name of the job step, from its own variables.
 fn slurm_step(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     Some(format!("{}.{}", variable("SLURM_JOB_ID")?, variable("SLURM_STEP_ID")?))
 }
@@ -195,6 +196,7 @@ impl Client {
         Ok(self.call(PmiRequest::Greet(version))? != Answer::OtherVersion)
     }
 
+    /// Identifies this process in version 2, and takes the identity that the starter answers.
     fn present_2(&mut self, environment: &Environment) -> io::Result<()> {
         let join = PmiRequest::Join { job: environment.job.clone(), rank: self.identity.rank };
         if let Answer::Identity(identity) = self.call(join)? {
@@ -203,6 +205,7 @@ impl Client {
         Ok(())
     }
 
+    /// Requests the job's name and the program's number, in version 1.
     fn present_1(&mut self) -> io::Result<()> {
         let name = self.value(PmiRequest::Name)?;
         if name.is_none_or(|name| name.is_empty()) {
@@ -231,6 +234,7 @@ impl Client {
         Ok(())
     }
 
+    /// Reads a line of text, without the line feed.
     fn line(&mut self) -> io::Result<String> {
         const LINE_BYTES: usize = 1024;
         let mut line = Vec::new();
@@ -246,6 +250,7 @@ impl Client {
         Err(invalid("its greeting does not end"))
     }
 
+    /// Sends a request and returns the value in the answer, if there is one.
     fn value(&mut self, request: PmiRequest) -> io::Result<Option<String>> {
         match self.call(request)? {
             Answer::Value(value) => Ok(value),
@@ -253,6 +258,7 @@ impl Client {
         }
     }
 
+    /// Sends a request and waits for its answer.
     fn call(&mut self, request: PmiRequest) -> io::Result<Answer> {
         let bytes = self.protocol.ask(request).map_err(|error| invalid(&error.to_string()))?;
         self.stream.write_all(&bytes)?;
@@ -275,6 +281,7 @@ impl Client {
     }
 }
 
+/// Makes an error for data that violates the protocol.
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -40,6 +40,7 @@ pub fn parse(text: &str, ranks: u32) -> Option<Vec<RankRun>> {
     Some(runs)
 }
 
+/// Parses a block `FIRST,HOSTS,RANKS`.
 fn block(text: &str) -> Option<[u32; 3]> {
     let mut numbers = text.split(',').map(|number| number.parse().ok());
     let block = [numbers.next()??, numbers.next()??, numbers.next()??];

@@ -170,6 +170,7 @@ impl Protocol {
         self.answer(&request, &message).map(Some)
     }
 
+    /// Converts a message to the answer of `request`, and updates the state.
     fn answer(&mut self, request: &PmiRequest, message: &PmiMessage) -> Result<Answer, ProtocolError> {
         let expected = answer_name(request, self.version);
         if message.command != expected {
@@ -209,6 +210,7 @@ impl Protocol {
     }
 }
 
+/// Reads rank, size and program from a message.
 fn identity(message: &PmiMessage) -> Result<Identity, ProtocolError> {
     let number = |key| message.value(key).and_then(|text| text.parse().ok());
     let missing = || ProtocolError::Unexpected("an identity without rank and size".into());

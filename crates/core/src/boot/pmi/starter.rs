@@ -51,6 +51,7 @@ impl Pmi {
         Ok(Pmi { client: Arc::new(Mutex::new(client)), facts })
     }
 
+    /// Makes the error of a failed request to the starter.
     fn fail(&self, why: std::io::Error) -> tutti_base::Error {
         failed(self.facts.speaks, &why)
     }
@@ -151,10 +152,12 @@ impl Directory for PmiDirectory {
     }
 }
 
+/// Returns the key under which a rank stores its address.
 fn address_key(rank: u32) -> String {
     format!("tutti-address-{rank}")
 }
 
+/// Locks the client. A panic of another holder has no effect on it.
 fn lock(client: &Mutex<Client>) -> MutexGuard<'_, Client> {
     client.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -167,6 +170,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
+/// Decodes hexadecimal digits; `None` for other text.
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks(2);
     digits

@@ -139,6 +139,7 @@ impl Decoder {
     }
 }
 
+/// Decodes the length at the start of a message of version 2.
 fn length(digits: &[u8]) -> Result<usize, WireError> {
     let text = std::str::from_utf8(digits).map_err(|_| WireError::Length)?;
     let text = text.trim_matches(' ');
@@ -148,6 +149,7 @@ fn length(digits: &[u8]) -> Result<usize, WireError> {
     text.parse().map_err(|_| WireError::Length)
 }
 
+/// Makes a message from its pairs, of which the first must be the command.
 fn message(mut pairs: Vec<(String, String)>) -> Result<PmiMessage, WireError> {
     if pairs.first().is_none_or(|(key, _)| key != "cmd") {
         return Err(WireError::Malformed);
@@ -156,6 +158,7 @@ fn message(mut pairs: Vec<(String, String)>) -> Result<PmiMessage, WireError> {
     Ok(PmiMessage { command, pairs })
 }
 
+/// Splits a line of version 1 into keys and values.
 fn pairs_of_line(line: &str) -> Result<Vec<(String, String)>, WireError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for word in line.split(' ').filter(|word| !word.is_empty()) {
@@ -169,6 +172,7 @@ fn pairs_of_line(line: &str) -> Result<Vec<(String, String)>, WireError> {
     Ok(pairs)
 }
 
+/// Splits a message of version 2 into keys and values.
 fn pairs_of_body(body: &str) -> Result<Vec<(String, String)>, WireError> {
     let mut pairs = Vec::new();
     let mut rest = body;

@@ -68,11 +68,13 @@ fn kind(collective: Collective) -> u8 {
     collective as u8 + 1
 }
 
+/// Returns the name of a kind for messages.
 fn name(kind: u8) -> &'static str {
     let place = usize::from(kind).wrapping_sub(1);
     Collective::EVERY.get(place).map_or("another operation", |collective| collective.name())
 }
 
+/// Returns true if operations of this kind have a root.
 fn is_rooted(kind: u8) -> bool {
     let place = usize::from(kind).wrapping_sub(1);
     Collective::EVERY.get(place).is_some_and(|collective| collective.rooted())
@@ -181,6 +183,7 @@ pub fn untold(
     Some(Error::new(error.class, format!("in an earlier operation {}", error.message)))
 }
 
+/// Makes the error from the first difference between the signatures of two members.
 fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, place: &str) -> Error {
     let (Some(mine), Some(theirs)) = (mine, theirs) else {
         let reason = format!("rank {member} of {place} does not call this operation with equal arguments");
@@ -216,6 +219,7 @@ fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, place: &s
     lost(place)
 }
 
+/// Makes the error of a communicator whose members have lost step.
 #[cold]
 fn lost(place: &str) -> Error {
     let reason = format!(

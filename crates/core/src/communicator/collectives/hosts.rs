@@ -44,10 +44,12 @@ pub(crate) struct Turns {
 }
 
 impl Hosts {
+    /// Locks the numbers of operations.
     pub(crate) fn turns(&self) -> std::sync::MutexGuard<'_, Turns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true if this rank is the only member on its host.
     pub(crate) fn is_alone(&self) -> bool {
         self.up.size() == 1
     }

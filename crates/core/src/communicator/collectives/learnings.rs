@@ -52,6 +52,7 @@ impl Learnings {
         }
     }
 
+    /// Merges the results into the file, which may not exist yet.
     fn write(&self, path: &Path) -> std::io::Result<()> {
         let old = match files::read_text(path, MOST_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),

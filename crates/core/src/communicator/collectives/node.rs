@@ -221,6 +221,7 @@ impl Neighbourhood {
     }
 }
 
+/// Numbers the members on this host in rank order, if the members are on several hosts.
 fn numbers(messenger: &Messenger, comm: &Communicator) -> Option<Box<[u32]>> {
     let several = !places::is_mixed(messenger, comm) && places::local_ranks(messenger, comm).is_none();
     several.then(|| {

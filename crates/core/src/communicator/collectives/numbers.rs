@@ -45,6 +45,7 @@ impl PersistentNumbers {
         Some(number)
     }
 
+    /// Takes a number that the members have agreed is free.
     fn take_free(&mut self) -> Option<u32> {
         let free = self.free.as_mut()?;
         let word = free.iter().position(|word| *word != 0)?;

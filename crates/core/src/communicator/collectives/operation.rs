@@ -268,10 +268,12 @@ impl fmt::Debug for Owned {
     }
 }
 
+/// Returns the bytes of an array's data.
 fn bytes_of(array: &Array<'_>) -> u64 {
     array.count * array.datatype.size() as u64
 }
 
+/// Returns the bytes of a side's data; 0 if it has none.
 fn bytes(side: &Side<'_>) -> u64 {
     match side {
         Side::Absent | Side::InPlace => 0,
@@ -280,6 +282,7 @@ fn bytes(side: &Side<'_>) -> u64 {
     }
 }
 
+/// Returns the bytes of one rank's entry, or of the whole side if it has no entries.
 fn own_entry(side: &Side<'_>, rank: u32) -> u64 {
     match side {
         Side::Entries(arrays) => arrays.get(rank as usize).map_or(0, bytes_of),
@@ -287,6 +290,7 @@ fn own_entry(side: &Side<'_>, rank: u32) -> u64 {
     }
 }
 
+/// Returns the entries of a side, none if it is not a list.
 fn arrays<'s>(side: &'s Side<'s>) -> &'s [Array<'s>] {
     match side {
         Side::Entries(arrays) => arrays,
@@ -294,6 +298,7 @@ fn arrays<'s>(side: &'s Side<'s>) -> &'s [Array<'s>] {
     }
 }
 
+/// Describes a side for the engine. An array stands for `blocks` blocks of its count.
 fn memory<'m>(side: &Side<'m>, blocks: u64, entries: &'m mut dyn Iterator<Item = Array<'m>>) -> Memory<'m> {
     match side {
         Side::Absent | Side::InPlace => Memory::None,

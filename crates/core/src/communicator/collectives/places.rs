@@ -66,6 +66,7 @@ pub fn is_mixed(messenger: &Messenger, comm: &Communicator) -> bool {
     both().any(|member| messenger.is_foreign(member))
 }
 
+/// Computes the layout of the members. Members on several hosts get it from what all of them know.
 fn near(messenger: &Messenger, comm: &Communicator) -> Option<Arc<Layout>> {
     let job = &messenger.job;
     match local_ranks(messenger, comm) {
@@ -86,6 +87,7 @@ pub fn mixed(ranks: u32, model: Arc<Model>) -> Environment {
     Environment::in_job(ranks, ranks, 1, model)
 }
 
+/// Computes the layout from the places of ranks on one host; `None` if no rank is bound.
 fn layout<'a>(machine: impl FnOnce() -> &'a Machine, places: Vec<Places>) -> Option<Arc<Layout>> {
     if places.iter().all(|places| *places == Places::default()) {
         return None;

@@ -58,6 +58,7 @@ impl SlotNeeds {
         banks.populate_exposures(class, exposures);
     }
 
+    /// Returns the class of slots that suits these needs.
     fn class_in(&self, banks: &Banks) -> Class {
         banks.layout().class_of(self.bytes, self.lends).expect("a plan's bank fits: it was selected so")
     }

@@ -238,6 +238,7 @@ impl Unit {
         Some(Decided { explanation: self.explain(place, decision), learned })
     }
 
+    /// Returns a sentence on a decision and its reason.
     fn explain(&self, place: Place, decision: Decision) -> String {
         let why = match decision {
             Decision::Learned(_) => "was learned",
@@ -254,6 +255,7 @@ impl Unit {
         isolated(|| self.sentence(place, number, why))
     }
 
+    /// Formats the sentence, with floating-point numbers.
     fn sentence(&self, place: Place, number: usize, why: &str) -> String {
         let Place { key, occurrence } = place;
         let name = |number: usize| match self.proposals.get(number) {
