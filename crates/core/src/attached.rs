@@ -12,7 +12,7 @@ use crate::request_id::RequestId;
 /// standard ABI, and less in others: 96 in MPICH's ABI, 128 in Open MPI's.
 pub const OVERHEAD_BYTES: u64 = 96;
 
-/// A buffer that is attached.
+/// A buffer that a program has attached.
 #[derive(Debug)]
 pub struct Attached {
     pub(crate) address: usize,

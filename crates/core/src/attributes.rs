@@ -321,7 +321,8 @@ mod tests {
 
     type Log = Arc<Mutex<Vec<String>>>;
 
-    /// A key that logs its callbacks; copies add one, the value 13 cannot be copied nor 14 deleted.
+    /// Makes a key that logs its callbacks. Copies add one; the value 13 cannot be copied, and 14 cannot be
+    /// deleted.
     fn logged(keyvals: &mut Keyvals, log: &Log) -> Arc<Keyval> {
         let (copies, deletes) = (Arc::clone(log), Arc::clone(log));
         let on_copy = OnCopy::Call(Arc::new(move |handle, _, value| {

@@ -101,8 +101,8 @@ pub fn declare(boot: &Boot, reach: Reach) -> Result<()> {
 }
 
 /// Sets whether programs that this process starts inherit the job's memory, which holds the secret of the
-/// job. They need it before MPI_Init, as shells do, and after MPI_Finalize, where a rank becomes its next
-/// MPI program. In between none of them can join.
+/// job. They need it before MPI_Init (the rank may be a shell), and after MPI_Finalize, when a rank becomes
+/// its next MPI program. In between none of them can join.
 pub fn set_inheritance(job: &Job, inherits: bool) {
     if let (Ok(Some(number)), Ok(object)) = (variable(ENV_FD), job.object()) {
         this_process::set_inheritance(number as i32, object, inherits);

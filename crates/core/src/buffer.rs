@@ -327,7 +327,7 @@ impl Buffer {
         if let (Layout::Run, Layout::Run) = (&self.layout, &source.layout)
             && source.bytes <= self.bytes
         {
-            // SAFETY: both runs hold so many bytes.
+            // SAFETY: both runs hold `source.bytes` bytes.
             unsafe { move_run(source.base, self.base, source.bytes as usize) };
             return source.bytes;
         }
@@ -504,7 +504,7 @@ pub fn combine_packed(reducer: &Reducer, input: &[u8], inout: &mut [u8]) {
         let mut item = [0u128; PAIR_WORDS];
         let place = item.as_mut_ptr().cast::<u8>();
         assert!(datatype.extent() as usize <= size_of_val(&item), "a predefined pair");
-        // SAFETY: there is room for an item, as was just looked at.
+        // SAFETY: there is space for an item, as was just checked.
         unsafe {
             datatype.unpack(place, 1, 0, inout);
             reducer.apply_packed(input, 0, place, 1);

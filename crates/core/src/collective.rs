@@ -10,8 +10,8 @@
 //! latest executions, so that repeating an operation selects, generates and allocates nothing.
 //!
 //! The messages of an operation carry its sequence number on the communicator as tag, so any number of
-//! operations may be active. A persistent operation gets a number of its own when it is created, since its
-//! starts need not be in the same order everywhere (MPI-5 section 6.13).
+//! operations may be active. A persistent operation gets a number of its own when it is created. Its starts
+//! need not be in the same order everywhere (MPI-5 section 6.13).
 //!
 //! # Safety
 //! Nothing is read or written through the addresses that are remembered of a call.
@@ -328,7 +328,7 @@ fn settle_disagreement(
     let mut port = CommPort::new(held, messenger, comm, ticket, Some(&mut banks));
     run.execution.abandon(&mut port);
     if numbers.is_some() {
-        // Those on other hosts do not see the banks of this one.
+        // Members on other hosts do not see the banks of this one.
         failures::tell(&port, &complaint);
     }
     Err(complaint)

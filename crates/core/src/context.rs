@@ -71,7 +71,7 @@ impl Contexts {
         Contexts { next: if before_end == 0 { FIRST } else { limit.saturating_sub(before_end).max(FIRST) } }
     }
 
-    /// Uses up a number. Returns false if it was used up before, or if messages of its context are left
+    /// Uses up a number. Returns false if it was used up before, or if its context is in use here
     /// (`is_left`).
     fn take(&mut self, number: u64, is_left: impl FnOnce(ContextId) -> bool) -> bool {
         let is_new = number >= self.next;
@@ -86,9 +86,9 @@ impl Agreement {
         (Agreement { step: Step::Propose }, contexts.next)
     }
 
-    /// Continues with the maximum of all members. `is_left` tells whether something of a context is left
-    /// here. A round fails only for a communicator that is alive or being made, which bounds the number of
-    /// rounds.
+    /// Continues with the maximum of all members. `is_left` returns true if a context is in use here, by a
+    /// communicator or by messages. A round fails only for a communicator that is alive or being made, which
+    /// bounds the number of rounds.
     pub fn advance(
         &mut self,
         contexts: &mut Contexts,
@@ -141,8 +141,8 @@ mod tests {
 
     const LIMIT: u64 = ContextId::LIMIT as u64;
 
-    /// Runs agreements over members (indices of processes), interleaved round by round. Processes have used
-    /// up the numbers below `next`, and have something left of the contexts of `left`.
+    /// Runs agreements over members (indices of processes), interleaved round by round. Each process has
+    /// used up the numbers below its entry of `next`. Messages of the contexts in `left` remain.
     fn check(next: &[u64], groups: &[&[usize]], left: &[(usize, u32)], expected: &[u64]) {
         let mut contexts: Vec<Contexts> = next.iter().map(|next| Contexts { next: *next }).collect();
         let mut running: Vec<Vec<(Agreement, u64)>> = Vec::new();

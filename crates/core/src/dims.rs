@@ -2,8 +2,8 @@
 
 use tutti_base::{Error, ErrorClass, Result};
 
-/// Fills the zeros of `dims` so that the product of all is `processes`, with the chosen values as close to
-/// one another as possible and not increasing.
+/// Fills the zeros of `dims` so that the product of all is `processes`. The chosen values are as close to
+/// one another as possible and do not increase.
 ///
 /// # Errors
 /// Returns `Dims` if an entry is negative, or if the given entries do not divide the number of processes.

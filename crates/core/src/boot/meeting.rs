@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn ranks_that_see_other_directories_are_let_in_later() {
         let name = test_name("apart");
-        // In the place of the first rank's socket, which this rank does not see.
+        // Stands for the first rank's socket, which this rank does not see.
         let apart = std::thread::scope(|scope| {
             let host = scope.spawn(|| await_guests(&name, &[1], LIMIT).map(|guests| guests.len()));
             std::thread::sleep(APART * 2);

@@ -199,7 +199,7 @@ fn nap(held: &LaneGuard, comm: &Communicator, mode: Tune) {
     }
 }
 
-/// Collectives of a communicator that are not tuned, as bits; equal at all members.
+/// Returns the collectives of a communicator that are not tuned, as bits; equal at all members.
 fn exempt(held: &LaneGuard, process: &Process, comm: &Communicator) -> u32 {
     let state = comm.collectives.state.borrow(held);
     let is_exempt = |collective: &Collective| {

@@ -14,7 +14,7 @@
 //! time, since members may be late, or busy elsewhere.
 //!
 //! Each member remembers the signatures of the latest operations. A member that has begun the operation
-//! with another signature answers; one that has not begun it is late, which is no mistake, and does not
+//! with another signature answers. One that has not begun it is late, which is no mistake, and does not
 //! answer. In a row of members that wait for each other, the one next to the mismatch detects it and
 //! reports it to all.
 //!

@@ -132,7 +132,7 @@ impl Carrier<'_> {
         let word = self.word(me, number);
         let kind = CARRIED | if rows.own.is_some() { (distance / 8) << DISTANCE_SHIFT } else { 0 };
         if span <= IN_LINE && self.has_line(number) {
-            // SAFETY: see the module; the line has the room.
+            // SAFETY: see the module; the line has the space.
             unsafe {
                 rows.copy(memory, word.add(1).cast(), distance as usize);
                 word.write(kind | BEHIND);
@@ -141,7 +141,7 @@ impl Carrier<'_> {
         }
         let (base, room) = self.room(me);
         let room = (CARRIED_BYTES as u64).min(room.saturating_sub(*used as u64));
-        // SAFETY: see the module, for all of these; the room was looked at.
+        // SAFETY: see the module, for all of these; the space was checked.
         unsafe {
             if span <= room && (rows.own.is_none() || span <= 2 * rows.bytes + 256) {
                 rows.copy(memory, base.add(*used), distance as usize);
@@ -204,7 +204,7 @@ impl Spread {
     }
 
     /// # Safety
-    /// There is room for all runs at this distance.
+    /// There must be space for all rows at this distance.
     #[inline]
     unsafe fn copy(&self, memory: Exposed<'_>, into: *mut u8, distance: usize) {
         let copy = |row: usize, from: *mut u8, bytes: u64| {
@@ -228,7 +228,7 @@ impl Spread {
     /// Copies the rows one behind the other and writes their offsets into the table.
     ///
     /// # Safety
-    /// There is room for all runs, and in the table.
+    /// There must be space for all rows, and in the table.
     #[cold]
     unsafe fn copy_closely(&self, memory: Exposed<'_>, into: *mut u8, table: *mut Entry) {
         let mut offset = 0;

@@ -214,12 +214,12 @@ fn try_out(
     }
 }
 
-/// Least limit on answers of `tutti netd` where the kernel has to do collectives. On a busy machine loading a
-/// program takes seconds.
+/// Minimum time limit for answers of `tutti netd` if the kernel must do collectives. On a busy machine,
+/// loading a program takes seconds.
 const BUSY_MACHINE: Duration = Duration::from_secs(30);
 
-/// Returns the limit on answers of `tutti netd`. Where the kernel has to do collectives, a busy machine gets
-/// more time.
+/// Returns the time limit for answers of `tutti netd`. If the kernel must do collectives, a busy machine
+/// gets more time.
 fn patience(config: &Config) -> AnswerLimit {
     match config.collectives.offload {
         Offload::On => AnswerLimit {
@@ -424,7 +424,7 @@ pub(super) fn buffer(side: &Side<'_>) -> Option<Buffer> {
 
 /// Returns the operator of the kernel that is equal to a reducer.
 fn operator_of(reducer: &Reducer) -> Option<Operator> {
-    /// MPI_LONG, MPI_INT64_T and MPI_DOUBLE; MPI_SUM, MPI_MIN and MPI_MAX in the standard ABI.
+    /// Codes in the standard ABI: MPI_LONG, MPI_INT64_T and MPI_DOUBLE; MPI_SUM, MPI_MIN and MPI_MAX.
     const INTEGERS: [u32; 2] = [0x20a, 0x258];
     const DOUBLE: u32 = 0x214;
     const SUM: u32 = 0x21;

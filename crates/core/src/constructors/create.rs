@@ -94,7 +94,7 @@ pub fn create(
             Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, serial)
         }));
     };
-    // On an intercommunicator both sides name their own subset (MPI-5 section 7.4.2).
+    // On an intercommunicator each side passes its own subset (MPI-5 section 7.4.2).
     let remote = other_group(held, process, comm, group)?.with_origin(group.origin());
     let local = create(held, process, &inter.local, group)?;
     Ok(match (local, group.rank_of(process.rank)) {

@@ -308,7 +308,7 @@ mod tests {
     fn accept(mut stream: TcpStream, secret: &[u8; 32]) -> io::Result<FarLine> {
         let mut proving = Proving::new(secret)?;
         loop {
-            // A byte at a time, as it may come.
+            // One byte at a time, as data may arrive.
             let mut byte = [0];
             stream.read_exact(&mut byte)?;
             stream.write_all(&proving.take(&byte)?)?;
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Both ends, if they trust each other.
+    /// Returns both ends, if their proofs succeed.
     fn ends(connects: [u8; 32], accepts: [u8; 32]) -> (io::Result<FarLine>, io::Result<FarLine>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();

@@ -151,8 +151,8 @@ fn socket_name(place: u64) -> Vec<u8> {
 /// Connects to the port with this name.
 ///
 /// # Errors
-/// Returns InvalidInput if `name` is no name of a port, ConnectionRefused if the port does not exist, and
-/// PermissionDenied if it belongs to another user.
+/// Returns InvalidInput if `name` is no name of a port, and ConnectionRefused if the port does not exist.
+/// Returns PermissionDenied if it belongs to another user.
 pub fn connect(name: &str) -> io::Result<Line> {
     let hexadecimal = |text: Option<&str>| {
         text.filter(|text| text.len() == 16).and_then(|text| u64::from_str_radix(text, 16).ok())

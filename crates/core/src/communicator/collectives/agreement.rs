@@ -44,7 +44,7 @@ pub fn said(shape: &Shape) -> Said {
     use Collective as C;
     let bytes = match shape.collective {
         C::Gatherv | C::Scatterv | C::Alltoallv => 0,
-        // Neighbours agree among themselves only.
+        // Members of neighbourhood collectives need equal lengths with their neighbours only.
         neighbours if neighbours.is_of_neighbours() => 0,
         _ => shape.count.wrapping_mul(shape.unit_bytes),
     };

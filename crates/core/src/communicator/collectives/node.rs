@@ -175,7 +175,7 @@ impl Neighbourhood {
         place.map_or(member, |rank| rank as u32)
     }
 
-    /// Opens the banks of a new persistent operation. Returns `None` if there is no room for them.
+    /// Opens the banks of a new persistent operation. Returns `None` if there is no space for them.
     pub fn of_persistent(
         held: &LaneGuard,
         messenger: &Messenger,

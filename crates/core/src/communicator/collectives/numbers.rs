@@ -90,8 +90,8 @@ impl PersistentNumbers {
 mod tests {
     use super::*;
 
-    /// Two members, of which one frees an operation as soon as it is made and the other keeps those that it
-    /// is `to_keep`. As many as `count` are made; returns their numbers.
+    /// Makes `count` operations at two members and returns their numbers. One member frees each operation
+    /// at once, the other keeps those that `to_keep` selects.
     fn make(members: &mut [PersistentNumbers; 2], count: u32, to_keep: impl Fn(u32) -> bool) -> Vec<u32> {
         let made = (0..count).map(|operation| {
             let number = loop {

@@ -128,7 +128,7 @@ pub fn model(messenger: &Messenger) -> Arc<Model> {
 mod tests {
     use super::*;
 
-    /// Ranks bound to these cores, or not.
+    /// Checks the layout of ranks that are bound to these cores, or not bound.
     fn check(cores: &[Option<usize>], expected: Option<&[u32]>) {
         let path = format!("{}/../../fixtures/machines/boards-2x2x2.txt", env!("CARGO_MANIFEST_DIR"));
         let machine =

@@ -18,8 +18,8 @@
 //! Ranks call and begin operations in the same order. So each kind of state is the same on all ranks at the
 //! same operation, though not both at the same time.
 //!
-//! An operation that needs no turn of its unit takes the fast path, called *short way* ([`Tuning::way`]),
-//! if an idle execution of it exists on this rank. Ranks may differ in that, so both ways must change the
+//! An operation that needs no turn of its unit takes a fast path, called *short way* ([`Tuning::way`]). An
+//! idle execution of it must exist on this rank. Ranks may differ in that, so both ways must change the
 //! state equally: the short way counts its operations ([`Steady::done`]), and the unit adds them before its
 //! next turn.
 

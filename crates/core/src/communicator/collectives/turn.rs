@@ -37,7 +37,7 @@ impl SlotNeeds {
     /// Computes the needs of a schedule confined to one host.
     pub fn of(near_bytes: u64, plan: &Plan) -> SlotNeeds {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
-        // The algorithm decides, not the rank's part: all need the same room.
+        // The algorithm decides, not the rank's part of it: all members need the same class of slots.
         let lends = plan.choice.generator.node() == Node::Exposed;
         let streams = lends && isolated(|| plan.exceeds_cache());
         SlotNeeds { bytes, lends, streams, near_bytes, class: None }
