@@ -15,8 +15,11 @@ pub const OVERHEAD_BYTES: u64 = 96;
 /// A buffer that a program has attached.
 #[derive(Debug)]
 pub struct Attached {
+    /// Address of the buffer in the program's memory; the library never accesses it.
     pub(crate) address: usize,
+    /// Size in bytes; `None` for `MPI_BUFFER_AUTOMATIC`.
     pub(crate) limit: Option<u64>,
+    /// Sends that are not complete, each with the bytes of its message.
     pub(crate) pending: FirstLaneCell<Vec<(RequestId, u64)>>,
 }
 

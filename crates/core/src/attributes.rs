@@ -55,7 +55,9 @@ pub enum OnDelete {
 
 /// A key of attributes.
 pub struct Keyval {
+    /// Number by which programs name the key.
     number: i32,
+    /// Kind of objects for which the key was made.
     kind: ObjectKind,
     on_copy: OnCopy,
     on_delete: OnDelete,
@@ -64,7 +66,9 @@ pub struct Keyval {
 /// Table of the keys of a process.
 #[derive(Debug)]
 pub struct Keyvals {
+    /// Number that is tried next for a new key.
     next: i32,
+    /// Keys by number, including freed keys that attributes still use.
     known: BTreeMap<i32, Entry>,
 }
 
@@ -75,15 +79,20 @@ pub static KEYVALS: FirstLaneCell<Keyvals> = FirstLaneCell::new(Keyvals::new());
 #[derive(Debug, Default)]
 pub struct Attributes(FirstLaneCell<Vec<Attribute>>);
 
+/// State of a key in the table.
 #[derive(Debug)]
 enum Entry {
+    /// The program holds the key.
     InUse(Arc<Keyval>),
+    /// The program has freed the key; attributes may still hold it.
     Freed(Weak<Keyval>),
 }
 
+/// An attribute of one object.
 #[derive(Clone, Debug)]
 struct Attribute {
     keyval: Arc<Keyval>,
+    /// Value that the program has set.
     value: usize,
 }
 

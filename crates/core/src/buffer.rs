@@ -42,6 +42,7 @@ pub struct ByteRun {
     bytes: u64,
 }
 
+/// Layout of the message in memory.
 #[derive(Clone, Debug)]
 enum Layout {
     /// A contiguous run of memory that begins at `base`.
@@ -66,6 +67,7 @@ const STAGE: usize = 128 << 10;
 /// Shortest run in bytes, on average over the first `COARSE_RUNS` runs, that is worth an entry in a list
 /// for the kernel.
 const COARSE_RUN: usize = 1 << 10;
+/// Number of runs in the sample that decides whether runs are long.
 const COARSE_RUNS: usize = 64;
 /// Maximum number of runs in one call to the kernel. Its own limit is 1024, and a header takes one.
 const RUNS: usize = 512;

@@ -77,7 +77,9 @@ impl Attached {
 /// An active flush of an attached buffer.
 #[derive(Debug)]
 struct Flush {
+    /// Sends that were pending when the flush began.
     pending: Vec<RequestId>,
+    /// Request of the flush.
     request: RequestId,
 }
 

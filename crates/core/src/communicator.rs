@@ -35,11 +35,14 @@ use collectives::wishes::Wishes;
 pub struct Communicator {
     /// Context of its messages; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
     pub(crate) context: AtomicU32,
+    /// Number of the lane of its point-to-point messages, set with the context.
     pub(crate) lane: AtomicU32,
     /// Serial number, set when the members have agreed on it. Predefined communicators have none, nor have
     /// those that use the context of another one.
     pub(crate) owned: OnceLock<LiveContext>,
+    /// Processes of the (local) group.
     pub(crate) group: Group,
+    /// Rank of this process in the (local) group.
     pub(crate) rank: Rank,
     /// For an intercommunicator: the other group, and an intracommunicator of the own one.
     pub(crate) inter: Option<Inter>,
@@ -53,11 +56,13 @@ pub struct Communicator {
     pub name: FirstLaneCell<ObjectName>,
     /// Error handler of the communicator.
     pub error_handler: FirstLaneCell<ErrorHandler>,
+    /// Hints from info objects.
     pub(crate) hints: FirstLaneCell<Hints>,
     /// Buffer attached for buffered sends (MPI-4.1).
     pub buffer: AttachmentPlace,
     /// State of its collective operations.
     pub collectives: Collectives,
+    /// Topology, if it was made with one.
     pub(crate) topology: OnceLock<Arc<Topology>>,
 }
 
@@ -94,6 +99,7 @@ pub enum Relation {
     Unequal,
 }
 
+/// Context of a communicator that is being made.
 pub(crate) const UNKNOWN_CONTEXT: u32 = u32::MAX;
 
 impl Communicator {

@@ -48,9 +48,12 @@ pub struct Agreement {
     step: Step,
 }
 
+/// Round of the agreement.
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    /// Takes the maximum of the members' next numbers.
     Propose,
+    /// Checks that this number is free at all members.
     Confirm(u64),
 }
 

@@ -17,11 +17,13 @@ const MOST_CALLS: usize = 1024;
 pub struct DaemonDirectory {
     end: RankEnd,
     job: Arc<Job>,
+    /// Rank of this process among those of its host.
     local: u32,
     /// Messages for which the socket had no space; at most one for each destination rank.
     unsaid: VecDeque<Word>,
     /// Answers that have arrived and were not polled yet.
     answers: VecDeque<Answer>,
+    /// Ranks that have called this process, and were not reported yet.
     calls: VecDeque<u32>,
     /// True if the daemon is gone. Then no further answers arrive.
     gone: bool,

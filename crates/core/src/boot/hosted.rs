@@ -21,7 +21,9 @@ use super::{Boot, Network};
 
 /// Record that rank 0 sends to the first rank of each host.
 struct Record {
+    /// Secret of the job, which authenticates its messages.
     secret: Secret,
+    /// Random number of the job.
     job_id: u64,
     /// Number of processors of the first host, for which all ranks select algorithms.
     processors: u32,

@@ -24,7 +24,9 @@ const MAGIC: [u8; 8] = *b"tutti\0\0\x02";
 const GREETING_BYTES: usize = 16 << 10;
 /// Shortest and longest pause between attempts to connect while no rank listens yet.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
+/// Token of the listening socket in the poller.
 const TOKEN_LISTENER: u64 = u64::MAX;
+/// Token of the second listening socket in the poller.
 const TOKEN_APART: u64 = u64::MAX - 1;
 /// Time after which missing ranks are assumed to see other directories than the first one.
 const APART: Duration = Duration::from_millis(300);
@@ -164,6 +166,7 @@ pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Ve
     Ok(expected.iter().filter_map(|rank| host.guests.remove(rank)).collect())
 }
 
+/// State of the first rank while it waits for the others.
 struct Host {
     listener: Listener,
     /// Second socket, for ranks that do not see this rank's directories.
@@ -171,7 +174,9 @@ struct Host {
     poller: Poller,
     /// Connections that have not sent a greeting yet.
     silent: HashMap<u64, Connection>,
+    /// Ranks that have sent a greeting, by rank.
     guests: HashMap<u32, Guest>,
+    /// Token for the next connection.
     next_token: u64,
 }
 

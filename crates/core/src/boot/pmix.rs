@@ -26,6 +26,7 @@ const ADDRESS_KEY: &std::ffi::CStr = c"tutti.address";
 pub struct Pmix {
     client: Arc<Client>,
     facts: StarterFacts,
+    /// Longest wait for the record of rank 0.
     limit: Duration,
 }
 
@@ -169,7 +170,9 @@ struct PmixDirectory {
 /// Answers that the library's thread leaves for this process.
 #[derive(Debug)]
 struct Arrived {
+    /// Answers that were not polled yet.
     answers: Mutex<VecDeque<Answer>>,
+    /// Eventfd that wakes this process.
     bell: OwnedFd,
 }
 

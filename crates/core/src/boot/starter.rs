@@ -107,6 +107,7 @@ pub fn find(config: &Config) -> Result<Option<Box<dyn Starter>>> {
     }))
 }
 
+/// Protocol of the process manager.
 enum Speaks {
     Pmix,
     Pmi,

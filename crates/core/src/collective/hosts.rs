@@ -39,10 +39,15 @@ const BYTE: u32 = 0x247;
 /// Current part of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
+    /// The ranks of the host combine their data at the speaker.
     Up,
+    /// The speaker waits for its turn to call the kernel.
     Call,
+    /// The kernel works together with the other hosts.
     Kernel,
+    /// The speaker distributes the result on its host, in the order of calls.
     Down,
+    /// Only the last request is missing.
     Over,
 }
 
@@ -52,14 +57,18 @@ struct Ascent {
     hosts: Arc<Hosts>,
     operation: Owned,
     kind: Kind,
-    /// Host of the root and its number on that host, then the same of this rank.
+    /// Host of the root and its number on that host.
     root: (u32, u32),
+    /// Host of this rank and its number on that host.
     mine: (u32, u32),
+    /// Position of the operation in the order of calls.
     turn: u32,
     part: Part,
     /// Request of the current part.
     pending: Option<RequestId>,
+    /// Call of the kernel, at the speaker.
     call: Option<Call>,
+    /// Data that the ranks of the host reduce into.
     block: Box<[u64; AREA_BYTES / 8]>,
     request: RequestId,
 }

@@ -26,7 +26,9 @@ const IN_LINE: u64 = (INLINE_BYTES - size_of::<u64>()) as u64;
 /// Record and word that an owner publishes where the word is not in the line of flag 0.
 #[repr(C)]
 pub(super) struct Published {
+    /// Record of memory that peers access in place.
     pub(super) record: Record,
+    /// Word for the exposure, 0 if the memory does not travel by value.
     word: u64,
 }
 
@@ -57,10 +59,13 @@ pub(super) struct Carrier<'a> {
 
 /// Rows of memory that are copied to equal distances.
 struct Spread {
+    /// Number of rows, including the own one.
     count: u32,
     /// Row that belongs to this rank itself and is not copied.
     own: Option<u32>,
+    /// Sum of the bytes of all rows for other members.
     bytes: u64,
+    /// Bytes of the longest row for another member.
     longest: u64,
 }
 

@@ -110,6 +110,7 @@ fn has_several(process: &Process, comm: &Communicator) -> bool {
     hosts.windows(2).any(|two| two[0] == two[1])
 }
 
+/// Reason shown at members that could use the kernel themselves.
 const OTHERS: &str = "another member cannot; its `tutti info` says why";
 
 /// Negotiates where hosts have several members. The inner result is the reason if the kernel is not used.
@@ -317,9 +318,11 @@ fn programs(ranks: u32, rank: u32, forced: &str) -> std::result::Result<Vec<Prog
 #[derive(Debug)]
 struct Carried {
     operation: lower::Operation,
+    /// True if no member may finish before all have begun.
     synchronises: bool,
-    /// Data of this rank, and the buffer of its result.
+    /// Data that this rank contributes, if any.
     gives: Option<Buffer>,
+    /// Buffer of the result, if this rank gets one.
     gets: Option<Buffer>,
 }
 
@@ -372,7 +375,9 @@ pub(super) struct Kind {
     pub collective: Collective,
     /// Program; for broadcasts the one of the first root.
     pub program: u8,
+    /// Operator of the kernel, as its number.
     pub operator: u8,
+    /// Bytes of data of one rank.
     pub bytes: u16,
 }
 
@@ -584,7 +589,9 @@ struct Repeated {
     /// Number of the operation, as a tag.
     tag: i32,
     place: Arc<OffloadGroup>,
+    /// Collective and root, if it has one.
     what: (Collective, Option<u32>),
+    /// Arguments of each call.
     carried: FirstLaneCell<Carried>,
     /// Owner of the datatypes, which keeps them alive.
     _owner: FirstLaneCell<Owned>,
@@ -618,6 +625,7 @@ impl Restart for Repeated {
 struct KernelCall {
     place: Arc<OffloadGroup>,
     call: Call,
+    /// Buffer of the result, if this rank gets one.
     gets: Option<Buffer>,
     request: RequestId,
 }

@@ -323,8 +323,11 @@ struct Tuned {
 /// Changing part of a `Tuned` operation.
 #[derive(Debug)]
 struct Tried {
+    /// Unit of tuning that selects the algorithm of each start.
     unit: Unit,
+    /// Algorithms under trial; the first is the default.
     proposals: Arc<[Proposal]>,
+    /// Position among equal persistent operations, which identifies the unit.
     place: Place,
     /// The operation with each alternative; only the best remains once it is known.
     kept: Vec<Option<Arc<Kept>>>,
@@ -414,8 +417,10 @@ impl Tuned {
 /// A start that waits for the measurements of all members.
 #[derive(Debug)]
 struct Late {
+    /// Operation whose start has to wait.
     tuned: Arc<Tuned>,
     request: RequestId,
+    /// Time of the call of MPI_Start.
     reading: inside::Reading,
 }
 

@@ -87,7 +87,9 @@ pub unsafe fn start_replay(
 
 /// Description of a call.
 struct Call<'w> {
+    /// Blocking or non-blocking call.
     form: CallForm,
+    /// Key of the call.
     words: &'w Words,
     /// Number of polls of a flag.
     looks: u32,

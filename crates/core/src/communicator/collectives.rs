@@ -64,16 +64,23 @@ const TAG_IN_NAME_SHIFT: u32 = 23;
 /// State of a communicator for its collective operations.
 #[derive(Debug)]
 pub struct Collectives {
+    /// Plane and tags of its messages.
     pub(crate) channel: Channel,
     /// Ranks by which messages name the members, if they meet inside another communicator.
     pub(crate) names: Option<Box<[u32]>>,
+    /// Counters, hints and idle executions.
     pub(crate) state: FirstLaneCell<OperationState>,
+    /// Layout of the members in the hardware, computed on first use.
     pub(crate) near: Near,
+    /// Banks of the members on this host.
     pub(crate) node: Neighbourhood,
     /// Banks of persistent operations that were freed.
     pub(crate) shelf: FirstLaneCell<Shelf>,
+    /// State of multicast.
     pub(crate) multicast: FirstLaneCell<Terms>,
+    /// State of operations that wait for an agreement, and of tuning.
     pub(crate) deferred: FirstLaneCell<Deferred>,
+    /// State of the kernel offload.
     pub(crate) offloaded: FirstLaneCell<Standing>,
 }
 
@@ -87,10 +94,12 @@ pub(crate) enum Channel {
     Outside(i32),
 }
 
+/// Operations and executions of a communicator.
 #[derive(Debug, Default)]
 pub(crate) struct OperationState {
     /// Hints that the user set.
     pub(crate) wishes: Wishes,
+    /// Number of operations called so far; wraps around.
     pub(crate) operations: u32,
     /// Signatures of recent operations, to detect mismatched calls.
     pub(crate) begun: Begun,
@@ -169,6 +178,7 @@ impl OperationState {
 /// An execution and the call for which it was made.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    /// Execution of the plan, with its bindings to memory.
     pub(crate) execution: Execution<RequestId>,
     /// Paths that its plan was allowed to use.
     pub(crate) means: Means,
@@ -187,9 +197,11 @@ pub(crate) struct Prepared {
     pub(crate) counts: bool,
     /// Value of [`OperationState`]'s field of the same name when it was planned.
     pub(crate) generation: u32,
+    /// Key by which a repeated call finds it; `None` if it must not be replayed.
     pub(crate) words: Option<Words>,
     /// Lists of counts and displacements that belong to the key: see [`Operation::listed`].
     pub(crate) lists: Vec<i64>,
+    /// Addresses that the call passed with its lists.
     pub(crate) given: Given,
 }
 

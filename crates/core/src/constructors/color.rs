@@ -19,8 +19,11 @@ use crate::special::UNDEFINED;
 /// Colour that groups the processes of one resource, and the type of the resource.
 pub type Colored = (i32, Option<&'static str>);
 
+/// Colour of a process without a place in the result.
 const NOWHERE: Colored = (UNDEFINED, None);
+/// Size of a process's record: a flag and a number for each level.
 const RECORD_BYTES: usize = 1 + 4 * LEVELS;
+/// Number for a level at which a process has no place.
 const NO_PLACE: u32 = u32::MAX;
 /// Number of instances that no level of any machine exceeds.
 const INSTANCES: i32 = 1 << 14;

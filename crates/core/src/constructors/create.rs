@@ -298,7 +298,9 @@ fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
 /// that of its own group.
 #[derive(Clone, Copy, Debug)]
 struct Tags {
+    /// Tag on the communicator.
     whole: i32,
+    /// Tag on the communicator of the own group.
     local: i32,
 }
 
@@ -309,6 +311,7 @@ struct Background {
     comm: Arc<Communicator>,
     tags: Tags,
     agreement: Agreement,
+    /// Maxima of the current round: on the communicator, and on that of the own group.
     round: [Option<collective::Maximum>; 2],
 }
 

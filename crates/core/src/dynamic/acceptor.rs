@@ -32,9 +32,13 @@ enum Stranger {
 /// All unfinished and proved connections of a port.
 #[derive(Debug)]
 pub(super) struct Acceptor {
+    /// Key in the port's name, which local connections send.
     key: u64,
+    /// Secret that connections over the network prove to know.
     secret: [u8; 32],
+    /// Connections in the proof, with their deadlines, oldest first.
     strangers: VecDeque<(Instant, Stranger)>,
+    /// Connections that have passed the proof, oldest first.
     proved: VecDeque<Line>,
 }
 
@@ -130,6 +134,8 @@ impl Acceptor {
 
 /// Result of reading from a connection.
 enum Heard {
+    /// The proof is incomplete.
     More(Stranger),
+    /// The connection has passed the proof.
     Proved(Line),
 }

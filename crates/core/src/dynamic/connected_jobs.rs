@@ -33,9 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Processes of other jobs that can be reached.
 #[derive(Debug, Default)]
 pub(super) struct ConnectedJobs {
+    /// Processes on this host, with the objects of their jobs.
     homes: Vec<Home>,
     /// Index of the process that is checked next.
     next: usize,
+    /// Time at which a failure was detected, if any.
     lost_since: Option<Instant>,
     /// Lines kept by roots of meetings over the network.
     lookouts: Vec<Lookout>,
@@ -45,6 +47,7 @@ pub(super) struct ConnectedJobs {
 #[derive(Debug)]
 struct Lookout {
     line: Arc<Line>,
+    /// Members of the other group.
     members: Vec<Name>,
 }
 

@@ -97,8 +97,11 @@ fn hide(secret: &[u8; 32], number: u64, job: &[u8; 32]) -> [u8; 32] {
 /// Addresses of all members, once they are known.
 #[derive(Debug, Default)]
 struct Table {
+    /// Address of this member, once its endpoint is open.
     own: Option<Address>,
+    /// Addresses of all members by number, once they are known.
     all: Option<Vec<Address>>,
+    /// Members whose addresses were requested and not answered.
     asked: VecDeque<u32>,
 }
 

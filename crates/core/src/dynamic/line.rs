@@ -27,6 +27,7 @@ use tutti_sys::process;
 use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_transport::adaptive::tag::{Key, TAG_BYTES, Use, derive};
 
+/// First bytes of a connection, which contain the version of the protocol.
 const MAGIC: [u8; 8] = *b"tutti-p2";
 const NONCE_BYTES: usize = 16;
 /// Time that the connecting side waits until the other end accepts.
@@ -63,8 +64,11 @@ pub struct FarLine {
     stream: TcpStream,
     /// Key from which the nonces of letters are derived.
     key: Key,
+    /// Cipher of the letters.
     messages: Box<Messages>,
+    /// Secret that only both ends know.
     secret: [u8; 32],
+    /// True at the end that has accepted the connection.
     accepts: bool,
     /// Numbers of letters sent and received.
     letters: Mutex<[u64; 2]>,
@@ -178,11 +182,15 @@ pub fn connect(to: SocketAddr, secret: &[u8; 32]) -> io::Result<FarLine> {
 /// Accepting side of the proof, as a state machine: takes received bytes, returns bytes to send.
 #[derive(Debug)]
 pub struct Proving {
+    /// Secret of the port.
     secret: [u8; 32],
+    /// Nonce of this end.
     mine: [u8; NONCE_BYTES],
+    /// Bytes received for the current step.
     held: Vec<u8>,
     /// Nonce of the other end, once it has arrived.
     theirs: Option<Vec<u8>>,
+    /// True once the other end has passed the proof.
     has_proved: bool,
 }
 

@@ -65,7 +65,9 @@ pub(super) struct Introduction {
 /// Data that a member needs to enter a bridge, except the descriptors.
 #[derive(Debug)]
 pub(super) struct Notice {
+    /// Names of the other group's members.
     pub(super) members: Vec<u8>,
+    /// For each of their jobs: the number of doorbells.
     bells: Vec<u64>,
     /// Name of the socket at which the root hands out descriptors.
     place: Vec<u8>,
@@ -77,8 +79,11 @@ pub(super) struct Notice {
 /// with doorbells.
 #[derive(Debug)]
 struct Met {
+    /// Description of the other group.
     theirs: Introduction,
+    /// Descriptors of the bridge, and of their job objects and doorbells.
     descriptors: Vec<OwnedFd>,
+    /// Parameters of a bridge over the network.
     crossing: Option<Crossing>,
 }
 

@@ -34,9 +34,11 @@ const LOOK: Duration = Duration::from_secs(3600);
 /// An open port, at which other processes can connect.
 #[derive(Debug)]
 pub struct OpenPort {
+    /// Socket for connections from this host.
     listener: Listener,
     /// Socket for connections from other hosts.
     far: Option<TcpListener>,
+    /// Name by which others find the port.
     name: String,
     /// Locked by the thread that waits for a connection; further ones wait for the lock.
     acceptor: Mutex<Acceptor>,

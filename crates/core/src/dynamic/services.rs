@@ -22,8 +22,11 @@ use crate::process::Process;
 /// A name that this process has published.
 #[derive(Debug)]
 pub struct Service {
+    /// Name of the published port.
     port: Vec<u8>,
+    /// Name of the local socket.
     socket: Vec<u8>,
+    /// Flag that makes the thread end.
     is_over: Arc<AtomicBool>,
 }
 

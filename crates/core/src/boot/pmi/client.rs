@@ -219,6 +219,7 @@ impl Client {
     /// Identifies this process over TCP by a number. The starter answers with rank and size in lines of
     /// text.
     fn introduce(&mut self, id: &str) -> io::Result<()> {
+        /// Number of lines in the answer.
         const ANSWERS: usize = 4;
         self.stream.write_all(format!("cmd=initack pmiid={id}\n").as_bytes())?;
         let mut set = HashMap::new();
@@ -236,6 +237,7 @@ impl Client {
 
     /// Reads a line of text, without the line feed.
     fn line(&mut self) -> io::Result<String> {
+        /// Maximum length of a line, in bytes.
         const LINE_BYTES: usize = 1024;
         let mut line = Vec::new();
         let mut byte = [0];

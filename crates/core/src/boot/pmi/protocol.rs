@@ -95,6 +95,7 @@ pub struct Protocol {
     version: Version,
     /// Name of the job; in version 1 it is the name of the store.
     job: String,
+    /// Pending request, if any.
     under_way: Option<PmiRequest>,
     decoder: Decoder,
 }

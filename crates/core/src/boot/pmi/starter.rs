@@ -19,6 +19,7 @@ use super::client::{Client, Environment};
 use super::wire::Version;
 use crate::boot::starter::{LastWords, Starter, StarterFacts, failed};
 
+/// Key of the record that rank 0 stores for the first rank of each host.
 const RECORD_KEY: &str = "tutti-record";
 
 /// Client side of the connection to a PMI starter.
@@ -124,7 +125,9 @@ fn placement(runs: &[super::mapping::RankRun]) -> Option<Placement> {
 #[derive(Debug)]
 struct PmiDirectory {
     client: Arc<Mutex<Client>>,
+    /// Rank of this process in the world.
     rank: u32,
+    /// Answers that were not polled yet.
     answers: VecDeque<Answer>,
 }
 

@@ -18,6 +18,7 @@ pub enum Version {
 
 /// Maximum size of a message, in bytes; version 2 cannot encode a longer one.
 pub const MESSAGE_BYTES: usize = 999_999;
+/// Number of digits of the length in version 2.
 const LENGTH_DIGITS: usize = 6;
 
 /// A command or an answer with its keys and values in order.
@@ -100,6 +101,7 @@ impl PmiMessage {
 /// Splits arriving bytes into messages.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
+    /// Bytes that have arrived and belong to no complete message.
     buffer: Vec<u8>,
 }
 

@@ -32,6 +32,7 @@ pub struct OperationAgreement {
     sleeps: u8,
 }
 
+/// Value of `OperationAgreement`'s `odd` while no flag has shown another operation.
 const NOBODY: u32 = u32::MAX;
 
 /// Value of the counter for the third sleep, after which a wait is long: each sleep is announced by two

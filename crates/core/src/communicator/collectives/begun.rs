@@ -16,6 +16,7 @@ const LOOKS: u32 = 256;
 /// Signatures of the latest operations of a communicator, by number.
 #[derive(Debug)]
 pub(crate) struct Begun {
+    /// Signatures of the latest operations, at their numbers modulo the size.
     latest: [Signature; REMEMBERED],
     /// Numbers of persistent operations, with a signature for each.
     pub(crate) persistent: PersistentNumbers,
@@ -64,9 +65,11 @@ impl Begun {
 /// Timer of a waiting operation; decides when to send inquiries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
+    /// Number of polls without success.
     looks: u32,
-    /// Time of the next inquiry, and the step to the one after it, in nanoseconds.
+    /// Time of the next inquiry, in nanoseconds.
     next_ns: u64,
+    /// Time between the next two inquiries, in nanoseconds.
     step_ns: u64,
     /// Number of inquiries so far, up to 31.
     pub(crate) asked: u32,

@@ -31,6 +31,7 @@ pub struct Choices(HashMap<Kind, Choice>);
 /// Key of a selection: everything it depends on that varies within the process.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kind {
+    /// Part of the shape that is equal at all members.
     shape: Shape,
     node: Node,
     reach: Reach,

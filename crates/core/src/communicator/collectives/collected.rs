@@ -11,6 +11,7 @@ use crate::request::RequestId;
 pub struct Collected<T> {
     /// Request that is complete when the result is known.
     pub request: RequestId,
+    /// Memory of the result.
     pub(crate) all: Buffer,
     pub(crate) of: PhantomData<fn() -> T>,
 }

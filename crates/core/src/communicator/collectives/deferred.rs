@@ -14,11 +14,13 @@ use crate::request::RequestId;
 /// State of a communicator for operations that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
+    /// Operations that were called and wait to begin, in the order of calls.
     pub(crate) waiting: VecDeque<Waiting>,
     /// Agreement on what hosts offer, while it is in progress.
     pub(crate) settling: Option<Settling>,
     /// True if an activity advances the waiting operations.
     pub(crate) attended: bool,
+    /// Tuning of the communicator's operations.
     pub(crate) tuning: Tuning,
     /// Contributions of units whose maxima have not arrived yet.
     pub(crate) words: HashMap<Place, Maxima>,
@@ -35,8 +37,10 @@ impl Deferred {
     }
 }
 
+/// Agreement on what hosts offer, in the background.
 #[derive(Debug)]
 pub(crate) struct Settling {
+    /// Maximum over the offers of the hosts.
     pub(crate) maximum: Maximum,
     /// Number of operations that have begun since.
     pub(crate) begun: u32,
@@ -48,6 +52,7 @@ pub(crate) struct Waiting {
     pub(crate) operation: Owned,
     /// Tags of the operation, and of the agreement if it carries one along.
     pub(crate) tags: [i32; 2],
+    /// Request that the call has returned.
     pub(crate) request: RequestId,
     /// Position in the program's loop and time of the call, if the operation is tuned.
     pub(crate) spot: Option<Box<(CallSpot, Reading)>>,

@@ -25,21 +25,28 @@ pub(crate) enum Standing {
 /// Communicators and state for hosts with several members.
 #[derive(Debug)]
 pub(crate) struct Hosts {
+    /// Communicator of the members on this host, for the part up to the speaker.
     pub up: Arc<Communicator>,
+    /// Communicator of the same members, for the part down from the speaker.
     pub down: Arc<Communicator>,
-    /// Communicator of the speakers, and its group in the kernel; only at speakers.
+    /// Communicator of the speakers; `None` at other members.
     pub leaders: Option<Arc<Communicator>>,
+    /// Group of the speakers in the kernel; `None` at other members.
     pub place: Option<Arc<OffloadGroup>>,
     /// Index of each member's host, and its number on that host.
     pub members: Vec<(u32, u32)>,
+    /// Counters that keep the parts of operations in order.
     pub turns: Mutex<Turns>,
 }
 
 /// Numbers of operations: called, begun in the kernel, and begun on the way down.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
+    /// Position of the next operation.
     pub(crate) next: u32,
+    /// Number of operations whose call of the kernel has begun here.
     pub(crate) called: u32,
+    /// Number of operations whose part down has begun here.
     pub(crate) descended: u32,
 }
 

@@ -17,6 +17,7 @@ const ADVANCE_NS: u64 = 2_000_000;
 /// Account of the losses of tuning in this process.
 #[derive(Debug)]
 pub struct Ledger {
+    /// Time at which the account was opened.
     begun_ns: u64,
     /// Net loss in nanoseconds, at least 0: the gain of one unit is no budget for the losses of others.
     lost_ns: u64,

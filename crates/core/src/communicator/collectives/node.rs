@@ -50,6 +50,7 @@ enum Terms {
     Open,
     /// The agreement is in progress.
     Asked,
+    /// The agreement is over with this result.
     Settled(HostOffer),
 }
 
@@ -69,6 +70,7 @@ pub enum HostOffer {
 /// Number for a member that is on another host.
 const ELSEWHERE: u32 = u32::MAX;
 
+/// State of the banks on this host.
 #[derive(Debug, Default)]
 enum BankState {
     /// Not opened so far.
@@ -240,6 +242,7 @@ fn numbers(messenger: &Messenger, comm: &Communicator) -> Option<Box<[u32]>> {
 /// Returns the kind of access of these ranks of the host to each other's memory, equal at all of them. An
 /// early rank waits until the others have called MPI_Init, and takes in messages meanwhile.
 fn await_reach(held: &LaneGuard, messenger: &Messenger, locals: &[u32]) -> Reach {
+    /// Shortest and longest pause between two checks.
     const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
     let (mut pause, mut told) = (PAUSES[0], false);
     // The other ranks arrive, or they exit and the launcher ends the job.
@@ -307,7 +310,9 @@ fn open<T>(
 /// Lets the other members of the host run, which must make the same operations as this one. Each pause is
 /// longer than the one before.
 fn await_others(messenger: &Messenger, pauses: u32) {
+    /// Number of attempts that only yield the processor.
     const YIELDS: u32 = 16;
+    /// Longest pause between two attempts.
     const LONGEST: Duration = Duration::from_millis(2);
     match pauses.checked_sub(YIELDS) {
         None => thread::yield_now(),

@@ -33,13 +33,21 @@ pub enum Side<'a> {
 /// A collective operation at one rank.
 pub struct Operation<'a> {
     collective: Collective,
+    /// Root of the operation, 0 if it has none.
     root: u32,
+    /// Send buffer of this rank.
     send: Side<'a>,
+    /// Receive buffer of this rank.
     recv: Side<'a>,
+    /// Operator bound to a datatype, and whether it commutes.
     reducer: Option<(Reducer, bool)>,
+    /// Number of elements of each rank's block (reduce_scatter).
     blocks: Vec<u64>,
+    /// Key of the call, if it can be replayed.
     words: Option<Words>,
+    /// Lists of counts and displacements of the call.
     lists: Vec<i64>,
+    /// Addresses from which displacements count.
     given: [*mut u8; 2],
 }
 

@@ -65,6 +65,7 @@ pub(crate) enum CallSpot {
 pub(crate) struct Tuning {
     /// Mode in force. Another mode resets the state.
     mode: Tune,
+    /// Phase of the search for loops.
     stage: Stage,
     /// Sleeps after watches without a cycle.
     naps: u32,
@@ -90,11 +91,14 @@ pub(crate) struct Tuning {
     known: Vec<(UnitKey, Option<Best>)>,
 }
 
+/// Phase of the search for loops.
 #[derive(Debug)]
 enum Stage {
     /// Sleeps for this number of operations.
     Asleep(u32),
+    /// Watches whether operations form a cycle.
     Watching(Watch),
+    /// Follows a loop.
     Following(Cycle),
     /// Sleeps for ever.
     Off,

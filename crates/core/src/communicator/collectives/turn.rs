@@ -9,12 +9,19 @@ use tutti_transport::banks::{Banks, Class, Slot};
 /// reservations.
 #[derive(Clone, Copy, Debug)]
 pub struct BankTurn {
+    /// Class of the slot.
     class: Class,
+    /// Position among the reservations of the class.
     number: u64,
+    /// Size of the schedule's bank, in bytes.
     bytes: usize,
+    /// True if the operation exposes memory.
     lends: bool,
+    /// True if copies of exposed memory bypass the caches.
     streams: bool,
+    /// Hash of the signature, which flags carry.
     agreed: u16,
+    /// Slot, once it is granted.
     slot: Option<Slot>,
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct Running {
     pub(crate) operation: Option<Nonblocking>,
 }
 
+/// A non-blocking or started persistent operation.
 #[derive(Debug)]
 pub(crate) struct Nonblocking {
     /// Execution, present until the operation ends.
@@ -27,14 +28,17 @@ pub(crate) struct Nonblocking {
     pub(crate) request: RequestId,
     /// Persistent operation that gets the execution back at the end; others return it to the communicator.
     pub(crate) kept: Option<Arc<Kept>>,
+    /// Memory of the library that the operation uses, kept until its end.
     pub(crate) _memory: Option<[Buffer; 2]>,
 }
 
 /// A persistent operation.
 #[derive(Debug)]
 pub(crate) struct Kept {
+    /// Execution, while no start is active.
     pub(crate) run: FirstLaneCell<Option<Run>>,
     pub(crate) comm: Arc<Communicator>,
+    /// Tag of the messages of its starts.
     pub(crate) tag: i32,
     /// Tag that making it took, and the signature recorded for that.
     pub(crate) made: (i32, Signature),

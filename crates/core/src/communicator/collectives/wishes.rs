@@ -26,7 +26,9 @@ const TUNE: &str = "tutti_tune";
 
 /// Index of the mode that a tool has written; [`UNWRITTEN`] if none, so that the settings apply.
 static WRITTEN: AtomicU8 = AtomicU8::new(UNWRITTEN);
+/// Value of `WRITTEN` while no tool has written a mode.
 const UNWRITTEN: u8 = u8::MAX;
+/// Modes by the index that is stored.
 const EVERY: [Tune; 3] = [Tune::Off, Tune::Known, Tune::On];
 
 /// Returns the tuning mode of operations in this process that have no hint of their own.
