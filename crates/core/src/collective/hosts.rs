@@ -1,7 +1,7 @@
 //! Offloaded collectives where hosts have several ranks. The ranks of a host meet by its banks and flags;
-//! the speaker of each host uses the kernel together with the other speakers.
+//! the leader of each host uses the kernel together with the other leaders.
 //!
-//! An operation has up to three parts: *up* to the speaker of the host, by the kernel, and *down* again.
+//! An operation has up to three parts: *up* to the leader of the host, by the kernel, and *down* again.
 //! Each part runs on a communicator of its own. On each of them the parts begin in the order in which the
 //! operations were called ([`Turns`]). So all members begin them in the same order, whatever the progress
 //! of each.
@@ -39,13 +39,13 @@ const BYTE: u32 = 0x247;
 /// Current part of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The ranks of the host combine their data at the speaker.
+    /// The ranks of the host combine their data at the leader.
     Up,
-    /// The speaker waits for its turn to call the kernel.
+    /// The leader waits for its turn to call the kernel.
     Call,
     /// The kernel works together with the other hosts.
     Kernel,
-    /// The speaker distributes the result on its host, in the order of calls.
+    /// The leader distributes the result on its host, in the order of calls.
     Down,
     /// Only the last request is missing.
     Over,
@@ -66,7 +66,7 @@ struct Ascent {
     part: Part,
     /// Request of the current part.
     pending: Option<RequestId>,
-    /// Call of the kernel, at the speaker.
+    /// Call of the kernel, at the leader.
     call: Option<Call>,
     /// Data that the ranks of the host reduce into.
     block: Box<[u64; AREA_BYTES / 8]>,

@@ -5,14 +5,14 @@
 //! taken as long in total as a failed test takes. So a program with few of them, or with none that
 //! multicast makes faster, pays nothing. Steps of the test:
 //!
-//! 1. The speaker of each host joins the group of the job.
+//! 1. The leader of each host joins the group of the job.
 //! 2. A maximum over the members makes all wait for each other.
-//! 3. Each speaker multicasts a test message and listens for those of the others.
-//! 4. A second maximum tells whether every speaker has received every message.
+//! 3. Each leader multicasts a test message and listens for those of the others.
+//! 4. A second maximum tells whether every leader has received every message.
 //!
 //! After that algorithms may use multicast. Networks change, so after a number of operations by multicast a
-//! maximum checks whether a receiver has become deaf. If so, multicast is given up, and tested again after
-//! many more operations.
+//! maximum checks whether all receivers still get messages. If not, multicast is given up, and tested
+//! again after many more operations.
 //!
 //! Operations are counted, and their times come from the model, so all members decide at the same
 //! operation. For that each member must count the same operations. A counted operation is therefore never
@@ -63,9 +63,9 @@ const AGAIN: u32 = 4;
 const SELDOM: u32 = 256;
 /// Factor for the operations before the next test, see [`SELDOM`].
 const LATER: u64 = 4;
-/// Time that a speaker waits for the test messages of others.
+/// Time that a leader waits for the test messages of others.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Number of times that each speaker sends its test message within [`PATIENCE`].
+/// Number of times that each leader sends its test message within [`PATIENCE`].
 const TESTS: u32 = 4;
 
 /// Agrees on the use of multicast if a test or check is due at this operation.
@@ -280,7 +280,7 @@ fn listen(held: &mut LaneGuard, process: &Process, nonce: u64, others: &[Peer]) 
     }
 }
 
-/// Returns the speaker of each host: the member with the smallest rank there.
+/// Returns the leader of each host: the member with the smallest rank there.
 fn speakers(process: &Process, comm: &Communicator) -> Vec<Peer> {
     let mut hosts = Vec::new();
     let mut speakers = Vec::new();

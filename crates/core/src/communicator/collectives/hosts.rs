@@ -18,20 +18,20 @@ pub(crate) enum Standing {
     None,
     /// Used by all members, each on a host of its own; with the addresses of the hosts.
     Ready(Arc<OffloadGroup>, Arc<[Ipv4Addr]>),
-    /// Used by the speakers of hosts that have several members.
+    /// Used by the leaders of hosts that have several members.
     Several(Arc<Hosts>),
 }
 
 /// Communicators and state for hosts with several members.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// Communicator of the members on this host, for the part up to the speaker.
+    /// Communicator of the members on this host, for the part up to the leader.
     pub up: Arc<Communicator>,
-    /// Communicator of the same members, for the part down from the speaker.
+    /// Communicator of the same members, for the part down from the leader.
     pub down: Arc<Communicator>,
-    /// Communicator of the speakers; `None` at other members.
+    /// Communicator of the leaders; `None` at other members.
     pub leaders: Option<Arc<Communicator>>,
-    /// Group of the speakers in the kernel; `None` at other members.
+    /// Group of the leaders in the kernel; `None` at other members.
     pub place: Option<Arc<OffloadGroup>>,
     /// Index of each member's host, and its number on that host.
     pub members: Vec<(u32, u32)>,
