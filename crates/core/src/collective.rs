@@ -452,7 +452,7 @@ fn rest(held: &LaneGuard, comm: &Communicator, run: Run) {
     comm.collectives.state.borrow_mut(held).keep(run);
 }
 
-/// Returns the environment in which algorithms for a shape are selected, and whose layout it describes.
+/// Returns the environment in which algorithms for a shape are selected, and the owner of its layout.
 fn surroundings(
     held: &LaneGuard,
     process: &Process,

@@ -54,11 +54,12 @@ use crate::request::{Request, RequestId, Work};
 
 /// Number of operations that go by messages while members learn what their hosts offer.
 const MEANWHILE: u32 = 2;
-/// A pushed operation advances in the call that starts it. The time is this factor times the model's
-/// estimate,
+/// Factor on the model's estimate, which gives the time for which a pushed operation advances in the call
+/// that starts it.
 const PUSHED_TIMES: f64 = 2.0;
-/// but at least and at most these times, in nanoseconds.
+/// Minimum time for which a pushed operation advances in that call, in nanoseconds.
 const LEAST_PUSHED_NS: u64 = 20_000;
+/// Maximum time for which a pushed operation advances in that call, in nanoseconds.
 const MOST_PUSHED_NS: u64 = 20_000_000;
 
 /// Decision about the first waiting operation.

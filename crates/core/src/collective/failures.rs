@@ -40,8 +40,8 @@ use crate::process::{Process, by_context, name_of};
 use crate::request::Awaited;
 use crate::wire::{Packet, Signature};
 
-/// Maximum number of members that are asked at a time. For flags it is the first number, which doubles each
-/// time.
+/// Maximum number of members that get an inquiry at a time. For flags this is the number of the first time,
+/// which doubles each time.
 const ASKED: usize = 16;
 
 /// Bits of a signature that hash the number of bytes.

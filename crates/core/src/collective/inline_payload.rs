@@ -34,16 +34,16 @@ pub(super) struct Published {
 
 const _: () = assert!(size_of::<Published>() <= RECORD_BYTES, "a record has its room");
 
-/// The word is 0 if the memory does not travel by value. Otherwise this bit is set,
+/// Bit of the word that is set if the memory travels by value; otherwise the word is 0.
 const CARRIED: u64 = 1 << 63;
-/// this bit if the data follow the word directly,
+/// Bit of the word that is set if the data follow it directly.
 const BEHIND: u64 = 1 << 62;
-/// this bit if a table of entries exists,
+/// Bit of the word that is set if a table lists the offsets of entries.
 const TABLE: u64 = 1 << 61;
-/// bits 40 to 59 hold the distance of entries in units of 8 bytes, 0 if there are none,
+/// First of the 20 bits that hold the distance of entries in units of 8 bytes, 0 without entries.
 const DISTANCE_SHIFT: u32 = 40;
 const DISTANCE_MASK: u64 = (1 << 20) - 1;
-/// and the lower 40 bits hold the offset of the data from the start of the owner's payload space.
+/// Bits that hold the offset of the data from the start of the owner's payload space.
 const PLACE_MASK: u64 = (1 << DISTANCE_SHIFT) - 1;
 
 /// View of an operation's slot for copying payloads. Members are identified by their numbers in the banks.

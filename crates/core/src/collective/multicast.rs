@@ -57,11 +57,12 @@ const MOST_SHAPES: usize = 64;
 const PRICE_NS: u64 = 20_000_000;
 /// Factor for [`PRICE_NS`] after each failed test.
 const DEARER: u64 = 16;
-/// Number of operations before the first check whether multicast still works. It doubles with each check,
+/// Number of operations before the first check whether multicast still works. It doubles with each check.
 const AGAIN: u32 = 4;
-/// up to this number. After a failed check the next test comes after `LATER` times the operations so far.
+/// Maximum number of operations between two checks. It is also added to the operations before the next test
+/// if a test or check has failed.
 const SELDOM: u32 = 256;
-/// Factor for the operations before the next test, see [`SELDOM`].
+/// Factor on the number of operations so far, which gives the next test after a failed one, see [`SELDOM`].
 const LATER: u64 = 4;
 /// Time that a leader waits for the test messages of others.
 const PATIENCE: Duration = Duration::from_millis(20);

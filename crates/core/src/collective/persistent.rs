@@ -141,7 +141,7 @@ fn insert(
     process.messages.borrow_mut(held).state.insert(request)
 }
 
-/// Operations of a communicator. Only [`Kept::begin`] passes one to arbitrary code, which needs the
+/// Starts by MPI_Start. Only [`Kept::begin`] may run the user's code (operators), for which it needs the
 /// process.
 impl Restart for Kept {
     fn restart(self: Arc<Self>, held: &LaneGuard, request: RequestId) -> Restarted {
