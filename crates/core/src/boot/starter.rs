@@ -1,4 +1,4 @@
-//! Process managers other than our launcher: the common interface of PMIx and PMI.
+//! Common interface of *starters*: process managers other than our launcher, which speak PMIx or PMI.
 
 use std::fmt;
 use std::os::fd::OwnedFd;

@@ -178,7 +178,7 @@ pub(super) fn take_number(
 /// operations may be called between them. On an intercommunicator the result is the other group's maximum.
 ///
 /// # Errors
-/// No error now; reserved for a communicator that cannot communicate.
+/// Returns no error now; one is reserved for a communicator that cannot communicate.
 pub fn start_maximum(
     held: &LaneGuard,
     process: &Process,

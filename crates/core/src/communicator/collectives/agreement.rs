@@ -8,8 +8,8 @@
 //! - A member that waits for long compares the signatures that the members have noted
 //!   ([`tutti_transport::banks::Said`]). The others may have taken another slot, or sent messages.
 //!
-//! After a mismatch of kinds the communicator cannot be used, since slots no longer match. If only lengths
-//! or roots differ, its members stay in step.
+//! After a mismatch of kinds the communicator cannot be used: its members have *lost step*, since their
+//! slots no longer match. If only lengths or roots differ, the members stay in step.
 
 use tutti_base::{Error, ErrorClass};
 use tutti_coll::{Collective, Shape};

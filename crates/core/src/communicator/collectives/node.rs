@@ -201,8 +201,8 @@ impl Neighbourhood {
         Some(Neighbourhood { state, ..Neighbourhood::default() })
     }
 
-    /// Returns the banks of a freed persistent operation. They are reused if it `is_whole`: no run of it
-    /// has failed.
+    /// Puts the banks of a freed persistent operation on the shelf. They are reused if it `is_whole`: no run
+    /// of it has failed.
     pub fn put_on_shelf(self, held: &LaneGuard, comm: &Communicator, is_whole: bool) {
         let BankState::Open(banks, _) = self.state.into_inner() else { return };
         if is_whole {

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! The maker of an [`Operation`] promises that the memory of its arrays fulfils the requirements of MPI-5
-//! section 6 until the operation is over. `bind` passes that promise to the engine: the
-//! counts it multiplies are those of the blocks that the user described.
+//! section 6 until the operation is over. `bind` passes that promise to the engine: the counts it
+//! multiplies are those of the blocks that the user described.
 #![allow(unsafe_code)]
 
 use std::fmt;

@@ -42,7 +42,7 @@ pub(crate) struct KindOfCall {
     multicast: bool,
     /// Address of the layout. The alternatives keep the layout alive, so the address stays valid.
     layout: usize,
-    /// Whether the kernel offload runs the operation by default.
+    /// True if the kernel offload runs the operation by default.
     pub in_kernel: bool,
 }
 

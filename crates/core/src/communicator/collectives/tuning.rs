@@ -77,9 +77,9 @@ pub(crate) struct Tuning {
     steady: Vec<Option<Steady>>,
     /// Generation of plans, and the collectives that are not tuned in it, as bits.
     exempt: Option<(u32, u32)>,
-    /// Whether results may be known for operations outside of loops.
+    /// True if results may be known for operations outside of loops.
     has_known: bool,
-    /// Whether that was so when the mode was set.
+    /// True if results were known when the mode was set.
     had_known: bool,
     units: HashMap<Place, Unit>,
     /// Unit that explores.

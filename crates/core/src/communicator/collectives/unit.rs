@@ -43,7 +43,7 @@ pub(crate) struct News {
     pub key: String,
     /// Result of an earlier run, or of the original if this communicator is a duplicate.
     pub known: Option<Best>,
-    /// Whether the unit may try alternatives.
+    /// True if the unit may try alternatives.
     pub tries: bool,
     /// Strategy that selects the next trials.
     pub search: TuneSearch,
@@ -60,9 +60,9 @@ pub(crate) struct Says {
     pub words: Option<Vec<u64>>,
     /// Decision that was made at this operation.
     pub decided: Option<Decided>,
-    /// Whether the operation is a trial of another alternative than the default.
+    /// True if the operation is a trial of another alternative than the default.
     pub is_trial: bool,
-    /// Whether the unit has decided at this operation, or the operation is the first at its place in a
+    /// True if the unit has decided at this operation, or the operation is the first at its place in a
     /// loop. No rank takes the short way at a landmark.
     pub is_landmark: bool,
 }
