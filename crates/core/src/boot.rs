@@ -35,7 +35,7 @@ pub struct Boot {
     pub local: u32,
     /// Connection data for other hosts, present only in a job of several hosts.
     pub network: Option<Network>,
-    /// Process manager that started this process, if it is not our launcher. It is notified when the process
+    /// Starter of this process, if it is not our launcher. It is notified when the process
     /// leaves, and can end the job.
     pub starter: Option<Box<dyn Starter>>,
 }

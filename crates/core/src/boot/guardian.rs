@@ -17,7 +17,7 @@ use super::meeting::Guest;
 use super::starter::{LastWords, Starter};
 
 /// Delay before the guardian acts. A starter that ends the job kills ranks and guardians one after the
-/// other. A guardian that still runs after the delay was not meant.
+/// other. If the guardian is still alive after the delay, the starter is not ending the job.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Starts a guardian for the ranks of this host, if the starter needs one.

@@ -29,14 +29,14 @@ struct Record {
     processors: u32,
 }
 
-/// Joins the job of this process manager.
+/// Joins the job of this starter.
 ///
 /// # Errors
 /// Returns an error if the ranks of this host do not find each other, or if there is no shared memory.
 pub fn join(config: &Config, mut starter: Box<dyn Starter>) -> Result<Boot> {
     let joined = meet(config, &mut *starter);
     if joined.is_err() {
-        // A process manager ends the job when it loses a process. That would happen before the user sees
+        // A starter ends the job when it loses a process. That would happen before the user sees
         // the error.
         std::mem::forget(starter);
         return joined;
@@ -44,7 +44,7 @@ pub fn join(config: &Config, mut starter: Box<dyn Starter>) -> Result<Boot> {
     joined.map(|boot| Boot { starter: Some(starter), ..boot })
 }
 
-/// Joins the job, with an error as soon as a step fails. The caller keeps the process manager.
+/// Joins the job, with an error as soon as a step fails. The caller keeps the starter.
 fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     let facts = starter.facts().clone();
     let place = facts.placement.place(facts.rank).expect("a starter knows where its ranks run");
@@ -82,7 +82,7 @@ fn greeting(facts: &StarterFacts) -> Greeting {
     Greeting { rank: facts.rank, program: facts.program, processors }
 }
 
-/// Exchanges the record in a job of several hosts. The secret travels through the process manager's own
+/// Exchanges the record in a job of several hosts. The secret travels through the starter's own
 /// channels.
 fn exchange(starter: &mut dyn Starter, facts: &StarterFacts, wants: bool) -> Result<Option<Record>> {
     let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);

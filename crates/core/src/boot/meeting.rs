@@ -1,6 +1,6 @@
 //! Rendezvous of the ranks of a host, where our launcher has not brought them together. The first of them
 //! makes the job object and sends it to the others. They meet at a socket whose name is derived from the
-//! process manager's name of the job.
+//! starter's name of the job.
 //!
 //! The socket belongs to this user ([`tutti_sys::local_socket`]); the job object has no name. Ranks in
 //! containers with a /tmp of their own do not find such a socket. For them the first rank also listens

@@ -1,4 +1,4 @@
-//! PMIx as the process manager: Slurm's `--mpi=pmix`, PRRTE, Open MPI's mpirun.
+//! PMIx as the starter: Slurm's `--mpi=pmix`, PRRTE, Open MPI's mpirun.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -86,7 +86,7 @@ impl Starter for Pmix {
     }
 }
 
-/// Returns the Slurm step with this name space. `None` for other process managers, which notice themselves
+/// Returns the Slurm step with this name space. `None` for other starters, which notice themselves
 /// when a process ends.
 fn slurm_step(job: &str) -> Option<CString> {
     let step = job.strip_prefix("slurm.pmix.")?;

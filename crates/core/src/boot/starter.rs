@@ -12,7 +12,7 @@ use tutti_transport::Directory;
 use super::pmi::{self, client::Environment};
 use super::pmix::Pmix;
 
-/// Facts that a process manager provides at once.
+/// Facts that a starter provides at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StarterFacts {
     /// Name of its protocol, for messages to the user.
@@ -27,11 +27,11 @@ pub struct StarterFacts {
     pub program: u32,
     /// Number of processes that the job may have.
     pub universe: u32,
-    /// Name of another host of the job, if there is one and the process manager provides it.
+    /// Name of another host of the job, if there is one and the starter provides it.
     pub other_host: Option<String>,
 }
 
-/// Connection to the process manager that started this process.
+/// Connection to the starter of this process.
 pub trait Starter: fmt::Debug + Send {
     /// Returns the facts that were provided at once.
     fn facts(&self) -> &StarterFacts;
@@ -40,7 +40,7 @@ pub trait Starter: fmt::Debug + Send {
     /// the record, and a rank that `wants` it gets it.
     ///
     /// # Errors
-    /// Returns an error if the process manager fails, or if rank 0 does not call.
+    /// Returns an error if the starter fails, or if rank 0 does not call.
     fn exchange(&mut self, given: Option<&[u8]>, wants: bool) -> Result<Vec<u8>>;
 
     /// Returns the directory in which ranks publish and find addresses, in a job of several hosts.
@@ -49,10 +49,10 @@ pub trait Starter: fmt::Debug + Send {
     /// Returns the system's error.
     fn directory(&mut self) -> Result<Box<dyn Directory>>;
 
-    /// Makes the process manager end the job, with this status if it supports one.
+    /// Makes the starter end the job, with this status if it supports one.
     fn abort(&mut self, status: i32, why: &str);
 
-    /// Returns a way to end the job after this process is killed. `None` if the process manager notices
+    /// Returns a way to end the job after this process is killed. `None` if the starter notices
     /// itself that a process ends too early.
     ///
     /// # Errors
@@ -65,11 +65,11 @@ pub trait Starter: fmt::Debug + Send {
     /// now, and wait until no rank needs another one any more.
     ///
     /// # Errors
-    /// Returns an error if the process manager fails.
+    /// Returns an error if the starter fails.
     fn leave(&mut self, together: bool) -> Result<()>;
 }
 
-/// Way for any process to end the job of a process manager.
+/// Way for any process to end the job of a starter.
 #[derive(Debug)]
 pub enum LastWords {
     /// A message over a connection to it.
@@ -78,13 +78,13 @@ pub enum LastWords {
     Program(Command),
 }
 
-/// Finds the process manager that the environment shows; `None` for a process that was started alone.
+/// Finds the starter that the environment shows; `None` for a process that was started alone.
 ///
 /// A descriptor of PMI that is an open socket is the best proof, so it comes first. Variables of PMIx come
 /// second, since they may be left over from the starter of our starter. PMI by a port is last.
 ///
 /// # Errors
-/// Returns an error if the process manager that the environment shows does not answer.
+/// Returns an error if the starter that the environment shows does not answer.
 pub fn find(config: &Config) -> Result<Option<Box<dyn Starter>>> {
     let variable = |name: &str| std::env::var(name).ok();
     let limit = Duration::from_millis(config.launch.start_ms);
@@ -107,13 +107,13 @@ pub fn find(config: &Config) -> Result<Option<Box<dyn Starter>>> {
     }))
 }
 
-/// Protocol of the process manager.
+/// Protocol of the starter.
 enum Speaks {
     Pmix,
     Pmi,
 }
 
-/// Makes the error of a failed process manager.
+/// Makes the error of a failed starter.
 pub fn failed(speaks: &str, why: &dyn fmt::Display) -> Error {
     Error::new(
         ErrorClass::Other,

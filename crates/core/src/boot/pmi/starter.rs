@@ -1,4 +1,4 @@
-//! PMI as the process manager: Slurm's `--mpi=pmi2`, Hydra.
+//! PMI as the starter: Slurm's `--mpi=pmi2`, Hydra.
 //!
 //! Stored values become visible after a barrier. So a job of several hosts has two at start: one for the
 //! record of rank 0, one for the addresses. The addresses themselves are fetched one by one, when they are
