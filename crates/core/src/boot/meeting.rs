@@ -287,7 +287,7 @@ pub fn visit(name: &[u8], greeting: &Greeting, limit: Duration) -> Result<Gift> 
     }
 }
 
-/// Connects to the first rank, and retries until it listens or the time is over.
+/// Connects to the first rank, and retries until it listens or the time limit ends.
 fn connect(name: &[u8], limit: Duration) -> Result<Connection> {
     let start = Instant::now();
     let mut pause = PAUSES[0];

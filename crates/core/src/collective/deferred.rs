@@ -434,7 +434,7 @@ fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, is_trial: bool)
     room.populate(&mut banks, steps.iter().any(|step| step.kind.fills_bank()), exposures);
 }
 
-/// Sets the spacing of progress in tests that this kind of operation requests.
+/// Makes one of several tests of the program advance operations, if this manner of progress requests that.
 pub(super) fn space_tests(manner: Manner) {
     if let Manner::Sparse(tests) = manner {
         inside::move_on_every(tests);

@@ -8,8 +8,8 @@
 //! lists their offsets.
 //!
 //! # Safety
-//! The copied data and the word lie in the slot of the operation, which belongs to the operation until all
-//! members have left it. They are written before a flag is posted and read after it was awaited, as the
+//! The copied data and the word lie in the slot of the operation. The slot belongs to the operation until
+//! all members have left it. They are written before a flag is posted and read after it was awaited, as the
 //! verifier proves for every schedule. The memory of an operation is valid until the operation is over.
 #![allow(unsafe_code)]
 

@@ -6,7 +6,7 @@
 //! denies a peer access to the memory, the owner copies for it ([`super::served`]).
 //!
 //! # Safety
-//! Records, tables and copied payloads lie in the slot of the operation, which belongs to the operation
+//! Records, tables and copied payloads lie in the slot of the operation. The slot belongs to the operation
 //! until all members have left it. They are written before a flag is posted and read after it was awaited,
 //! as the verifier proves for every schedule. The memory of an operation is valid until the operation is
 //! over, and is withdrawn then.

@@ -189,7 +189,8 @@ pub(super) fn work_of(run: &Run) -> Work {
     Work::Collective(shape.collective.name(), root_of(shape.collective, shape.root))
 }
 
-/// Lets progress advance a started persistent operation; its request is `request`.
+/// Takes the first steps of a started persistent operation and leaves the others to progress. Its request is
+/// `request`.
 pub(super) fn launch_kept(
     held: &LaneGuard,
     messenger: &Messenger,
