@@ -1,67 +1,77 @@
-//! Flow control: a bound on what a receiver keeps of messages for which no receive was posted.
+//! Flow control: a bound on the memory for unexpected messages, which arrive before their receive is posted.
 //!
-//! What is counted. A message that nobody waits for costs its receiver an entry in the unexpected queue, whatever its
-//! length, and its payload if that came with it. So each counts as [`ENVELOPE_BYTES`] and its eager payload; a rendezvous
-//! request as the former alone. Between two processes at most a *window* of that may be on its way or kept; all windows
-//! towards a process together are `TUTTI_UNEXPECTED_BYTES` (and [`LEAST_WINDOW`] a peer, should there be so many peers that their
-//! shares are smaller). One half of the bound is divided among the peers from the start. The other half is a
-//! [`Reserve`] at the receiver, from which it grants more to those who say that they are short of it; when that runs
-//! low, grants are taken back as their messages are consumed.
+//! # Accounting
 //!
-//! What the sender does. Without room for the payload it sends a rendezvous request; without room for that either it
-//! withholds the message (`p2p::withheld`), tells the receiver once that it does so, and sends what it withholds, in order,
-//! as credit comes. The receiver gives credit back when a quarter of the window has been consumed, or earlier when it
-//! runs dry.
+//! An unexpected message costs its receiver an entry in a queue, whatever its length, and its payload if that
+//! came with it. So each message counts as [`ENVELOPE_BYTES`] plus its eager payload. A rendezvous request
+//! counts as [`ENVELOPE_BYTES`] alone.
 //!
-//! Why nothing stands still. A message must come, credit or not, once a receive for it is posted (MPI-5 section 3.5,
-//! progress): the window may be full of messages that the program receives only afterwards, in another order, by tag
-//! or in another communicator. So a receiver that knows a peer to withhold messages hands it every receive that is posted and may be
-//! for it, in the order in which they were posted, and the *sender* matches: it claims the first such receive that a withheld
-//! message fits, for the first such message. The claim takes no room in the unexpected queue: the receiver takes the message, or
-//! declines it if another message has got there first. Hence
+//! Between two processes at most a *window* of these bytes may be on its way or queued. The windows towards
+//! one process add up to `TUTTI_UNEXPECTED_BYTES`. Each has at least [`LEAST_WINDOW`] bytes, so the sum is
+//! larger in very large jobs. One half of the bound is divided among the peers from the start. The other half
+//! is a [`Reserve`] at the receiver, which grants more to peers that request it. When the reserve runs low,
+//! grants are taken back as their messages are consumed.
 //!
-//! - the matching order is that of section 3.5: all that was sent earlier has arrived before the claim (the link keeps
-//!   order), or does not fit; while a claim is not decided, nothing else leaves, so that what is declined
-//!   has lost no place; and the receiver takes a claim only for the receive that it would have matched itself;
-//! - a standard send may wait until its receive is posted, as the standard allows; a synchronous send waits in any
-//!   case; the receive of a ready send is posted, so that it is pulled; a buffered send waits in the sender's
-//!   own buffer; a probe is answered with what the sender would claim (`p2p::pulling`);
-//! - what the receiver keeps is bounded by the windows, what the sender keeps of receives by those that the receiver has posted, and
-//!   what it withholds by the requests that its own program holds.
+//! # The sender
 //!
-//! Messages of one-sided communication are never withheld: their target takes each in as it comes, without a receive,
-//! and their origin bounds how many are under way. Announcements of partitioned messages are not counted: they are one a
-//! channel, not one a message, and both ends keep it as long as it exists.
+//! Without room for the payload, it sends a rendezvous request. Without room for that either, it withholds
+//! the message (`p2p::withheld`) and informs the receiver once. It sends withheld messages in order as credit
+//! arrives. The receiver returns credit when a quarter of the window has been consumed. It does so earlier if
+//! a sender reports that it has no room.
+//!
+//! # Progress
+//!
+//! A message must arrive once a receive for it is posted, credit or not (MPI-5 section 3.5). The window may
+//! be full of messages that the program receives only later: in another order, by tag, or in another
+//! communicator. A receiver that knows a peer to withhold messages therefore sends it every posted receive
+//! that may match, in the order of posting. The *sender* matches: it claims the first receive that fits a
+//! withheld message, for the first such message. The claim takes no room in the unexpected queue. The
+//! receiver accepts the message, or declines it if another message was matched first. Hence
+//!
+//! - The matching order is that of section 3.5. All earlier messages have arrived before the claim, as the
+//!   link
+//! keeps order, or they do not fit. While a claim is undecided nothing else leaves, so a declined message
+//! keeps its position. The receiver accepts a claim only for the receive that it would have matched itself.
+//! - A standard send may wait until its receive is posted, as the standard allows. A synchronous send waits
+//!   in any
+//! case. The receive of a ready send is posted, so the message is claimed. A buffered send waits in the
+//! sender's own buffer. A probe is answered with the message that the sender would claim (`p2p::pulling`).
+//! - All memory is bounded. The windows bound unexpected messages, the receiver's posted receives bound the
+//! requests at the sender, and the program's own requests bound the withheld messages.
+//!
+//! Messages of one-sided communication are never withheld: the target processes each on arrival, without a
+//! receive, and the origin bounds their number. Announcements of partitioned messages are not counted. There
+//! is one for each channel, not for each message, and both ends keep it as long as the channel exists.
 
-/// What the receiver keeps of a message besides its payload: the entry in the queue and its share of what queues and
-/// allocator leave unused.
+/// Memory of an unexpected message besides its payload, in bytes: the entry in the queue and its share of the
+/// unused memory of queues and allocator.
 pub const ENVELOPE_BYTES: u64 = 128;
 /// Smallest window towards a process.
 pub const LEAST_WINDOW: u64 = 4 * ENVELOPE_BYTES;
 
-/// What an eager message with so much payload counts.
+/// Returns the bytes of the window that an eager message with this payload takes.
 #[inline]
 pub const fn eager_cost(payload: u64) -> u64 {
     payload + ENVELOPE_BYTES
 }
 
-/// The window between two processes to begin with, when `peers` of them share the bound.
+/// Returns the initial window between two processes in bytes, if `peers` processes share `bound` bytes.
 pub fn initial_window(bound: u64, peers: u64) -> u64 {
     (bound / 2 / peers.max(1)).max(LEAST_WINDOW)
 }
 
-/// The sender's side towards one peer.
+/// State of a window at the sender, for one peer.
 #[derive(Debug)]
 pub struct SendWindow {
     free: u64,
-    /// What is free while messages are withheld: others then have to queue behind them.
+    /// Free bytes while messages are withheld. They are kept apart so that new messages queue behind these.
     aside: u64,
     is_closed: bool,
-    /// The peer was told that there is not enough, and has not answered.
+    /// True if more room was requested from the peer, which has not replied.
     has_asked: bool,
 }
 
-/// The receiver's side towards one peer.
+/// State of a window at the receiver, for one peer.
 #[derive(Debug)]
 pub struct ReceiveWindow {
     least: u64,
@@ -70,7 +80,7 @@ pub struct ReceiveWindow {
     consumed: u64,
 }
 
-/// What a receiver may grant beyond the windows that all peers have from the start.
+/// Bytes that a receiver may grant beyond the initial windows of all peers.
 #[derive(Debug)]
 pub struct Reserve {
     free: u64,
@@ -79,12 +89,12 @@ pub struct Reserve {
 }
 
 impl SendWindow {
-    /// A window of that size, all free.
+    /// Returns an empty window of this size.
     pub fn new(bytes: u64) -> SendWindow {
         SendWindow { free: bytes, aside: 0, is_closed: false, has_asked: false }
     }
 
-    /// Takes room for a message; false if there is too little, or others wait.
+    /// Takes room for a message. Returns false if there is too little, or if messages are withheld.
     #[inline]
     pub fn admit(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.free;
@@ -94,7 +104,7 @@ impl SendWindow {
         fits
     }
 
-    /// Takes room for a message that was withheld.
+    /// Takes room for a message that was withheld. Returns false if there is too little.
     pub fn admit_withheld(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.aside;
         if fits {
@@ -103,51 +113,52 @@ impl SendWindow {
         fits
     }
 
-    /// Gives back room that was taken for a message that could not be sent.
+    /// Returns room that was taken for a message that could not be sent.
     #[inline]
     pub fn give_back(&mut self, bytes: u64) {
         let place = if self.is_closed { &mut self.aside } else { &mut self.free };
         *place += bytes;
     }
 
-    /// The receiver has consumed so much, or grants it.
+    /// Adds bytes that the receiver has consumed or granted.
     pub fn credit(&mut self, bytes: u64) {
         self.has_asked = false;
         self.give_back(bytes);
     }
 
-    /// Messages are withheld from now on.
+    /// Closes the window for new messages, because messages are withheld.
     pub fn close(&mut self) {
         self.aside += std::mem::take(&mut self.free);
         self.is_closed = true;
     }
 
-    /// No message is withheld any more.
+    /// Opens the window for new messages, because no message is withheld any more.
     pub fn open(&mut self) {
         self.free += std::mem::take(&mut self.aside);
         self.is_closed = false;
     }
 
-    /// There was not enough room: whether the receiver is to be asked for more now.
+    /// Notes that room was missing. Returns true if the receiver must be asked now, false if a request is
+    /// pending.
     pub fn asks(&mut self) -> bool {
         !std::mem::replace(&mut self.has_asked, true)
     }
 }
 
 impl ReceiveWindow {
-    /// The receiver's side of a window of that size.
+    /// Returns the receiver's side of a window of this size.
     pub fn new(bytes: u64) -> ReceiveWindow {
         ReceiveWindow { least: bytes, size: bytes, quarter: bytes / 4, consumed: 0 }
     }
 
-    /// A message has left the queue: the credit to send now, if it is worth a packet.
+    /// Counts a message that has left the queue. Returns the credit to send now, if it is worth a packet.
     #[inline]
     pub fn consume(&mut self, bytes: u64, reserve: &mut Reserve) -> Option<u64> {
         self.consumed += bytes;
         if self.consumed < self.quarter { None } else { self.settle(reserve) }
     }
 
-    /// The credit for all that was consumed, if there is some.
+    /// Returns the credit for all consumed bytes, or None if there is none.
     #[cold]
     pub fn settle(&mut self, reserve: &mut Reserve) -> Option<u64> {
         let consumed = std::mem::take(&mut self.consumed);
@@ -157,7 +168,7 @@ impl ReceiveWindow {
         Some(consumed - kept).filter(|credit| *credit > 0)
     }
 
-    /// The sender is short of room: what it gets now, of what was consumed and of the reserve.
+    /// Returns the credit for a sender that is short of room: consumed bytes and a grant from the reserve.
     pub fn grant(&mut self, reserve: &mut Reserve) -> Option<u64> {
         let granted = reserve.take(self.least);
         self.resize(self.size + granted);
@@ -172,12 +183,13 @@ impl ReceiveWindow {
 }
 
 impl Reserve {
-    /// Half of the bound, in grants that hold some eager messages of `eager` bytes.
+    /// Returns a reserve of half the bound. Its grants hold several eager messages of `eager` bytes.
     pub fn new(bound: u64, eager: u64) -> Reserve {
         Reserve { free: bound / 2, bound, step: 4 * eager_cost(eager) }
     }
 
-    /// A grant for a peer whose window began with so much. Half of what is left stays for others.
+    /// Takes a grant for a peer with this initial window. At least half of the free bytes remain for other
+    /// peers.
     fn take(&mut self, window: u64) -> u64 {
         let granted = window.max(self.step).min(self.free / 2);
         let granted = if granted < ENVELOPE_BYTES { 0 } else { granted };
@@ -185,7 +197,7 @@ impl Reserve {
         granted
     }
 
-    /// Whether grants are to be taken back.
+    /// Returns true if grants are to be taken back.
     fn is_low(&self) -> bool {
         self.free < self.bound / 8
     }

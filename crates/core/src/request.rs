@@ -1,7 +1,8 @@
-//! Requests: operations that have been started, in a table addressed by index and generation.
+//! Requests: started operations, in a table addressed by index and generation.
 //!
-//! A [`RequestId`] whose slot was reused or freed is recognised, whoever holds it: a user's stale handle, or a
-//! packet of a peer. Completion is a flag in the slot; who completes a request knows nothing of who waits.
+//! The generation detects a [`RequestId`] whose slot was freed or reused: a user's stale handle, or one in a
+//! peer's packet. Completion is a flag in the slot. The code that completes a request does not know the
+//! waiters.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,147 +19,149 @@ use crate::specs::{Check, ReceiveSpec, SendSpec};
 
 pub use crate::request_id::{RequestId, Retired, Status};
 
-/// A request.
+/// State of one request.
 #[derive(Debug)]
 pub struct Request {
-    /// What is being done.
+    /// Operation that the request stands for.
     pub work: Work,
-    /// Whether it is over.
+    /// True once the operation is complete.
     pub complete: bool,
-    /// What it reports once it is over.
+    /// Status of the completed operation.
     pub status: Status,
-    /// Why it failed, if it did.
+    /// Reason of its failure, if it failed.
     pub error: Option<Error>,
     /// Context (not plane) of its communicator, for the error handler.
     pub context: u32,
-    /// Freed by the user (or never seen by one): its slot goes with its completion.
+    /// True if the user has freed the request or never had a handle of it. The slot is freed upon completion.
     pub detached: bool,
-    /// Whether MPI_Cancel may be called for it: a message between two processes, or a generalised request.
+    /// True if MPI_Cancel may be called for it: for messages between two processes and generalised requests.
     pub is_cancellable: bool,
-    /// For persistent requests: how to start it again.
+    /// State for starting a persistent request again; None for others.
     pub persistent: Option<Box<Persistent>>,
 }
 
-/// A persistent request can be started again and again.
+/// State of a persistent request, which can be started repeatedly.
 #[derive(Debug)]
 pub struct Persistent {
-    /// Between a start and its completion seen by the user.
+    /// True from the start until the user has seen the completion.
     pub active: bool,
-    /// What a start does.
+    /// Operation that a start performs.
     pub template: Template,
-    /// Keeps the communicator of messages: they may be started when it is freed (MPI-5, 7.4.3).
+    /// Communicator of its messages, which keeps it alive: starts are possible after it is freed (MPI-5,
+    /// 7.4.3).
     pub keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Persistent {
-    /// Its operation can be started again.
+    /// Returns the operation to its request, so that it can be started again.
     #[inline]
     fn give_back(&mut self, operation: Arc<dyn Restart>) {
         if let Template::Collective(place) = &mut self.template {
             debug_assert!(place.is_none(), "an operation is started once at a time");
-            // Nothing is to be dropped.
+            // The old value is None, so no drop is needed.
             std::mem::forget(place.replace(operation));
         }
     }
 }
 
-/// What starting a persistent request does.
+/// Operation that the start of a persistent request performs.
 #[derive(Clone, Debug)]
 pub enum Template {
     /// Communication with `MPI_PROC_NULL`.
     Nothing,
-    /// A send: see [`SendSpec`].
+    /// Send with the mode and buffer of a [`SendSpec`].
     Send(SendSpec),
-    /// A send of a copy in the attached buffer.
+    /// Send of a copy in the attached buffer.
     BufferedSend(SendSpec, Arc<Attached>),
-    /// A receive.
+    /// Receive into the buffer of a [`ReceiveSpec`].
     Receive(ReceiveSpec),
-    /// Either side of a message in partitions.
+    /// Either side of a partitioned message.
     Partitioned,
-    /// A collective operation, started through its [`Restart`]; `None` while it is being started.
+    /// Collective operation, started through its [`Restart`]; None during the start.
     Collective(Option<Arc<dyn Restart>>),
 }
 
-/// A persistent collective operation. It knows the process by itself: requests are below it.
+/// Persistent collective operation. It has its own reference to the process, as requests are a lower layer.
 pub trait Restart: Send + Sync + std::fmt::Debug {
-    /// Starts it behind `request`.
+    /// Starts the operation for `request`.
     fn restart(self: Arc<Self>, held: &LaneGuard, request: RequestId) -> Restarted;
 
-    /// Starts it where its request is, if it can be done at once without messages and without foreign code; whether it is over then.
-    /// If not, [`Restart::restart`] follows in the same call, and goes on with what was begun here.
+    /// Starts the operation if it can finish at once, without messages and without foreign code. Returns true
+    /// if it has finished. Otherwise [`Restart::restart`] follows in the same call and continues from this
+    /// attempt.
     fn fast_path(&self, _: &LaneGuard) -> bool {
         false
     }
 
-    /// Gives back what other operations can reuse, when the request is freed.
+    /// Releases resources for other operations, when the request is freed.
     fn retire(self: Arc<Self>, held: &LaneGuard);
 }
 
-/// What became of a persistent collective operation that was to be started. Counting its holders costs as much as a small
-/// operation, so it is handed over and given back.
+/// Outcome of the start of a persistent collective operation. The operation is passed by value and returned,
+/// since counting references costs as much as a small operation.
 #[derive(Debug)]
 pub enum Restarted {
-    /// It is over, perhaps with an error.
+    /// The operation has finished, perhaps with an error.
     Over(Arc<dyn Restart>, Option<Error>),
-    /// It cannot be started.
+    /// The operation cannot be started.
     Refused(Arc<dyn Restart>, Error),
-    /// It completes its request when it is over, and has been given back to it.
+    /// The operation is active. It has been returned to its request and will complete it.
     UnderWay,
 }
 
-/// Whom an operation waits for.
+/// Ranks for which an operation waits.
 #[derive(Debug, Default)]
 pub struct Awaited {
     /// Sources of messages, as ranks of messages of the communicator.
     pub sources: Vec<u32>,
-    /// Receivers of messages.
+    /// World ranks of the receivers of unfinished sends.
     pub peers: Vec<WorldRank>,
 }
 
-/// The operation behind a request.
+/// Operation that a request stands for.
 #[derive(Debug)]
 pub enum Work {
-    /// Nothing left to do, or completed by somebody else (a schedule, the user).
+    /// No operation, or one that other code completes (a schedule, the user).
     Other,
-    /// A collective operation, moved by an activity: its name and its root, if it has one.
+    /// Collective operation that a progress handler runs: its name, and its root if it has one.
     Collective(&'static str, Option<u32>),
     /// A send to `peer` (world rank).
     Send {
         /// World rank of the receiver.
         peer: u32,
-        /// Tag, for people who ask.
+        /// Tag of the message, for diagnosis.
         tag: i32,
-        /// What is sent.
+        /// User's buffer with the data.
         buffer: Buffer,
-        /// Bytes handed to the transport so far, once the receiver asked for them.
+        /// Bytes passed to the transport so far, after the receiver has requested them.
         sent: u64,
     },
-    /// A receive.
+    /// Receive of one message.
     Receive {
-        /// What it asked for.
+        /// Pattern that the message must match.
         pattern: Pattern,
-        /// Where it goes.
+        /// Buffer for the message.
         buffer: Buffer,
-        /// What is to be compared with the sender's signature.
+        /// Check of the sender's signature.
         check: Check,
         /// Bytes that have arrived.
         arrived: u64,
-        /// Bytes of the whole message, once it is matched.
+        /// Length of the complete message in bytes, once it is matched.
         expected: u64,
     },
-    /// A message in partitions, to or from `peer` (world rank; of receives it is not told).
+    /// Partitioned message, to or from another process.
     Partitioned {
-        /// Whether it goes out.
+        /// True for the sending side.
         sends: bool,
-        /// World rank of the receiver.
+        /// World rank of the receiver; None for the receiving side.
         peer: Option<u32>,
     },
-    /// A generalised request: the user completes it.
+    /// Generalised request, which the user completes.
     Generalised(Arc<dyn Generalised>),
 }
 
 impl Work {
-    /// Whether nothing happens when it is dropped.
+    /// Returns true if dropping the value does nothing.
     #[inline]
     fn owns_nothing(&self) -> bool {
         match self {
@@ -169,37 +172,38 @@ impl Work {
     }
 }
 
-/// The callbacks of a generalised request (MPI-5 section 13.2).
+/// Callbacks of a generalised request (MPI-5 section 13.2).
 pub trait Generalised: Send + Sync + std::fmt::Debug {
-    /// Fills in the status.
+    /// Calls the user's query function, which fills in the status.
     ///
     /// # Errors
     /// The code that the user's callback returned.
     fn query(&self) -> Result<Status>;
-    /// The request is freed.
+    /// Calls the user's free function when the request is freed.
     ///
     /// # Errors
     /// The code that the user's callback returned.
     fn free(&self) -> Result<()>;
-    /// The user asks for cancellation.
+    /// Calls the user's cancel function, passing whether the request is complete.
     ///
     /// # Errors
     /// The code that the user's callback returned.
     fn cancel(&self, complete: bool) -> Result<()>;
 }
 
-/// All requests of this process.
+/// Table of all requests of a process, or of one of its lanes.
 #[derive(Debug)]
 pub struct RequestTable {
-    /// Something was completed (or kept by the matcher) that another thread may sleep for.
+    /// True if a request was completed, or an unexpected message queued, since waiting threads were last
+    /// woken.
     pub news: bool,
-    /// How often threads were told of news.
+    /// Number of times that waiting threads were woken.
     pub told: u64,
-    /// The lane of the table, as it stands in ids.
+    /// Number of the lane, at its position in ids.
     base: u32,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// What [`RequestId::DONE`] names.
+    /// Request that [`RequestId::DONE`] refers to.
     done: Request,
 }
 
@@ -217,7 +221,7 @@ struct Slot {
 }
 
 impl Request {
-    /// An operation that has just been started.
+    /// Returns the request of an operation that has just been started.
     #[inline]
     pub fn new(work: Work, context: u32) -> Request {
         Request {
@@ -232,18 +236,18 @@ impl Request {
         }
     }
 
-    /// An operation that has just been started and that MPI_Cancel is not for: of files, windows and
+    /// Returns the request of a started operation that MPI_Cancel does not support: of files, windows and
     /// collectives.
     pub fn uncancellable(context: u32) -> Request {
         Request { is_cancellable: false, ..Request::new(Work::Other, context) }
     }
 
-    /// An operation that was over at once.
+    /// Returns the request of an operation that was complete at once.
     pub fn completed(status: Status, context: u32) -> Request {
         Request { complete: true, status, ..Request::new(Work::Other, context) }
     }
 
-    /// Where a receive puts its message.
+    /// Returns the buffer of a receive, or None for other requests.
     #[inline]
     pub(crate) fn target(&mut self) -> Option<&Buffer> {
         match &self.work {
@@ -252,12 +256,13 @@ impl Request {
         }
     }
 
-    /// Marks it complete, with the error that it has noted already if any; whether nobody will see it off.
+    /// Marks the request complete, with the error that it already has, if any. Returns true if it is
+    /// detached, so that the caller must remove it.
     #[inline]
     pub(crate) fn conclude(&mut self) -> bool {
         self.complete = true;
         if self.work.owns_nothing() {
-            // Nothing is to be dropped, which would be a call.
+            // There is nothing to drop, and the call of the drop function would cost time.
             std::mem::forget(std::mem::replace(&mut self.work, Work::Other));
         } else if !matches!(self.work, Work::Generalised(_)) {
             self.work = Work::Other;
@@ -265,33 +270,34 @@ impl Request {
         self.detached
     }
 
-    /// Whether a user would see it as null: a persistent request that is not started.
+    /// Returns true for a persistent request that is not started. Users see such a request as null.
     #[inline]
     pub fn is_inactive(&self) -> bool {
         self.persistent.as_ref().is_some_and(|persistent| !persistent.active)
     }
 }
 
-/// Requests that the library may need when a program can get no more: those of blocking operations.
+/// Number of requests reserved for the library's own use, for blocking operations when the program can get no
+/// more.
 const RESERVE: usize = 1 << 16;
 
-/// Requests of a lane after which a program gets no more.
+/// Number of requests of a lane beyond which a program gets no more.
 static LIMIT: AtomicUsize = AtomicUsize::new(MOST - RESERVE);
 
-/// True while some lane has as many requests as it may have.
+/// True while at least one lane has as many requests as it may have.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
-/// Has the table of a lane be full after so many requests and 65536, for tests. 0 changes nothing.
+/// Limits the table of a lane to `requests` plus 65536, for tests. 0 changes nothing.
 pub fn wrap_after(requests: u64) {
     if requests > 0 {
         LIMIT.store(RESERVE + requests as usize, Ordering::Relaxed);
     }
 }
 
-/// Checks that a program may have one more request.
+/// Checks that a program may start one more request.
 ///
 /// # Errors
-/// `NoMem` if it has as many as there may be.
+/// `NoMem` if the table is full.
 #[inline]
 pub fn check_room() -> Result<()> {
     if IS_FULL.load(Ordering::Relaxed) { Err(too_many()) } else { Ok(()) }
@@ -305,25 +311,25 @@ fn too_many() -> Error {
 }
 
 impl RequestTable {
-    /// The table of a lane.
+    /// Returns the empty table of a lane.
     pub fn in_lane(lane: Lane) -> RequestTable {
         RequestTable { base: lane.number() << LANE_SHIFT, ..RequestTable::default() }
     }
 
-    /// Where a request is in this table, if it is one of its lane.
+    /// Returns the slot of a request. It is out of range if the request belongs to another lane.
     #[inline]
     fn place(&self, id: RequestId) -> usize {
         (id.index ^ self.base) as usize
     }
 
-    /// Notes that a request has gone where there was no room.
+    /// Clears the flag for a full table if removals have made room.
     #[cold]
     fn note_room(&self) {
         let count = self.slots.len() - self.free.len();
         IS_FULL.store(count >= LIMIT.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Adds a request.
+    /// Adds a request and returns its id.
     #[inline]
     pub fn insert(&mut self, request: Request) -> RequestId {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -339,14 +345,14 @@ impl RequestTable {
         RequestId { index: self.base | index, generation: slot.generation }
     }
 
-    /// Looks up a request.
+    /// Looks up a request by its id.
     #[inline]
     pub fn get(&self, id: RequestId) -> Option<&Request> {
         let slot = self.slots.get(self.place(id))?;
         slot.request.as_ref().filter(|_| slot.generation == id.generation)
     }
 
-    /// Looks up a request to change it.
+    /// Looks up a request for modification.
     #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
         let place = self.place(id);
@@ -354,7 +360,7 @@ impl RequestTable {
         slot.request.as_mut().filter(|_| slot.generation == id.generation)
     }
 
-    /// Removes a request; its id is dead from now on.
+    /// Removes a request and invalidates its id.
     #[inline]
     pub fn remove(&mut self, id: RequestId) -> Option<Request> {
         let place = self.place(id);
@@ -364,8 +370,8 @@ impl RequestTable {
         Some(request)
     }
 
-    /// Sees off a request that is over and has nothing to say but its status, as most: it goes, or becomes inactive. `None` for
-    /// others.
+    /// Retires a completed request that has no error and no remaining work, which is the usual case. It is
+    /// removed, or becomes inactive if it is persistent. Returns None for other requests.
     #[inline]
     pub fn retire_plain(&mut self, id: RequestId) -> Option<Retired> {
         let place = self.place(id);
@@ -381,13 +387,13 @@ impl RequestTable {
             request.status = Status::EMPTY;
             return Some(Retired { status, persistent: true });
         }
-        // Nothing is to be dropped.
+        // There is nothing to drop.
         std::mem::forget(slot.request.take());
         self.retire(place);
         Some(Retired { status, persistent: false })
     }
 
-    /// Removes a request that is there, where it is: moving one out costs more than all else here.
+    /// Removes an existing request without moving it, as the move would cost more than everything else here.
     #[inline]
     pub fn drop_in_place(&mut self, id: RequestId) {
         debug_assert!(self.get(id).is_some(), "a request that is there");
@@ -407,8 +413,8 @@ impl RequestTable {
         }
     }
 
-    /// Begins a start of a persistent request: what is to be started if it is a collective operation, which [`RequestTable::started`]
-    /// or [`RequestTable::under_way`] gives back.
+    /// Begins the start of a persistent request. Returns its operation if it is a collective; the caller
+    /// returns it by [`RequestTable::started`] or [`RequestTable::under_way`].
     ///
     /// # Errors
     /// `Request` for one that is unknown, not persistent, or active.
@@ -434,8 +440,8 @@ impl RequestTable {
         })
     }
 
-    /// Starts a persistent collective operation that can be done at once, where it is; whether it is over. For all others
-    /// [`RequestTable::begin`] follows.
+    /// Starts a persistent collective operation that can finish at once. Returns true if it has finished.
+    /// Otherwise the caller continues with [`RequestTable::begin`].
     #[inline]
     pub fn fast_path(&mut self, id: RequestId, held: &LaneGuard) -> bool {
         let Ok(request) = self.user(id) else { return false };
@@ -451,10 +457,10 @@ impl RequestTable {
         true
     }
 
-    /// A persistent collective operation was started and is not under way.
+    /// Records the outcome of the start of a persistent collective operation, unless it is active.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// The reason for which the start was refused.
     #[inline]
     pub fn started(&mut self, id: RequestId, restarted: Restarted) -> Result<()> {
         let (operation, error, refusal) = match restarted {
@@ -476,7 +482,7 @@ impl RequestTable {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// A persistent collective operation is under way, and `work` says what it is.
+    /// Records that a persistent collective operation is active; `work` describes it.
     pub fn under_way(&mut self, id: RequestId, operation: Arc<dyn Restart>, work: Work) {
         if let Some(request) = self.get_mut(id)
             && let Some(persistent) = &mut request.persistent
@@ -486,7 +492,7 @@ impl RequestTable {
         }
     }
 
-    /// Marks a request complete, with an error or without. A detached one goes at once.
+    /// Marks a request complete, with or without an error. A detached request is removed.
     #[inline]
     pub fn complete(&mut self, id: RequestId, error: Option<Error>) {
         let Some(request) = self.get_mut(id) else { return };
@@ -500,7 +506,7 @@ impl RequestTable {
         }
     }
 
-    /// Marks a request complete, with the error that it has noted already if any.
+    /// Marks a request complete, with the error that it already has, if any.
     #[inline]
     pub fn complete_as_is(&mut self, id: RequestId) {
         self.news = true;
@@ -510,7 +516,7 @@ impl RequestTable {
         }
     }
 
-    /// The request in this slot, if there is one now.
+    /// Returns the id of the request in this slot, if there is one now.
     pub fn id_at(&self, index: u32) -> Option<RequestId> {
         let done = [RequestId::DONE, RequestId::DONE_UNCANCELLABLE].into_iter().find(|id| id.index == index);
         if done.is_some() {
@@ -521,8 +527,8 @@ impl RequestTable {
         Some(RequestId { generation: slot.generation, ..id })
     }
 
-    /// Whom the operations wait for whose messages have the context and, but for the lane, the tag of
-    /// `envelope`; `context` is that of their communicator. Looks at all requests.
+    /// Returns the ranks for which operations wait whose messages have the context and tag of `envelope`. The
+    /// lane in the tag is ignored. `context` is that of their communicator. Scans all requests.
     #[cold]
     pub fn awaited(&self, context: u32, envelope: Envelope) -> Awaited {
         let is_its = |tag: i32| tag & !((1 << LANE_BITS) - 1) == envelope.tag;
@@ -542,7 +548,7 @@ impl RequestTable {
         awaited
     }
 
-    /// All requests that are not complete. Looks at the whole table.
+    /// Returns all requests that are not complete. Scans the whole table.
     pub fn incomplete(&self) -> impl Iterator<Item = (RequestId, &Request)> {
         let entries = (0..).zip(&self.slots);
         entries.filter_map(|(place, slot)| {
@@ -551,26 +557,26 @@ impl RequestTable {
         })
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// How many of them a user has a handle of.
+    /// Returns the number of requests of which a user has a handle.
     pub fn held_by_users(&self) -> usize {
         let requests = self.slots.iter().filter_map(|slot| slot.request.as_ref());
         requests.filter(|request| !request.detached).count()
     }
 
-    /// Whether there is none.
+    /// Returns true if the table has no request.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The request behind a user's handle.
+    /// Returns the request of a user's handle.
     ///
     /// # Errors
-    /// `Request` for an id that was freed or never given out.
+    /// `Request` for an id that was freed or never issued.
     #[inline]
     pub fn user(&mut self, id: RequestId) -> Result<&mut Request> {
         if id.is_done() {
@@ -590,14 +596,14 @@ fn wrong(reason: &'static str) -> Error {
     Error::new(ErrorClass::Request, reason)
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Debug)]
 pub struct Finished {
-    /// What it reports, or why it failed.
+    /// Status of a successful request, or its error.
     pub result: Result<Status>,
-    /// The status even if it failed (a truncated receive has one).
+    /// Status, also after a failure (a truncated receive has one).
     pub status: Status,
-    /// Its handle stays valid: it is persistent.
+    /// True if the request is persistent, so that its handle stays valid.
     pub persistent: bool,
     /// Context of its communicator, for the error handler.
     pub context: u32,

@@ -1,16 +1,17 @@
-//! What the messages of a collective operation say of it, and which operations members have given up.
+//! Detection of mismatched collective operations, and the record of operations that members have abandoned.
 //!
-//! MPI-5 section 6.1 asks that all members call the same operations in the same order, with equal roots and amounts of data.
-//! The field of a header that has the datatype signature of a user's message has what the sender takes the operation for
-//! ([`signature`]) where it is one of a collective: whoever receives it compares, which costs one comparison a message.
+//! All members must call the same operations in the same order, with equal roots and amounts of data (MPI-5
+//! section 6.1). Messages of collectives carry a [`signature`] of their operation. It has the header field
+//! that holds the datatype signature of a user's message. The receiver compares, which costs one comparison a
+//! message.
 //!
-//! A member whose part has failed can send no more of it, and its neighbours would wait for ever. It says so to all members
-//! ([`Packet::Refused`](crate::wire::Packet::Refused)); their parts then fail too, and what else arrives of the operation is
-//! dropped.
+//! A member whose operation has failed sends no more messages of it, and its neighbours would wait forever.
+//! It informs all members by [`Packet::Refused`](crate::wire::Packet::Refused). Their operations fail too,
+//! and later messages of the operation are dropped.
 //!
-//! Where every member only sends, as two that both take themselves for the root of a broadcast, nobody receives anything that
-//! could be compared. What they have sent then lies here when the operation is over, and nobody will ask for it: whoever
-//! ends an operation looks whether there is such a message ([`State::overdue`]).
+//! If every member only sends, no member has anything to compare: for example two members that both believe
+//! to be the root of a broadcast. Their messages then remain in the receivers' unexpected queues after the
+//! operation. Therefore a member that ends an operation looks for such a message ([`State::overdue`]).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -26,54 +27,56 @@ pub use crate::matching::LANE_BITS;
 use crate::request::RequestId;
 use crate::wire::{Packet, Signature};
 
-/// Operations are numbered modulo this; the number and the lane make a tag.
+/// Modulus of the numbers of operations. The number and the lane form a tag.
 pub const NUMBERS: u32 = 1 << 22;
-/// Tags of persistent operations have this bit.
+/// Bit that is set in tags of persistent operations.
 pub const PERSISTENT: i32 = 1 << 30;
 
-/// An operation that a member has given up.
+/// Operation that a member has abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Context with plane.
     context: u32,
-    /// The tag of its messages, without the lane.
+    /// Tag of its messages, without the lane.
     tag: i32,
-    /// Who gave it up.
+    /// Rank that abandoned the operation.
     pub source: u32,
-    /// Why.
+    /// Class of the error that made it abandon the operation.
     pub class: ErrorClass,
 }
 
-/// The latest operations that were given up.
+/// The latest abandoned operations.
 #[derive(Debug, Default)]
 pub struct FailedOperations {
     all: VecDeque<Refusal>,
-    /// Contexts, with plane, of those that are not remembered any more.
+    /// Contexts, with plane, of abandoned operations that have been dropped from `all`.
     forgotten: BTreeSet<u32>,
-    /// Senders of messages that were found wrong, who still wait for a word.
+    /// Senders of mismatched messages that wait for Done.
     owed: Vec<(Peer, RequestId)>,
-    /// What members have answered.
+    /// Replies of members to inquiries.
     dissents: VecDeque<(Envelope, Signature)>,
 }
 
-/// How many are remembered: programs that go on after an error have few of them.
+/// Maximum number of abandoned operations in the record. Programs that continue after an error have few of
+/// them.
 const MOST: usize = 1024;
 
-/// Most contexts that are remembered of those that were forgotten; then any may be one of them.
+/// Maximum number of contexts in `forgotten`. Once it is reached, any context may have been dropped.
 const CONTEXTS: usize = 1 << 16;
 
-/// Most questions, and most answers, that wait: who asks does so again.
+/// Maximum number of waiting inquiries, and of waiting replies. A lost inquiry is repeated by its sender.
 const INQUIRIES: usize = 1024;
 
 const KNOWN: u16 = 1 << 15;
-/// The kind of what makes a persistent operation, whose kind is in the place of the root.
+/// Kind of the creation of a persistent operation. The operation's kind is then in the field of the root.
 const MAKING: u16 = FIELD;
 const KIND_SHIFT: u32 = 10;
 const ROOT_SHIFT: u32 = 5;
 const FIELD: u16 = 0x1f;
 const _: () = assert!(Collective::EVERY.len() <= MAKING as usize);
 
-/// What a message says of its operation: which it is, and five bits each of what the root and the number of bytes hash to.
+/// Returns the signature of an operation: its kind, and five hash bits each of the root and the number of
+/// bytes.
 pub fn signature(collective: Collective, root: u32, bytes: u64) -> Signature {
     // Fibonacci hashing: the highest bits depend on all.
     let hash = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as u16;
@@ -81,17 +84,18 @@ pub fn signature(collective: Collective, root: u32, bytes: u64) -> Signature {
     KNOWN | kind << KIND_SHIFT | hash(u64::from(root) + 1) << ROOT_SHIFT | hash(bytes + 1)
 }
 
-/// What the making of a persistent operation says.
+/// Returns the signature of the creation of a persistent operation.
 pub fn making(collective: Collective) -> Signature {
     KNOWN | MAKING << KIND_SHIFT | (collective as u16) << ROOT_SHIFT
 }
 
-/// Ten bits of a signature, in which the kinds differ.
+/// Returns ten bits of a signature, which differ for different kinds.
 pub fn digest(signature: Signature) -> u16 {
     (signature >> ROOT_SHIFT ^ signature & FIELD) & 0x3ff
 }
 
-/// Whether two members who say this of an operation disagree; who says nothing agrees.
+/// Returns an error if two members' signatures of an operation differ. An unknown signature matches any
+/// other.
 pub fn disagreement(mine: Signature, theirs: Signature, source: u32) -> Option<Error> {
     if mine == theirs || mine & theirs & KNOWN == 0 {
         return None;
@@ -117,7 +121,7 @@ fn words_for(mine: Signature, theirs: Signature, source: u32) -> Error {
     Error::new(ErrorClass::Truncate, reason)
 }
 
-/// Of an operation that says this.
+/// Returns the name of the operation with this signature.
 fn name_of(signature: Signature) -> String {
     let named = |kind: u16| Collective::EVERY.get(usize::from(kind)).map(|collective| collective.name());
     match signature >> KIND_SHIFT & FIELD {
@@ -129,7 +133,7 @@ fn name_of(signature: Signature) -> String {
     }
 }
 
-/// A message of an operation that is over here, which this rank was not to get.
+/// Returns the error for a message that this rank did not expect, of an operation that has ended here.
 #[cold]
 fn unasked(theirs: Signature, source: u32) -> Error {
     let kind =
@@ -145,8 +149,9 @@ fn unasked(theirs: Signature, source: u32) -> Error {
     )
 }
 
-/// Whether an operation with the tag `other` began before that with `mine`, or is the same, so that nobody here waits for messages
-/// of it when that is over and no other one is under way. Persistent ones come back.
+/// Returns true if the operation with tag `other` started before that with tag `mine`, or is the same. No
+/// receive here waits for its messages once `mine` has ended and no other operation is active. Persistent
+/// operations are never past, as they can be started again.
 pub fn is_past(other: i32, mine: i32) -> bool {
     if (other | mine) & PERSISTENT != 0 {
         return false;
@@ -155,7 +160,7 @@ pub fn is_past(other: i32, mine: i32) -> bool {
     number(mine).wrapping_sub(number(other)) % NUMBERS < NUMBERS / 2
 }
 
-/// A message of a collective that is longer or shorter than it must be.
+/// Returns the error for a message of a collective whose length is not the expected one.
 #[cold]
 pub fn misfit(source: u32, bytes: u64, expected: u64) -> Error {
     let reason = format!(
@@ -165,7 +170,7 @@ pub fn misfit(source: u32, bytes: u64, expected: u64) -> Error {
 }
 
 impl Refusal {
-    /// As an error of the operation.
+    /// Returns the error of the operation at this member.
     #[cold]
     pub fn error(self) -> Error {
         let reason = format!(
@@ -178,7 +183,7 @@ impl Refusal {
 }
 
 impl FailedOperations {
-    /// A member has answered that it takes an operation for this.
+    /// Notes a member's reply with its signature of an operation.
     #[cold]
     pub(super) fn answered(&mut self, envelope: Envelope, signature: Signature) {
         if self.dissents.len() == INQUIRIES {
@@ -187,27 +192,28 @@ impl FailedOperations {
         self.dissents.push_back((envelope, signature));
     }
 
-    /// What a member has answered about the operation with this tag.
+    /// Removes and returns a member's reply about the operation with this tag: its rank and its signature.
     pub fn take_dissent(&mut self, context: u32, tag: i32) -> Option<(u32, Signature)> {
         let is_its = |(other, _): &(Envelope, Signature)| (other.context, other.tag) == (context, tag);
         let place = self.dissents.iter().position(is_its)?;
         self.dissents.remove(place).map(|(envelope, signature)| (envelope.source, signature))
     }
 
-    /// Whether there are none.
+    /// Returns true if no operation was abandoned.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether an operation of this context may have been given up: what else comes of it is no news.
+    /// Returns true if an operation of this context may have been abandoned. Its late messages are then not
+    /// errors.
     pub fn may_be_in(&self, context: u32) -> bool {
         self.forgotten.len() == CONTEXTS
             || self.forgotten.contains(&context)
             || self.all.iter().any(|one| one.context == context)
     }
 
-    /// Whether the operation of messages with this tag was given up.
+    /// Returns the refusal of the operation whose messages have this tag, if it was abandoned.
     #[inline]
     pub fn of(&self, context: u32, tag: i32) -> Option<Refusal> {
         if self.all.is_empty() { None } else { self.find(context, tag) }
@@ -219,7 +225,7 @@ impl FailedOperations {
         self.all.iter().find(same).copied()
     }
 
-    /// A sender will have to be told that its message has gone.
+    /// Notes a sender that must be informed later that its message is dropped.
     pub(super) fn owe(&mut self, to: Peer, sender: RequestId) {
         self.owed.push((to, sender));
     }
@@ -241,7 +247,7 @@ fn without_lane(tag: i32) -> i32 {
 }
 
 impl Message {
-    /// What it says of its operation.
+    /// Returns the signature of the message's operation, or 0 if it carries none.
     fn signature(&self) -> Signature {
         match self {
             Message::Eager { signature, .. }
@@ -253,7 +259,8 @@ impl Message {
 }
 
 impl State {
-    /// An operation was given up, by this process or another: what is here of it goes, and its senders are done with it.
+    /// Records an operation that this process or another has abandoned. Its messages here are dropped and its
+    /// sends are completed.
     #[cold]
     pub fn refused(&mut self, envelope: Envelope, class: ErrorClass) {
         let Envelope { context, source, tag } = envelope;
@@ -263,11 +270,11 @@ impl State {
             self.throw_away(message);
         }
         self.give_up_withheld(|other| other.context == context && without_lane(other.tag) == tag);
-        // Who waits for its messages looks again.
+        // Ranks that wait for its messages check again.
         self.requests.news = true;
     }
 
-    /// A member asks what this one takes an operation for.
+    /// Keeps an inquiry of a member for this process's signature of an operation.
     #[cold]
     pub(super) fn asked(&mut self, from: Peer, envelope: Envelope, signature: Signature) {
         if self.inquiries.len() < INQUIRIES {
@@ -275,15 +282,15 @@ impl State {
         }
     }
 
-    /// Senders of messages that were found wrong are done with them.
+    /// Completes the sends whose messages were mismatched.
     pub fn settle(&mut self) {
         for (to, sender) in std::mem::take(&mut self.failed_operations.owed) {
             self.answer(to, Packet::Done { sender });
         }
     }
 
-    /// A member who takes the operation of `envelope` for another one than `mine` says, by a message that waits here for a
-    /// receive that nobody will post.
+    /// Returns the disagreement about the operation of `envelope`, if an unexpected message carries a
+    /// signature other than `mine`. No receive will match that message.
     #[cold]
     pub fn dissenter(&self, envelope: Envelope, mine: Signature) -> Option<Error> {
         let same = |tag| without_lane(tag) == without_lane(envelope.tag);
@@ -292,8 +299,9 @@ impl State {
         })
     }
 
-    /// For who has ended the operation of `envelope`, which says `mine`, while no other one is under way in its context: the tag of
-    /// that or an earlier one of which a message lies here that nobody will ask for, and how the members have disagreed about it.
+    /// Returns a message that no receive will match, at the end of the operation of `envelope` with signature
+    /// `mine`. The result is the tag of that or an earlier operation, and the disagreement. No other
+    /// operation may be active in the context.
     #[cold]
     pub fn overdue(&self, envelope: Envelope, mine: Signature) -> Option<(i32, Error)> {
         if self.failed_operations.may_be_in(envelope.context) {
@@ -320,8 +328,9 @@ impl State {
         left_over.map(|(other, message)| (other, unasked(message.signature(), other.source))).collect()
     }
 
-    /// Returns an error that describes an unreceived message of one context in which nothing is under way.
-    /// `is_awaited` tells of a tag whether an operation that is yet to be started will receive its messages.
+    /// Returns an error that describes an unreceived message of a context without active operations.
+    /// `is_awaited` returns true for tags of operations that will be started later and receive their
+    /// messages.
     #[cold]
     pub fn left_over(&self, context: u32, is_awaited: impl Fn(i32) -> bool) -> Option<Error> {
         if self.failed_operations.may_be_in(context) {
@@ -331,7 +340,7 @@ impl State {
         Some(unasked(message.signature(), other.source))
     }
 
-    /// A message of an operation that was given up: its sender learns that it has gone.
+    /// Drops a message of an abandoned operation and completes its send.
     #[cold]
     pub(super) fn throw_away(&mut self, message: Message) {
         match message {

@@ -17,7 +17,7 @@ use crate::request::{Request, RequestId, Status, Work};
 use crate::trace;
 use crate::wire::{Claim, Packet, RendezvousRequest, Signature};
 
-/// How a message that is being received came here.
+/// Envelope, length and signature of a message that a receive gets.
 pub(super) struct Arrival {
     pub envelope: Envelope,
     pub bytes: u64,
@@ -25,7 +25,7 @@ pub(super) struct Arrival {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Starts a receive behind a request that exists.
+    /// Starts a receive for a request that exists.
     pub fn start_receive(&mut self, id: RequestId, spec: ReceiveSpec) {
         let pattern = spec.pattern;
         if let Some(request) = self.state.requests.get_mut(id) {
@@ -34,7 +34,7 @@ impl<L: Link> PointToPoint<L> {
         self.match_receive(id, pattern);
     }
 
-    /// Starts a receive behind a request of its own.
+    /// Starts a receive with a new request.
     #[inline]
     pub fn start_new_receive(&mut self, spec: ReceiveSpec, context: u32) -> RequestId {
         let pattern = spec.pattern;
@@ -43,7 +43,7 @@ impl<L: Link> PointToPoint<L> {
         id
     }
 
-    /// Gives a receive the message that is kept for it, or posts it.
+    /// Delivers the first unexpected message that matches the receive, or posts the receive.
     #[inline(always)]
     fn match_receive(&mut self, id: RequestId, pattern: Pattern) {
         match self.state.matcher.take(pattern) {
@@ -61,7 +61,8 @@ impl<L: Link> PointToPoint<L> {
         }
     }
 
-    /// What a receive of this pattern would get (probe), here or at a peer that withholds messages.
+    /// Returns the status of the message that a receive of this pattern would get (MPI_Iprobe), here or at a
+    /// peer that withholds messages.
     #[inline]
     pub fn probe(&mut self, pattern: Pattern) -> Option<Status> {
         let found = self.state.peek(pattern);
@@ -73,7 +74,7 @@ impl<L: Link> PointToPoint<L> {
         found
     }
 
-    /// Takes the message that a receive of this pattern would get (matched probe), with what it reports.
+    /// Takes the message that a receive of this pattern would get (MPI_Improbe). Returns it with its status.
     pub fn matched_probe(&mut self, pattern: Pattern) -> Option<(Status, (Envelope, Message))> {
         let mut found = self.state.take(pattern);
         if found.is_none() && !self.state.pulling.is_idle() {
@@ -101,7 +102,7 @@ impl<L: Link> PointToPoint<L> {
 }
 
 impl ReceiveSpec {
-    /// As a request that nothing has come for.
+    /// Returns the work of a request that has received nothing yet.
     #[inline(always)]
     fn into_work(self) -> Work {
         let ReceiveSpec { buffer, pattern, check, .. } = self;
@@ -164,7 +165,7 @@ impl Sink for State {
 }
 
 impl State {
-    /// What peers say to each other where there is not enough room for messages.
+    /// Handles packets of the protocol for withheld messages.
     #[cold]
     fn arrived_for_want_of_room(&mut self, from: Peer, packet: Packet, payload: &[u8]) {
         match packet {
@@ -189,7 +190,7 @@ impl State {
         }
     }
 
-    /// Does something with a payload that was decoded.
+    /// Passes a decoded payload to `work`, or notes the error of decoding it.
     fn with<T>(&mut self, decoded: tutti_base::Result<T>, work: impl FnOnce(&mut State, T)) {
         match decoded {
             Ok(value) => work(self, value),
@@ -199,13 +200,13 @@ impl State {
 }
 
 impl State {
-    /// What a receive of this pattern would get of what is here.
+    /// Returns the status of the unexpected message that a receive of this pattern would get.
     pub fn peek(&self, pattern: Pattern) -> Option<Status> {
         let (envelope, message) = self.matcher.peek(pattern)?;
         Some(status_of(envelope, self.bytes_of(message)))
     }
 
-    /// How long a message is.
+    /// Returns the length of a message in bytes.
     pub(super) fn bytes_of(&self, message: &Message) -> u64 {
         match message {
             Message::Eager { payload, .. } | Message::Multicast { payload, .. } => payload.len() as u64,
@@ -214,12 +215,12 @@ impl State {
         }
     }
 
-    /// Takes the message that a receive of this pattern would get of what is here.
+    /// Takes the unexpected message that a receive of this pattern would get.
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, Message)> {
         self.matcher.take(pattern)
     }
 
-    /// Cancels a receive that is not matched yet; whatever else stays as it is (MPI-5 section 3.8.4).
+    /// Cancels a receive that is not matched yet. A matched receive is not changed (MPI-5 section 3.8.4).
     pub fn cancel(&mut self, id: RequestId) {
         let Some(Request { work: Work::Receive { pattern, .. }, .. }) = self.requests.get(id) else { return };
         if self.matcher.cancel(*pattern, &id) {
@@ -230,12 +231,12 @@ impl State {
         }
     }
 
-    /// Forgets the queues of a freed context when nothing is in them.
+    /// Frees the queues of a freed context if they are empty.
     pub fn forget(&mut self, plane: u32) {
         self.matcher.forget(plane);
     }
 
-    /// Whether something waits in a context (with plane).
+    /// Returns true if receives or messages wait in a context (with plane).
     pub fn has_waiting(&self, plane: u32) -> bool {
         !self.matcher.is_idle(plane)
     }
@@ -284,7 +285,8 @@ impl State {
         }
     }
 
-    /// A message has left the unexpected queue, or has passed it by.
+    /// Counts a message that has left the unexpected queue or never entered it, and sends credit if enough is
+    /// due.
     #[inline]
     pub(super) fn consumed(&mut self, from: Peer, bytes: u64) {
         if let Some(bytes) = self.peers.get(from).receive_window.consume(bytes, &mut self.reserve) {
@@ -338,7 +340,7 @@ impl State {
         }
     }
 
-    /// A receive has all of its message.
+    /// Completes a receive whose message has arrived completely.
     #[inline]
     fn received(&mut self, receive: RequestId, from: Peer) {
         if let Some(request) = self.requests.get(receive) {
@@ -360,7 +362,8 @@ impl State {
         }
     }
 
-    /// Gets the data of an offer: by single copy or a read of the link if that is possible, otherwise by asking for a stream.
+    /// Fetches the data of an offered message: by single copy or a read of the link if possible, otherwise as
+    /// a stream.
     pub(super) fn accept(
         &mut self,
         receive: RequestId,
@@ -373,7 +376,7 @@ impl State {
         let arrival = Arrival { envelope, bytes: offer.bytes, signature };
         let Some(buffer) = self.matched(receive, &arrival).and_then(Request::target).cloned() else { return };
         if self.is_at_odds(receive) {
-            // Its sender hears first that the operation is given up, so that it fails there too.
+            // The sender is informed of the failed operation first, so that its request fails too.
             self.failed_operations.owe(from, sender);
             return self.requests.complete_as_is(receive);
         }
@@ -394,7 +397,7 @@ impl State {
         }
     }
 
-    /// Reads an offered message out of its sender's memory, if that is the better way and possible.
+    /// Reads an offered message from its sender's memory if that is possible and expected to be faster.
     fn read_in_place(
         &mut self,
         from: Peer,
@@ -417,7 +420,7 @@ impl State {
         Ok(is_read)
     }
 
-    /// Whether a receive got a message of a collective that does not belong to what it is part of.
+    /// Returns true if a receive got a message of a different collective operation.
     fn is_at_odds(&self, receive: RequestId) -> bool {
         let of_collective = |work: &Work| matches!(work, Work::Receive { check: Check::Accord(_), .. });
         self.requests
@@ -425,7 +428,7 @@ impl State {
             .is_some_and(|request| request.error.is_some() && of_collective(&request.work))
     }
 
-    /// A message from this process to itself.
+    /// Delivers a message of this process to itself.
     pub(super) fn deliver_local(&mut self, receive: RequestId, envelope: Envelope, sender: RequestId) {
         let source = match self.requests.get(sender) {
             Some(Request { work: Work::Send { buffer, .. }, .. }) => buffer.clone(),
@@ -439,7 +442,7 @@ impl State {
         self.requests.complete(sender, None);
     }
 
-    /// The next piece of a stream.
+    /// Handles the next packet of a stream.
     #[inline]
     fn data(&mut self, from: Peer, receiver: RequestId, payload: &[u8]) {
         let Some(request) = self.requests.get_mut(receiver) else {
@@ -458,14 +461,14 @@ impl State {
         }
     }
 
-    /// Notes in the request of a receive which message it got, and whether it fits.
+    /// Records in a receive's request its message, and an error if the message does not fit.
     #[inline]
     fn matched(&mut self, receive: RequestId, arrival: &Arrival) -> Option<&mut Request> {
         let request = self.requests.get_mut(receive)?;
         let Work::Receive { buffer, expected, check, .. } = &mut request.work else { return None };
         *expected = arrival.bytes;
         request.status = status_of(arrival.envelope, arrival.bytes.min(buffer.bytes()));
-        // Mostly there is none, and there was none: then nothing is to be dropped.
+        // Usually there is neither an old nor a new error, so that no drop is needed.
         let complaint = arrival.complaint(check, buffer.bytes());
         if complaint.is_some() || request.error.is_some() {
             request.error = complaint;
@@ -500,7 +503,7 @@ fn sent_bytes(request: &Request) -> u64 {
 }
 
 impl Arrival {
-    /// What is wrong with a message for a receive that has room for so many bytes.
+    /// Returns the error of a message for a receive with a buffer of `capacity` bytes, or None if it fits.
     #[inline]
     pub fn complaint(&self, check: &Check, capacity: u64) -> Option<Error> {
         let source = self.envelope.source;

@@ -1,21 +1,32 @@
-//! Point-to-point messages: eager, rendezvous by stream or single copy, and the messages to oneself.
+//! Point-to-point messages: eager, rendezvous by stream or single copy, and messages of a process to itself.
 //!
-//! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine: packets and starts of
-//! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
-//! `outgoing` is the sender's half, `incoming` the receiver's, `withheld` and `pulling` what both do where the receiver has no room
-//! ([`crate::flow`]), `cancel` takes sends back, `partitioned` both halves of messages in partitions, `remote` what the link reads by
-//! itself, `multicast` what goes to several at once, `served` what its owner reads and writes for a peer,
-//! `user` what the MPI functions call.
+//! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine. Its inputs are packets
+//! and starts of operations. Its outputs are completions in the request table and packets in `outbox`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `outgoing` | the sender's half |
+//! | `incoming` | the receiver's half |
+//! | `withheld`, `pulling` | both halves of messages for which the receiver has no room ([`crate::flow`]) |
+//! | `cancel` | cancellation of sends |
+//! | `partitioned` | both halves of partitioned messages |
+//! | `remote` | messages that the link reads by itself (RDMA) |
+//! | `multicast` | messages to several receivers at once |
+//! | `served` | memory that its owner reads and writes on behalf of a peer |
 //!
 //! | message | protocol |
 //! |---|---|
-//! | up to `TUTTI_EAGER_BYTES` (`TUTTI_CONNECTED_EAGER_BYTES`), window open | eager: header and payload in one packet |
+//! | up to `TUTTI_EAGER_BYTES` (`TUTTI_CONNECTED_EAGER_BYTES`) | eager: header and payload in one packet |
 //! | the same, synchronous mode | eager, then Done when it is matched |
-//! | longer, or no room for its payload | RendezvousRequest; then the receiver reads it through the link, which tells both; or by single copy and says Done; or says ClearToSend and the sender streams Data |
-//! | no room for that either | the sender keeps it until there is, or until a receive for it is posted: `withheld` |
-//! | to oneself | matched at once; kept in the matcher as a copy (short) or as the sender's request (long) |
+//! | longer, or no room for its payload | RendezvousRequest, then a transfer that the receiver chooses |
+//! | no room for the request either | `withheld` by the sender until there is room or a matching receive |
+//! | to oneself | matched at once; if unexpected, kept as a copy (short) or as the sender's request (long) |
 //!
-//! The receiver decides between reading and stream, so no agreement between processes is needed.
+//! The receiver of a rendezvous request chooses the transfer, so no agreement between processes is needed:
+//!
+//! - it reads the data through the link, which informs both processes;
+//! - it reads them by single copy and sends Done;
+//! - it sends ClearToSend and the sender streams Data packets.
 
 pub mod absent;
 pub mod agreement;
@@ -58,15 +69,16 @@ use pulling::Pulling;
 use remote::Remote;
 use withheld::Withheld;
 
-/// A message that no receive was posted for.
+/// Unexpected message: a message that has arrived before its receive was posted.
 #[allow(missing_docs, reason = "the fields are what their types say")]
 #[derive(Debug)]
 pub enum Message {
-    /// All of it is here.
+    /// Message whose payload has arrived completely.
     Eager { from: Peer, payload: Box<[u8]>, signature: Signature, sync: Option<RequestId> },
-    /// All of it is here; it was multicast.
+    /// Message whose payload has arrived completely, by multicast.
     Multicast { from: Peer, payload: Box<[u8]>, signature: Signature },
-    /// It waits at its sender. It is counted unless it came by a claim, or is of a plane that is not.
+    /// Message whose payload waits at its sender. Its envelope is counted against the receive window, unless
+    /// it came by a claim or its plane is not counted.
     RendezvousRequest {
         from: Peer,
         offer: RendezvousRequest,
@@ -74,46 +86,47 @@ pub enum Message {
         sender: RequestId,
         is_counted: bool,
     },
-    /// It waits in this process.
+    /// Message of this process to itself; its payload is still in the send buffer.
     Local { sender: RequestId },
-    /// Not a message but a channel for messages in partitions.
+    /// Announcement of a channel for partitioned messages; it is not a message itself.
     Announced { from: Peer, offer: RendezvousRequest, signature: Signature, sender: RequestId },
 }
 
-/// Sizes that steer the protocols.
+/// Sizes at which the protocols change, and bounds on memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest eager message.
+    /// Length of the longest eager message, in bytes.
     pub eager_bytes: u64,
-    /// The same to a peer on another host that is connected.
+    /// Length of the longest eager message to a connected peer on another host, in bytes.
     pub connected_eager_bytes: u64,
-    /// Piece of a stream.
+    /// Largest payload of one packet of a stream, in bytes.
     pub fragment_bytes: usize,
-    /// Bound on what is kept for receives that are not posted.
+    /// Bound on the memory for unexpected messages, in bytes.
     pub unexpected_bytes: u64,
-    /// Number of processes of the own job: those beyond are of others, which may have other settings.
+    /// Number of processes of the own job. Peers beyond it belong to other jobs, which may have other
+    /// settings.
     pub own_peers: u64,
-    /// Shortest message that is read through the link.
+    /// Length of the shortest message that is read through the link, in bytes; `u64::MAX` if none is.
     pub remote_read_bytes: u64,
-    /// Whether datatypes are compared.
+    /// True if the datatypes of sender and receiver are compared.
     pub check_types: bool,
 }
 
-/// The messages of one process.
+/// Point-to-point messages of one process, or of one of its lanes.
 #[derive(Debug)]
 pub struct PointToPoint<L> {
-    /// The transport.
+    /// Transport that carries the packets.
     pub link: L,
-    /// The protocols.
+    /// State of the protocols, without the transport.
     pub state: State,
 }
 
-/// The protocols of one process: everything but the transport.
+/// State of the protocols of one process, without the transport.
 #[derive(Debug)]
 pub struct State {
-    /// All requests of the process.
+    /// Requests of this process (or lane).
     pub requests: RequestTable,
-    /// A packet that makes no sense came in: the job cannot go on.
+    /// Error of an invalid packet that arrived. The job cannot continue.
     pub fault: Option<Error>,
     matcher: Matcher<RequestId, Message>,
     me: Peer,
@@ -123,46 +136,46 @@ pub struct State {
     peers: PeerTable,
     channels: partitioned::Channels,
     outbox: VecDeque<(Peer, Small)>,
-    /// Peers with a backlog or a stream, and those whose withheld messages may go on.
+    /// Peers with a backlog or a stream, and peers whose withheld messages may continue.
     busy: Vec<Peer>,
-    /// What may be granted beyond the windows that peers begin with.
+    /// Bytes that may be granted to peers beyond their initial windows.
     reserve: Reserve,
     pulling: Pulling,
-    /// A peer whose distance is to be found out while something is waited for, and in how many waits at most.
+    /// Peer whose distance is to be measured while this process waits, and the number of waits left for that.
     watched: Option<(Peer, u8)>,
-    /// Collective operations that members have given up.
+    /// Collective operations that members have abandoned.
     pub failed_operations: agreement::FailedOperations,
-    /// Payload of the messages that were multicast and are kept.
+    /// Bytes of unexpected messages that came by multicast.
     multicast_bytes: u64,
-    /// Contexts in which messages of one-sided communication were kept ([`State::next_call`]).
+    /// Contexts in which active messages of windows have arrived ([`State::next_call`]).
     calls: Vec<u32>,
-    /// What members ask that wait for long in a collective operation.
+    /// Inquiries of members that have waited long in a collective operation.
     inquiries: Vec<Notice>,
     /// Peers that have left MPI.
     pub departures: departures::Departures,
 }
 
-/// What progress has found beside messages.
+/// Events other than messages that progress reports to its caller.
 #[derive(Debug)]
 pub enum Notice {
-    /// Why the job cannot go on.
+    /// Reason for which the job cannot continue.
     Fault(String),
-    /// Which peer cannot be reached any more, and why: the job cannot go on.
+    /// Peer that has become unreachable, and the reason. The job cannot continue.
     Lost(String),
-    /// Windows have active messages to do ([`State::next_call`]).
+    /// Active messages for windows have arrived ([`State::next_call`]).
     Calls,
-    /// A member waits for long in the operation of the envelope, and asks what this process takes it for.
+    /// A member has waited long in a collective operation and requests this process's signature of it.
     Inquiry {
-        /// Who asks.
+        /// Rank that sent the inquiry.
         from: WorldRank,
-        /// Of its messages.
+        /// Envelope of the operation's messages.
         envelope: Envelope,
-        /// What it takes the operation for.
+        /// Signature of the operation at the sender of the inquiry.
         signature: Signature,
     },
 }
 
-/// What is kept about a process that was spoken to.
+/// State kept for a process with which messages were exchanged.
 #[derive(Debug)]
 struct PeerState {
     send_window: SendWindow,
@@ -171,30 +184,30 @@ struct PeerState {
     streams: VecDeque<Stream>,
     listed: bool,
     stores: PeerStores,
-    /// Of long messages, once there were some.
+    /// Measurements for the choice of a path for long messages; None before the first long message.
     ways: Option<Box<PathChoice>>,
-    /// The last long message that was offered to it.
+    /// Last long message that was offered to this peer.
     offered: Option<RequestId>,
-    /// What it has no room for.
+    /// Messages for which this peer has no room.
     withheld: Option<Box<Withheld>>,
 }
 
-/// A packet that found the transport full, in order behind others to the same peer.
+/// Packet that found the transport full, queued in order behind others to the same peer.
 #[derive(Debug)]
 enum Queued {
     Small(Small),
-    /// The eager send behind a request: its payload is still in the user's buffer.
+    /// Eager send of a request. Its payload is still in the user's buffer.
     Eager(Packet, RequestId),
 }
 
-/// A packet with a payload of a few words at most.
+/// Packet with a payload of a few words at most.
 #[derive(Clone, Debug)]
 struct Small {
     packet: Packet,
     body: Body,
 }
 
-/// The payload of a small packet.
+/// Payload of a small packet.
 #[derive(Clone, Debug)]
 enum Body {
     Nothing,
@@ -205,13 +218,13 @@ enum Body {
 
 #[derive(Debug)]
 enum Stream {
-    /// A message that the receiver asked for.
+    /// Message that the receiver has requested.
     Message { sender: RequestId, receiver: RequestId },
-    /// Partitions that are ready.
+    /// Partitions that are ready to be sent.
     Partitions { sender: RequestId },
 }
 
-/// Peers by number; memory exists for blocks of peers that were spoken to.
+/// Peers by number. Memory is allocated by blocks that contain at least one known peer.
 #[derive(Debug)]
 struct PeerTable {
     blocks: Vec<Option<Box<PeerBlock>>>,
@@ -219,15 +232,17 @@ struct PeerTable {
     own: u64,
 }
 
-/// Waits in which it is looked how far a peer is, at most: it may not be running.
+/// Maximum number of waits that measure the distance of a peer. The peer may not be running, so one may fail.
 const WATCHES: u8 = 2;
-/// The window between processes of different jobs to begin with: both must take the same.
+/// Initial window between processes of different jobs, in bytes. It is constant because both must use the
+/// same.
 const FOREIGN_WINDOW_BYTES: u64 = 16 << 10;
 const PEER_BLOCK: usize = 64;
 type PeerBlock = [Option<Box<PeerState>>; PEER_BLOCK];
 
 impl Limits {
-    /// From the settings, for a link that takes payloads of at most `max_payload` and a job of `peers`.
+    /// Returns the limits from the settings, for a link with payloads of at most `max_payload` bytes and a
+    /// job of `peers` processes.
     pub fn new(config: &tutti_base::config::Config, max_payload: usize, peers: u64) -> Limits {
         let eager_bytes = config.messages.eager_bytes.min(max_payload as u64);
         Limits {
@@ -244,7 +259,7 @@ impl Limits {
         }
     }
 
-    /// The same for one of several lanes, which share what is bounded.
+    /// Returns the limits of one of several lanes, which share the memory for unexpected messages.
     #[must_use]
     pub fn shared_by(self, lanes: u32) -> Limits {
         Limits { unexpected_bytes: self.unexpected_bytes / u64::from(lanes.max(1)), ..self }
@@ -252,7 +267,7 @@ impl Limits {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// A process that has not spoken to anybody.
+    /// Returns the messages of a process that has not communicated with any peer.
     pub fn new(link: L, me: Peer, limits: Limits, reader: Reader) -> PointToPoint<L> {
         let longest_eager = limits.eager_bytes.max(limits.connected_eager_bytes);
         let window_bytes = initial_window(limits.unexpected_bytes, limits.own_peers);
@@ -280,20 +295,20 @@ impl<L: Link> PointToPoint<L> {
         PointToPoint { link, state }
     }
 
-    /// The same in a lane: its requests are known by it.
+    /// Assigns these messages to a lane; the numbers of its requests contain the lane.
     #[must_use]
     pub fn in_lane(mut self, lane: Lane) -> PointToPoint<L> {
         self.state.requests = RequestTable::in_lane(lane);
         self
     }
 
-    /// Longest payload that this process hands to any link.
+    /// Returns the length of the longest payload that this process passes to any link, in bytes.
     pub fn longest_payload(&self) -> usize {
         let Limits { eager_bytes, fragment_bytes, .. } = self.state.limits;
         fragment_bytes.max(eager_bytes as usize)
     }
 
-    /// Takes in what has arrived and sends what could not be sent before; whether anything happened.
+    /// Processes arrived packets and sends what could not be sent before. Returns true if anything happened.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let mut arrived = self.link.poll(&mut self.state);
@@ -306,7 +321,7 @@ impl<L: Link> PointToPoint<L> {
     }
 
     /// Returns true if [`PointToPoint::progress`] would find nothing to do and [`PointToPoint::notice`]
-    /// nothing to report. False where a look at memory cannot tell.
+    /// nothing to report. Returns false if loads from memory are not enough to know this.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         let State { watched, fault, inquiries, .. } = &self.state;
@@ -318,14 +333,14 @@ impl<L: Link> PointToPoint<L> {
             && self.link.is_quiet()
     }
 
-    /// What makes the next waits look how far `peer` is, if it is of this host.
+    /// Returns the peer to watch during the next waits, or None if `peer` is on another host.
     #[cold]
     fn watch_of(link: &L, peer: Peer) -> Option<(Peer, u8)> {
         link.has_come(peer).map(|_| (peer, WATCHES))
     }
 
-    /// Looks for a few microseconds whether something comes from the peer that is watched, and how far it is then; whether
-    /// something has come.
+    /// Polls for a few microseconds for data from the watched peer, and measures its distance if data come.
+    /// Returns true if data have come.
     #[cold]
     fn watch(&mut self) -> bool {
         let Some((peer, watches)) = self.state.watched.take() else { return false };
@@ -338,7 +353,7 @@ impl<L: Link> PointToPoint<L> {
         observed.came
     }
 
-    /// What was found that the caller has to act upon.
+    /// Returns the next event that the caller must handle.
     #[inline]
     pub fn notice(&mut self) -> Option<Notice> {
         let lost = |(peer, reason): (Peer, String)| format!("rank {} cannot be reached: {reason}", peer.0);
@@ -355,7 +370,7 @@ impl<L: Link> PointToPoint<L> {
         self.state.inquiries.pop()
     }
 
-    /// Whether progress would find something to do; asked before a process goes to sleep.
+    /// Returns true if progress would find something to do. It is called before a process sleeps.
     pub fn pending(&mut self) -> bool {
         !self.state.outbox.is_empty()
             || self.state.is_called()
@@ -364,19 +379,20 @@ impl<L: Link> PointToPoint<L> {
             || self.can_send()
     }
 
-    /// Whether all that was started has been handed to the transport, for peers that are not gone.
+    /// Returns true if all started operations are in the transport, ignoring peers for which `gone` is true.
     pub fn is_idle_but_for(&self, gone: impl Fn(Peer) -> bool) -> bool {
         let waiting = self.state.outbox.iter().map(|(peer, _)| peer).chain(&self.state.busy);
         waiting.chain(self.state.remote.peers()).all(|peer| gone(*peer))
     }
 
-    /// Whether all that was started has been handed to the transport.
+    /// Returns true if all started operations are in the transport.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.state.outbox.is_empty() && self.state.busy.is_empty() && self.state.remote.is_idle()
     }
 
-    /// Whether there is room now for what waits for it; otherwise the transport will ring when there is.
+    /// Returns true if a queued packet can be sent now. Otherwise the transport notifies this process when
+    /// there is room.
     fn can_send(&mut self) -> bool {
         let fragment = self.state.limits.fragment_bytes;
         let (link, peers) = (&mut self.link, &mut self.state.peers);
@@ -394,7 +410,7 @@ impl<L: Link> PointToPoint<L> {
 }
 
 impl Small {
-    /// A packet without payload.
+    /// Returns a packet without payload.
     fn bare(packet: Packet) -> Small {
         Small { packet, body: Body::Nothing }
     }
@@ -410,7 +426,7 @@ impl Body {
         }
     }
 
-    /// Hands it to `send`.
+    /// Passes the encoded payload to `send`.
     fn encoded<R>(&self, send: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Body::Nothing => send(&[]),
@@ -421,13 +437,14 @@ impl Body {
     }
 }
 
-/// Whether what the receiver keeps of a message of this context has a bound: what is sent to a window is taken in as it comes.
+/// Returns true if unexpected messages of this context count against the receive window. Messages of
+/// one-sided communication do not, since the window processes them as they arrive.
 fn is_counted(context: u32) -> bool {
     !ContextId::is_of(context, Plane::OneSided)
 }
 
 impl PeerTable {
-    /// All peers that were spoken to.
+    /// Returns all known peers.
     fn all(&self) -> Vec<Peer> {
         let blocks =
             self.blocks.iter().enumerate().filter_map(|(number, block)| Some((number, block.as_ref()?)));
@@ -442,7 +459,7 @@ impl PeerTable {
     fn get(&mut self, peer: Peer) -> &mut PeerState {
         let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
         if matches!(self.blocks.get(block), Some(Some(peers)) if peers[place].is_some()) {
-            // Looked at twice in the text only: nothing comes between.
+            // The second lookup is removed by the compiler: nothing can change between the two.
             self.met(block, place)
         } else {
             self.meet(peer);
@@ -450,14 +467,14 @@ impl PeerTable {
         }
     }
 
-    /// A peer that was spoken to.
+    /// Returns a known peer.
     #[inline(always)]
     fn met(&mut self, block: usize, place: usize) -> &mut PeerState {
         let peers = self.blocks[block].as_mut().expect("there is a block, as was looked at");
         peers[place].as_mut().expect("the peer is in it, as was looked at")
     }
 
-    /// Makes room for a peer that was not spoken to yet.
+    /// Allocates the state of a peer that is not known yet.
     #[cold]
     fn meet(&mut self, peer: Peer) {
         let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
@@ -483,7 +500,8 @@ impl PeerTable {
 }
 
 impl State {
-    /// Keeps a message that no receive was posted for; another thread may probe for it.
+    /// Keeps an unexpected message. The request table is marked as changed, as another thread may probe for
+    /// it.
     fn push_unexpected(&mut self, envelope: Envelope, message: Message) {
         if self.failed_operations.of(envelope.context, envelope.tag).is_some() {
             return self.throw_away(message);
@@ -503,12 +521,12 @@ impl State {
         });
     }
 
-    /// Messages that are kept for receives to come.
+    /// Returns the number of unexpected messages.
     pub fn kept(&self) -> usize {
         self.matcher.kept()
     }
 
-    /// The program's receives that have matched no message, and the messages that no receive has matched.
+    /// Returns the program's unmatched receives and its unexpected messages.
     pub fn unmatched(&self) -> (Vec<Pattern>, Vec<Envelope>) {
         let is_users = |context| ContextId::is_of(context, Plane::PointToPoint);
         let receives = self.matcher.posted_anywhere().filter(|pattern| is_users(pattern.context));
@@ -516,19 +534,19 @@ impl State {
         (receives.collect(), kept.filter(|envelope| is_users(envelope.context)).collect())
     }
 
-    /// Whether [`State::next_call`] has one.
+    /// Returns true if [`State::next_call`] would return a context.
     #[inline]
     pub fn is_called(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// A context (with plane) in which messages of one-sided communication were kept since it was last given;
-    /// some come more than once.
+    /// Removes and returns a context (with plane) in which active messages of a window have arrived. A
+    /// context may be returned more than once.
     pub fn next_call(&mut self) -> Option<u32> {
         self.calls.pop()
     }
 
-    /// Nothing more is said to `peer`: should they meet again, both begin anew.
+    /// Forgets all state of `peer`. If the two communicate again, both start with fresh state.
     pub fn forget_peer(&mut self, peer: Peer) {
         let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
         if let Some(Some(block)) = self.peers.blocks.get_mut(block) {
@@ -539,7 +557,7 @@ impl State {
         self.pulling.forget_peer(peer);
     }
 
-    /// A request that a schedule or the library itself completes.
+    /// Adds a request that a schedule or the library itself completes.
     pub fn insert(&mut self, request: Request) -> RequestId {
         self.requests.insert(request)
     }

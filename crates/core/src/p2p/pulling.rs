@@ -1,13 +1,18 @@
-//! Messages that their senders withhold: the receiver's half of what [`crate::flow`] describes.
+//! Withheld messages: the receiver's half of the protocol in [`crate::flow`].
 //!
-//! The receiver knows which peers withhold messages, by context and source. It tells them of every receive that may be for
-//! those, and answers when one of them claims a receive.
+//! The receiver knows which peers withhold messages, by context and source. It informs them of every receive
+//! that may match such a message, and accepts or declines their claims.
 //!
-//! A probe that finds nothing here becomes a *wish*, of which these peers are told too. One that only looks is answered with what
-//! there is; the sender takes that back before the message leaves. One that takes the message (MPI_Improbe) is answered with
-//! a claim, which waits for the program to ask again: it may do so or post a receive that comes first. Meanwhile nothing else comes from
-//! that peer, so the claim is declined when a receive is posted that may be for it, or when the program asks only for
-//! other messages.
+//! A probe that finds no message in this process becomes a *wish*, which is sent to these peers as well:
+//!
+//! - MPI_Iprobe: the peer reports its first message that fits. Before that message leaves, the peer revokes
+//!   the
+//! report.
+//! - MPI_Improbe: the peer claims its first message that fits. The claim waits until the program probes
+//!   again.
+//!
+//! While a claim waits, nothing else comes from that peer. Therefore the claim is declined when a receive is
+//! posted that may match a message of the peer, or when the program keeps probing for other messages.
 
 use tutti_transport::Peer;
 
@@ -17,16 +22,16 @@ use crate::matching::{Envelope, Pattern};
 use crate::request::{RequestId, Status};
 use crate::wire::{Claim, Packet, RendezvousRequest, Signature, Wanted};
 
-/// What is known of messages that are withheld from this process.
+/// State about messages that are withheld from this process.
 #[derive(Debug, Default)]
 pub(super) struct Pulling {
     holders: Vec<Holder>,
-    /// The oldest first.
+    /// Probes that wait for a reply, the oldest first.
     wishes: Vec<Wish>,
     numbered: u64,
 }
 
-/// A peer that withholds messages.
+/// Peer that withholds messages of a context and source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holder {
     context: u32,
@@ -34,7 +39,7 @@ struct Holder {
     peer: Peer,
 }
 
-/// What a probe asked for that has found nothing here.
+/// Probe that has found no message in this process.
 #[derive(Debug)]
 struct Wish {
     number: u64,
@@ -50,7 +55,7 @@ enum Answer {
     Claimed(Claimed),
 }
 
-/// A message that is claimed for a matched probe.
+/// Message that is claimed for a matched probe.
 #[derive(Debug)]
 struct Claimed {
     from: Peer,
@@ -58,23 +63,24 @@ struct Claimed {
     signature: Signature,
     sender: RequestId,
     offer: RendezvousRequest,
-    /// Probes for other messages that found nothing since.
+    /// Number of unsuccessful probes for other messages since the claim.
     passed_over: u32,
 }
 
-/// Most wishes at a time; of more, the oldest is forgotten, and made again when its probe is.
+/// Maximum number of wishes. Beyond it the oldest is forgotten, and created again when the program probes
+/// again.
 const WISHES: usize = 64;
-/// Probes for other messages until a message that is claimed is declined.
+/// Number of unsuccessful probes for other messages after which a claim is declined.
 const PATIENCE: u32 = 64;
 
 impl Pulling {
-    /// Whether there is nobody to ask.
+    /// Returns true if no peer withholds messages.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.holders.is_empty()
     }
 
-    /// Who may withhold what this pattern asks for.
+    /// Returns the peers that may withhold a message for this pattern.
     fn holders_of(&self, pattern: Pattern) -> Vec<Holder> {
         let may_be = |holder: &&Holder| {
             holder.context == pattern.context && pattern.source.is_none_or(|source| source == holder.source)
@@ -86,13 +92,13 @@ impl Pulling {
         self.wishes.iter().position(|wish| (wish.pattern, wish.takes) == (pattern, takes))
     }
 
-    /// What was said of messages of `from` that it has sent since is not so any more.
+    /// Forgets reports about messages of `from`, which has sent them since.
     fn forget_seen(&mut self, from: Peer) {
         self.wishes
             .retain(|wish| !matches!(wish.answer, Answer::Seen { from: source, .. } if source == from));
     }
 
-    /// Takes back the claims that are `wanted`: who is to be told.
+    /// Removes the claims that are `wanted`. Returns the peers to inform, with the requests of their sends.
     fn decline(&mut self, wanted: impl Fn(&Claimed) -> bool) -> Vec<(Peer, RequestId)> {
         let mut declined = Vec::new();
         self.wishes.retain(|wish| {
@@ -106,13 +112,13 @@ impl Pulling {
         declined
     }
 
-    /// Messages that are claimed for matched probes.
+    /// Returns the number of messages that are claimed for matched probes.
     #[cfg(test)]
     pub fn wishes_claimed(&self) -> usize {
         self.wishes.iter().filter(|wish| matches!(wish.answer, Answer::Claimed(_))).count()
     }
 
-    /// Nothing more comes from a peer.
+    /// Forgets a peer from which no messages come any more.
     pub fn forget_peer(&mut self, peer: Peer) {
         self.holders.retain(|holder| holder.peer != peer);
         self.forget_seen(peer);
@@ -121,7 +127,8 @@ impl Pulling {
 }
 
 impl State {
-    /// A peer withholds messages of this context and source: it gets what room there is, and learns what is posted for them.
+    /// Notes that a peer withholds messages of this context and source. Grants the available room, and
+    /// informs the peer of the receives and probes that may match.
     #[cold]
     pub(super) fn withheld_by(&mut self, from: Peer, envelope: Envelope) {
         let Envelope { context, source, .. } = envelope;
@@ -145,7 +152,7 @@ impl State {
         }
     }
 
-    /// A peer withholds none of these messages any more.
+    /// Notes that a peer no longer withholds messages of this context and source.
     #[cold]
     pub(super) fn resumed(&mut self, from: Peer, envelope: Envelope) {
         let Envelope { context, source, .. } = envelope;
@@ -155,7 +162,7 @@ impl State {
         }
     }
 
-    /// A peer has not enough room: it gets what there is.
+    /// Grants the available room to a peer that has requested more.
     #[cold]
     pub(super) fn starved(&mut self, from: Peer) {
         if let Some(bytes) = self.peers.get(from).receive_window.grant(&mut self.reserve) {
@@ -163,7 +170,7 @@ impl State {
         }
     }
 
-    /// A receive was posted while peers withhold messages.
+    /// Informs the peers that withhold messages of a newly posted receive.
     #[cold]
     pub(super) fn pull(&mut self, pattern: Pattern, id: RequestId) {
         for holder in self.pulling.holders_of(pattern) {
@@ -172,7 +179,8 @@ impl State {
         }
     }
 
-    /// Asks for a message. What was consumed so far goes back with that: nothing else may come of it.
+    /// Requests a message from a peer. The credit for consumed messages is sent first: there may be no later
+    /// occasion.
     fn want(&mut self, holder: Holder, tag: Option<i32>, by: Wanted) {
         let Holder { context, source, peer } = holder;
         if let Some(bytes) = self.peers.get(peer).receive_window.settle(&mut self.reserve) {
@@ -187,7 +195,8 @@ impl State {
         }
     }
 
-    /// What a probe of this pattern finds at those who withhold messages, as far as it is known now.
+    /// Returns the status of a withheld message for a probe, if a peer has reported or claimed one. Otherwise
+    /// requests a report.
     #[cold]
     pub(super) fn look_at_withheld(&mut self, pattern: Pattern) -> Option<Status> {
         let known = [false, true].map(|takes| self.pulling.find(pattern, takes));
@@ -205,7 +214,7 @@ impl State {
         None
     }
 
-    /// Takes the message that was claimed for a matched probe of this pattern, if one was.
+    /// Takes the message that was claimed for a matched probe of this pattern. Otherwise requests a claim.
     #[cold]
     pub(super) fn take_withheld(&mut self, pattern: Pattern) -> Option<(Envelope, Message)> {
         let Some(place) = self.pulling.find(pattern, true) else {
@@ -222,7 +231,7 @@ impl State {
         Some((envelope, Message::RendezvousRequest { from, offer, signature, sender, is_counted: false }))
     }
 
-    /// Asks all who may withhold such a message.
+    /// Creates a wish and sends it to all peers that may withhold such a message.
     fn wish(&mut self, pattern: Pattern, takes: bool) {
         let holders = self.pulling.holders_of(pattern);
         if holders.is_empty() {
@@ -243,7 +252,8 @@ impl State {
         }
     }
 
-    /// A probe has found nothing: what is claimed for others does not stand in its way for ever.
+    /// Counts an unsuccessful probe. Claims for other messages are declined after [`PATIENCE`] of them, as
+    /// they block their peer.
     fn pass_over(&mut self) {
         for wish in &mut self.pulling.wishes {
             if let Answer::Claimed(claimed) = &mut wish.answer {
@@ -253,7 +263,7 @@ impl State {
         self.decline(|claimed| claimed.passed_over > PATIENCE);
     }
 
-    /// A sender claims what was wanted, for a message that it withholds.
+    /// Accepts or declines the claim of a sender for a message that it withholds.
     #[cold]
     pub(super) fn claimed(
         &mut self,
@@ -286,7 +296,7 @@ impl State {
         self.answer(from, Packet::Declined { sender });
     }
 
-    /// A sender says what who looks would see.
+    /// Notes a sender's report about the message that a probe would find.
     #[cold]
     pub(super) fn seen(&mut self, from: Peer, envelope: Envelope, claim: Claim) {
         let Wanted::Look(number) = claim.by else {
@@ -299,13 +309,14 @@ impl State {
         }
     }
 
-    /// What was said of messages of this peer is not so any more.
+    /// Forgets reports of this peer, which it has revoked.
     #[cold]
     pub(super) fn unseen(&mut self, from: Peer) {
         self.pulling.forget_seen(from);
     }
 
-    /// The sender of a message that is claimed wants it back; whether it was.
+    /// Declines a claim whose sender cancels the message. Returns false if the message is not claimed any
+    /// more.
     pub(super) fn claim_asked_back(&mut self, from: Peer, sender: RequestId) -> bool {
         let declined = self.pulling.decline(|claimed| (claimed.from, claimed.sender) == (from, sender));
         for (peer, sender) in &declined {
@@ -316,7 +327,7 @@ impl State {
 }
 
 impl Wish {
-    /// What it asks for, unless it is answered.
+    /// Returns the pattern and the kind of the request, unless there is a reply.
     fn awaited(&self) -> Option<(Pattern, Wanted)> {
         let by = if self.takes { Wanted::Take(self.number) } else { Wanted::Look(self.number) };
         matches!(self.answer, Answer::Awaited).then_some((self.pattern, by))

@@ -1,8 +1,10 @@
-//! Messages that their sender withholds because their receiver has no room: the sender's half of what [`crate::flow`] describes.
+//! Withheld messages: messages that stay at their sender because the receiver has no room. This is the
+//! sender's half of the protocol in [`crate::flow`].
 //!
-//! [`Withheld`] is a pure state machine, one a receiver: messages in the order in which they were sent, and what the receiver has asked
-//! for in the order in which it asked. Messages leave in order when there is room, or out of order when they are claimed for a
-//! receive. One claim at a time is undecided, and until it is, nothing else leaves.
+//! [`Withheld`] is a pure state machine, one for each receiver. It holds the messages in the order in which
+//! they were sent, and the receiver's requests for messages in their order. Messages leave in order when
+//! there is room, or out of order when they are claimed for a receive. At most one claim is undecided at a
+//! time. Until it is decided, no other message leaves.
 
 use std::collections::VecDeque;
 
@@ -15,7 +17,7 @@ use crate::matching::Envelope;
 use crate::request::RequestId;
 use crate::wire::{Claim, Packet, Signature, Wanted};
 
-/// A message that is withheld; its payload is in the buffer of its request.
+/// Message that is withheld. Its payload is in the buffer of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub id: RequestId,
@@ -25,7 +27,7 @@ pub(super) struct Waiting {
     pub bytes: u64,
 }
 
-/// What the receiver asks for.
+/// Request of the receiver for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub context: u32,
@@ -34,24 +36,24 @@ pub(super) struct Asked {
     pub by: Wanted,
 }
 
-/// What is to be said to the receiver about what it asked for.
+/// Reply to a request of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// This message is the first for what was wanted; it leaves when the receiver says so.
+    /// Claim: this message is the first that fits the request. It leaves when the receiver accepts it.
     Claim(Waiting, Wanted),
-    /// There is this message.
+    /// Report that this message exists, for a probe. It does not leave.
     Seen(Waiting, Wanted),
 }
 
-/// What a sender does about one receiver while it withholds messages from it.
+/// State at a sender for one receiver from which messages are withheld.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
     messages: VecDeque<Entry>,
-    /// Messages that were ever withheld in this episode: the number of the next.
+    /// Number of the next message; numbers count from 0 while messages are withheld.
     next: u64,
     asked: VecDeque<Search>,
     claim: Option<Undecided>,
-    /// Contexts, and the own rank in each, of which the receiver knows that messages are withheld.
+    /// Contexts, with the own rank in each, for which the receiver knows that messages are withheld.
     told: Vec<(u32, u32)>,
 }
 
@@ -59,14 +61,14 @@ pub(super) struct Withheld {
 struct Entry {
     number: u64,
     message: Waiting,
-    /// The receiver was told that it is here.
+    /// True if the receiver knows of this message from a probe.
     is_seen: bool,
 }
 
 #[derive(Debug)]
 struct Search {
     asked: Asked,
-    /// All messages before this number do not fit.
+    /// Number of the first message that has not been compared with the request.
     from: u64,
 }
 
@@ -74,27 +76,27 @@ struct Search {
 struct Undecided {
     id: RequestId,
     number: u64,
-    /// If the receiver declines, the message is cancelled.
+    /// True if the message is cancelled as soon as the receiver declines it.
     is_cancelled: bool,
 }
 
-/// What becomes of a message that the receiver has declined.
+/// Outcome of a declined claim for its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It stays where it was.
+    /// The message keeps its position.
     Stays,
-    /// The program wanted it back: it is gone.
+    /// The program has cancelled the message, and it is removed.
     Cancelled,
 }
 
-/// What became of the wish to cancel a message.
+/// Outcome of an attempt to cancel a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancelled {
-    /// It is not one that is withheld.
+    /// The message is not withheld.
     NotHere,
-    /// It is gone; the receiver knew of it if `is_seen`.
+    /// The message is removed. `is_seen` is true if the receiver knew of it.
     Gone { envelope: Envelope, is_seen: bool },
-    /// It is claimed: that depends on the receiver.
+    /// The message is claimed, so the receiver decides.
     Claimed,
 }
 
@@ -106,12 +108,13 @@ impl Asked {
 }
 
 impl Withheld {
-    /// Whether one with this envelope is among them.
+    /// Returns true if a message with this envelope is withheld.
     pub fn holds(&self, envelope: Envelope) -> bool {
         self.messages.iter().any(|entry| entry.message.envelope == envelope)
     }
 
-    /// Withholds a message; whether the receiver does not know yet that there are some of its context.
+    /// Withholds a message. Returns true if the receiver has to be informed that messages of its context are
+    /// withheld.
     pub fn push(&mut self, message: Waiting) -> bool {
         self.messages.push_back(Entry { number: self.next, message, is_seen: false });
         self.next += 1;
@@ -123,13 +126,15 @@ impl Withheld {
         is_new
     }
 
-    /// The next message that leaves if there is room for it.
+    /// Returns the next message, which leaves as soon as there is room. Returns None while a claim is
+    /// undecided.
     pub fn front(&self) -> Option<&Waiting> {
         if self.claim.is_some() { None } else { self.messages.front().map(|entry| &entry.message) }
     }
 
-    /// That message leaves, as any other: it will be matched with the receive that was first asked for; whether the receiver knew
-    /// of it.
+    /// Removes the next message, which leaves by itself. The receiver will match it with the oldest request
+    /// that fits, so that request is removed too. Returns true if the receiver knew of the message from a
+    /// probe.
     pub fn pop(&mut self) -> bool {
         let Some(Entry { message, is_seen, .. }) = self.messages.pop_front() else { return false };
         let is_its = |search: &Search| {
@@ -141,12 +146,12 @@ impl Withheld {
         is_seen
     }
 
-    /// The receiver asks for a message.
+    /// Adds a request of the receiver for a message.
     pub fn ask(&mut self, asked: Asked) {
         self.asked.push_back(Search { asked, from: 0 });
     }
 
-    /// The next thing to say, if there is one.
+    /// Returns the next reply to the receiver, if there is one.
     pub fn answer(&mut self) -> Option<Answer> {
         if self.claim.is_some() {
             return None;
@@ -169,14 +174,16 @@ impl Withheld {
         None
     }
 
-    /// The receiver takes a message; whether it is the one that was claimed.
+    /// Removes the claimed message because the receiver accepts it. Returns false if `id` is not the claimed
+    /// message.
     pub fn accepted(&mut self, id: RequestId) -> bool {
         let Some(claim) = self.claim.take_if(|claim| claim.id == id) else { return false };
         self.messages.remove(self.place_of(claim.number));
         true
     }
 
-    /// The receiver does not want the message that was claimed, which is as if it had never been; `None` if it was not claimed.
+    /// Ends the claim because the receiver declines the message. Returns None if `id` is not the claimed
+    /// message.
     pub fn declined(&mut self, id: RequestId) -> Option<Fate> {
         let claim = self.claim.take_if(|claim| claim.id == id)?;
         if !claim.is_cancelled {
@@ -186,7 +193,7 @@ impl Withheld {
         Some(Fate::Cancelled)
     }
 
-    /// The program wants a message back.
+    /// Cancels a message on behalf of the program.
     pub fn cancel(&mut self, id: RequestId) -> Cancelled {
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.id == id) {
             claim.is_cancelled = true;
@@ -200,7 +207,7 @@ impl Withheld {
         })
     }
 
-    /// Takes away all messages that are not claimed and are `wanted`.
+    /// Removes and returns all messages that are `wanted` and not claimed.
     pub fn take_where(&mut self, wanted: impl Fn(Envelope) -> bool) -> Vec<Waiting> {
         let claimed = self.claim.as_ref().map(|claim| claim.id);
         let (mut taken, mut kept) = (Vec::new(), VecDeque::new());
@@ -215,24 +222,25 @@ impl Withheld {
         taken
     }
 
-    /// Where the message with this number is, or the first after it.
+    /// Returns the position of the message with this number, or of the first one after it.
     fn place_of(&self, number: u64) -> usize {
         self.messages.partition_point(|entry| entry.number < number)
     }
 
-    /// What the receiver is to be told when nothing is withheld any more; `None` as long as something is.
+    /// Returns the contexts for which the receiver must be informed that nothing is withheld any more.
+    /// Returns None while messages are withheld.
     pub fn end(&mut self) -> Option<Vec<(u32, u32)>> {
         self.messages.is_empty().then(|| std::mem::take(&mut self.told))
     }
 }
 
 impl State {
-    /// The next message to a peer that leaves if there is room for it.
+    /// Returns the next message to a peer, which leaves as soon as there is room.
     fn withheld_front(&mut self, peer: Peer) -> Option<Waiting> {
         self.peers.get(peer).withheld.as_ref().and_then(|withheld| withheld.front()).copied()
     }
 
-    /// Withholds the message of a send.
+    /// Withholds the message of a send and informs the receiver.
     #[cold]
     pub(super) fn withhold(&mut self, peer: Peer, message: Waiting) {
         let towards = self.peers.get(peer);
@@ -247,7 +255,7 @@ impl State {
         self.answer_asked(peer);
     }
 
-    /// There was no room for a message: its receiver learns that.
+    /// Requests more room from the receiver, unless a request is pending.
     #[cold]
     pub(super) fn ask_for_room(&mut self, peer: Peer) {
         if self.peers.get(peer).send_window.asks() {
@@ -255,7 +263,7 @@ impl State {
         }
     }
 
-    /// The receiver gives room.
+    /// Adds room that the receiver has granted.
     pub(super) fn credited(&mut self, from: Peer, bytes: u64) {
         let towards = self.peers.get(from);
         towards.send_window.credit(bytes);
@@ -264,7 +272,8 @@ impl State {
         }
     }
 
-    /// The receiver asks for a message that is withheld. If none is any more, all are on their way.
+    /// Handles the receiver's request for a withheld message. If none is withheld any more, all are on their
+    /// way.
     #[cold]
     pub(super) fn asked_for(&mut self, from: Peer, asked: Asked) {
         if let Some(withheld) = &mut self.peers.get(from).withheld {
@@ -273,7 +282,7 @@ impl State {
         }
     }
 
-    /// Says what there is to say about what the receiver has asked for.
+    /// Sends all replies to requests of the receiver that are possible now.
     fn answer_asked(&mut self, peer: Peer) {
         while let Some(answer) = self.peers.get(peer).withheld.as_mut().and_then(|withheld| withheld.answer())
         {
@@ -288,7 +297,7 @@ impl State {
         }
     }
 
-    /// The receiver takes the message of a send, which may be one that it was asked about.
+    /// Handles an acceptance by the receiver. The message may be one that was claimed.
     #[inline]
     pub(super) fn claim_accepted(&mut self, from: Peer, sender: RequestId) {
         let towards = self.peers.get(from);
@@ -299,7 +308,7 @@ impl State {
         }
     }
 
-    /// The receiver does not take the message that is claimed.
+    /// Handles the receiver's refusal of the claimed message.
     #[cold]
     pub(super) fn claim_declined(&mut self, from: Peer, sender: RequestId) {
         let declined = self.peers.get(from).withheld.as_mut().and_then(|withheld| withheld.declined(sender));
@@ -312,7 +321,7 @@ impl State {
         }
     }
 
-    /// Takes a message back that is withheld; true if it is not (or if that depends on the receiver, who has to be asked).
+    /// Cancels a withheld message. The outcome is `Claimed` if the receiver decides about it.
     #[cold]
     pub(super) fn take_back_withheld(&mut self, peer: Peer, id: RequestId) -> Cancelled {
         let towards = self.peers.get(peer);
@@ -327,7 +336,7 @@ impl State {
         outcome
     }
 
-    /// Nobody will ask for messages of an operation that was given up: their sends are over.
+    /// Completes the sends of an abandoned operation, as no rank will receive their messages.
     #[cold]
     pub(super) fn give_up_withheld(&mut self, wanted: impl Fn(Envelope) -> bool) {
         for peer in self.peers.all() {
@@ -342,7 +351,7 @@ impl State {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Sends what was withheld, as far as there is room now, and answers what was asked for.
+    /// Sends withheld messages as far as there is room, and replies to the receiver's requests.
     #[cold]
     pub(super) fn release(&mut self, peer: Peer) {
         self.state.peers.get(peer).send_window.open();
