@@ -1,4 +1,4 @@
-//! The operations of origins (MPI-5 section 12.3): put, get, and accumulates in all their forms.
+//! Communication operations of origins (MPI-5 section 12.3): put, get, and accumulates in all their forms.
 
 use std::sync::atomic::Ordering;
 
@@ -13,38 +13,39 @@ use crate::process::Process;
 use crate::request::RequestId;
 use crate::special::PROC_NULL;
 
-/// The target's side of an operation, as the user names it.
+/// The target's side of an operation, with the user's arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// Rank in the group of the window.
     pub rank: i32,
-    /// In units of the target.
+    /// Displacement in units of the target.
     pub displacement: i64,
     /// Number of items.
     pub count: u64,
-    /// What they are.
+    /// Datatype of one item.
     pub datatype: &'a Datatype,
 }
 
-/// An operation with a target that exists.
+/// Checked target of an operation.
 pub(super) struct Aim<'a> {
     pub rank: u32,
     pub member: &'a Member,
     pub spot: Spot<'a>,
 }
 
-/// An operator bound to a type, kept for the next accumulate: programs use the same ones again and again.
+/// Operator bound to a type, kept for the next accumulate: programs repeat the same combinations.
 #[derive(Debug)]
 pub(super) struct Bound {
     op: u32,
     reducer: Reducer,
 }
 
-/// Longest put that is left to its target: copying it twice takes no longer than a call of the system.
+/// Length in bytes of the longest put that is left to its target. Up to it, two copies take no longer than a
+/// system call.
 const LOGGED_BYTES: u64 = 2048;
 
 impl Bound {
-    /// The operator bound to the type, which it may be already.
+    /// Returns the operator bound to the type; it is bound only if it differs from the kept one.
     #[inline(always)]
     fn to<'a>(
         kept: &'a mut Option<Bound>,
@@ -63,10 +64,11 @@ impl Bound {
 }
 
 impl Window {
-    /// MPI_Put of a run of memory to one that is mapped here, both of the same items: whether it was that.
+    /// Performs MPI_Put of contiguous memory to a mapped target, with equal types. Returns false if the
+    /// target is not mapped or needs further checks; the caller then continues with [`Window::put`].
     ///
     /// # Errors
-    /// As [`Window::put`].
+    /// The same as of [`Window::put`].
     #[inline(always)]
     pub fn put_run(&self, held: &LaneGuard, origin: ByteRun, target: Target<'_>) -> Result<bool> {
         let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
@@ -76,10 +78,11 @@ impl Window {
         Ok(true)
     }
 
-    /// MPI_Get into a run of memory from one that is mapped here, both of the same items: whether it was that.
+    /// Performs MPI_Get of contiguous memory from a mapped target, with equal types. Returns false if the
+    /// target is not mapped or needs further checks; the caller then continues with [`Window::get`].
     ///
     /// # Errors
-    /// As [`Window::get`].
+    /// The same as of [`Window::get`].
     #[inline(always)]
     pub fn get_run(&self, held: &LaneGuard, origin: ByteRun, target: Target<'_>) -> Result<bool> {
         let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
@@ -88,11 +91,11 @@ impl Window {
         Ok(true)
     }
 
-    /// An accumulate of a few items from and to single runs of memory in one that is mapped here, all of the same `bytes`: whether it was
-    /// that.
+    /// Performs an accumulate of a few items in a mapped target, with contiguous memory of `bytes` bytes on
+    /// all sides. Returns false if it cannot; the caller then continues with [`Window::update`].
     ///
     /// # Errors
-    /// As [`Window::update`].
+    /// The same as of [`Window::update`].
     #[inline(always)]
     pub fn update_run(
         &self,
@@ -114,7 +117,8 @@ impl Window {
         Ok(true)
     }
 
-    /// An access has read what `result` holds now, or has read nothing and has written.
+    /// Notes an access for the detection of polling. `result` has the value that was read; None if the access
+    /// wrote only.
     #[inline(always)]
     fn has_read(&self, rank: u32, displacement: i64, result: Option<ByteRun>) {
         match result.and_then(ByteRun::word) {
@@ -127,16 +131,16 @@ impl Window {
         }
     }
 
-    /// Checks that an operation with a request may begin: only in epochs of passive targets (MPI-5 section
+    /// Checks that an operation with a request may start: only in epochs of passive targets (MPI-5 section
     /// 12.3.5).
     ///
     /// # Errors
-    /// `RmaSync` outside of them.
+    /// `RmaSync` outside such an epoch.
     pub fn may_request(&self, held: &LaneGuard, target: i32, function: &str) -> Result<()> {
         if target == PROC_NULL { Ok(()) } else { self.epochs.borrow(held).passive(function) }
     }
 
-    /// MPI_Put. The buffer may be used again when this returns.
+    /// Performs MPI_Put. The buffer may be used again when this returns.
     ///
     /// # Errors
     /// `Rank`, `RmaSync`, `RmaRange`, `Truncate`.
@@ -167,19 +171,19 @@ impl Window {
         self.put_by_message(held, process, &aim, origin)
     }
 
-    /// Leaves a short put to its target, if that is on this node and waits for the end of the epoch: whether
-    /// it did.
+    /// Leaves a short put in the log of a target on this node whose epoch is that of MPI_Win_start. Returns
+    /// false if the put does not qualify.
     fn put_in_log(&self, held: &LaneGuard, aim: &Aim<'_>, origin: &Buffer) -> bool {
         let (Some(station), Some(run)) = (aim.member.station, origin.user_run()) else { return false };
         let is_short = (1..=LOGGED_BYTES).contains(&run.bytes());
-        // Items without gaps that are inside the window begin at their offset, which is not negative.
+        // Items without gaps inside the window begin at a non-negative offset.
         is_short
             && aim.spot.datatype.dense_bytes(aim.spot.count).is_some()
             && self.epochs.borrow(held).is_started()
             && self.control.log(station, aim.spot.offset as u64, run.bytes() as usize, |data| run.pack(data))
     }
 
-    /// Does a put that an origin has left.
+    /// Executes a put from the log of an origin.
     pub(super) fn store_own(&self, offset: u64, data: &[u8]) {
         let member = &self.members[self.rank() as usize];
         let inside = offset <= member.bytes && data.len() as u64 <= member.bytes - offset;
@@ -187,7 +191,7 @@ impl Window {
         self.own.store(offset, data);
     }
 
-    /// MPI_Get and MPI_Rget: the request of one that is still under way.
+    /// Performs MPI_Get or MPI_Rget. Returns the request of the operation if it is not complete.
     ///
     /// # Errors
     /// `Rank`, `RmaSync`, `RmaRange`, `Truncate`.
@@ -220,11 +224,12 @@ impl Window {
         self.get_by_message(held, process, &aim, origin, by_request)
     }
 
-    /// MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op and their forms by request: the request of one that is still under
-    /// way.
+    /// Performs MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op or their forms with a request. Returns
+    /// the request of the operation if it is not complete.
     ///
     /// # Errors
-    /// `Rank`, `RmaSync`, `RmaRange`, `Truncate`; `Op` for an operator that is not predefined or does not apply to the type.
+    /// `Rank`, `RmaSync`, `RmaRange`, `Truncate`; `Op` for an operator that is not predefined or does not
+    /// apply to the type.
     #[inline]
     pub fn update(
         &self,
@@ -274,7 +279,7 @@ impl Window {
         self.update_by_message(held, process, &aim, &update, by_request)
     }
 
-    /// MPI_Compare_and_swap.
+    /// Performs MPI_Compare_and_swap on one item.
     ///
     /// # Errors
     /// `Rank`, `RmaSync`, `RmaRange`; `Type` for a type that cannot be compared.
@@ -314,7 +319,7 @@ impl Window {
         self.swap_by_message(held, process, &aim, [origin, compare, result])
     }
 
-    /// Checks what the user named; `None` for `MPI_PROC_NULL`.
+    /// Checks the user's arguments and the epoch. Returns None for `MPI_PROC_NULL`.
     #[inline(always)]
     fn aim<'a>(&'a self, held: &LaneGuard, target: Target<'a>) -> Result<Option<Aim<'a>>> {
         if target.rank == PROC_NULL {
@@ -332,11 +337,11 @@ impl Window {
         }
     }
 
-    /// The items of a target, which have so many bytes without gaps, if they are mapped here.
+    /// Returns the items of a target, which have `bytes` bytes without gaps, if they are mapped here.
     #[inline(always)]
     fn near(&self, held: &LaneGuard, target: &Target<'_>, bytes: u64) -> Result<Option<(ByteRun, &Member)>> {
         debug_assert_eq!(target.datatype.dense_bytes(target.count), Some(bytes));
-        // Of negative ranks, which are large as unsigned numbers, and those that are too large there is no member.
+        // A negative rank becomes a large unsigned number, so that no member is found for any invalid rank.
         let Some(member) = self.members.get(target.rank as u32 as usize) else { return Ok(None) };
         let WindowPlace::Here(base) = &member.place else { return Ok(None) };
         let offset = target.displacement.checked_mul(member.unit);
@@ -345,7 +350,7 @@ impl Window {
         Ok(Some((base.run(offset, bytes), member)))
     }
 
-    /// From where the items of a target count, in bytes from its base, if they are inside its memory.
+    /// Returns the offset of a target's items from its base in bytes, if they are inside its memory.
     #[inline(always)]
     fn offset(&self, member: &Member, target: &Target<'_>) -> Option<i64> {
         let offset = target.displacement.checked_mul(member.unit)?;
@@ -354,7 +359,7 @@ impl Window {
         (inside || self.is_inside(member, offset, target)).then_some(offset)
     }
 
-    /// Whether the items of any target are inside its memory; of no bytes it is not asked.
+    /// Returns true if the target's items are inside its memory. Items without bytes are always inside.
     fn is_inside(&self, member: &Member, offset: i64, target: &Target<'_>) -> bool {
         let Target { datatype, count, .. } = *target;
         match datatype.span(count) {
@@ -370,7 +375,7 @@ impl Window {
     }
 }
 
-/// Whether so many bytes from `offset` on are inside the memory of a member.
+/// Returns true if `bytes` bytes from `offset` on are inside the memory of a member.
 #[inline(always)]
 fn is_within(member: &Member, offset: i64, bytes: u64) -> bool {
     offset >= 0 && offset.checked_add(bytes as i64).is_some_and(|end| end as u64 <= member.bytes)
@@ -391,7 +396,7 @@ fn outside(target: Target<'_>, member: &Member) -> Error {
     Error::new(ErrorClass::RmaRange, reason)
 }
 
-/// Whether both sides have the same length, as their signatures must (MPI-5 section 12.3.1).
+/// Checks that both sides have the same length, as their signatures must be equal (MPI-5 section 12.3.1).
 #[inline(always)]
 fn fits(origin: &Buffer, spot: &Spot<'_>) -> Result<()> {
     if origin.bytes() == spot.bytes() { Ok(()) } else { Err(unlike(origin, spot)) }
@@ -415,7 +420,7 @@ fn not_integral(datatype: &Datatype) -> Error {
     Error::new(ErrorClass::Type, reason)
 }
 
-/// An operator for items of a target; `strict`: by the letter of the standard.
+/// Binds an operator to the type of a target's items. `strict` applies the standard's rules to the letter.
 fn bind(op: &Op, datatype: &Datatype, strict: bool) -> Result<Reducer> {
     if op.code().is_none() {
         let reason = "argument op is an operation of the program; accumulates take predefined ones only";
@@ -427,7 +432,7 @@ fn bind(op: &Op, datatype: &Datatype, strict: bool) -> Result<Reducer> {
     op.bind(datatype)
 }
 
-/// The type of packed items: bytes, where an operator only moves them.
+/// Returns the type of packed items: bytes if the operator only moves them.
 pub(super) fn basic<'a>(op: &Op, datatype: &'a Datatype) -> Result<&'a Datatype> {
     const BYTE: u32 = 0x247;
     let moves = matches!(op.name(), Some("MPI_REPLACE" | "MPI_NO_OP"));

@@ -1,7 +1,8 @@
-//! Making and freeing windows (MPI-5 section 12.2).
+//! Creation and freeing of windows (MPI-5 section 12.2).
 //!
-//! All members tell each other in one exchange how much memory they have and where; the first on each node has taken a slot of
-//! the job object before, in which the node's members find their stations and the memory that is allocated with the window.
+//! One allgather distributes a [`Card`] of each member: the size and location of its memory. Before it, the
+//! first member of each node has taken a slot of the job object. The slot contains the stations of the node's
+//! members and the memory that is allocated with the window.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize};
@@ -30,30 +31,30 @@ use crate::process::Process;
 
 use super::epoch::Epochs;
 
-/// The own part of a window that is to be made.
+/// Memory of this process for a new window.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowPart {
-    /// Where it is, unless it is allocated with the window.
+    /// Start of the memory; unused if it is allocated with the window.
     pub base: Base,
-    /// Length.
+    /// Length of the memory in bytes.
     pub bytes: u64,
-    /// What displacements of others count.
+    /// Displacement unit in bytes.
     pub unit: i64,
 }
 
-/// What the members tell each other.
+/// Data about a member's memory that all members exchange.
 #[derive(Clone, Copy, Debug, Default)]
 struct Card {
     bytes: u64,
     unit: i64,
     flavor: u64,
-    /// Of the first member on a node; 0 if it could not have one.
+    /// Number of the slot taken by the first member of a node; 0 if none was available.
     slot: u64,
-    /// Whether memory allocated with the window may have gaps between the members.
+    /// True if memory allocated with the window may have gaps between the members.
     gaps: bool,
-    /// Multiple of which the address of memory allocated with the window has to be, a power of two.
+    /// Alignment of memory allocated with the window, a power of two.
     alignment: u64,
-    /// Whether the others of the node can reach memory that was there before.
+    /// True if other processes of the node can reach memory that the program provides.
     reach: bool,
     record: Record,
 }
@@ -95,23 +96,23 @@ impl Card {
     }
 }
 
-/// How it went at a member, from the best on.
+/// Outcome at a member, the best first.
 #[derive(Clone, Copy)]
 enum End {
-    /// It gets at the memory of all others by itself.
+    /// The member reaches the memory of all others by itself.
     Made = 0,
-    /// It has to ask some by message.
+    /// The member has to send messages to some others.
     WithMessages = 1,
     Failed = 2,
 }
 
-/// The members that share memory with this one.
+/// Members that share memory with this one.
 struct Near {
-    /// Rank in the window of each.
+    /// Ranks of these members in the window.
     ranks: Vec<u32>,
-    /// Rank on the node of each.
+    /// Ranks of these members on the node.
     locals: Vec<u32>,
-    /// Which of them this process is.
+    /// Index of this process among them.
     me: u32,
 }
 
@@ -132,8 +133,8 @@ impl Near {
     }
 }
 
-/// Returns where the memory of the members of a node is in their slot, and where it ends; the stations come
-/// first. With `gaps` the memory of every member is aligned, otherwise that of the first one.
+/// Returns the offsets of the members' memory in the slot of a node, and the end. The stations come first.
+/// With `gaps` the memory of every member is aligned, otherwise that of the first one.
 fn layout(
     members: u32,
     has_logs: bool,
@@ -149,15 +150,15 @@ fn layout(
             end = end.checked_next_multiple_of(alignment)?;
         }
     }
-    // A part of no bytes at the end still has an address.
+    // A member without memory at the end still needs an address.
     Some((places, end.checked_add(1)?))
 }
 
-/// MPI_Win_create and its like: collective over `comm`.
+/// Creates a window of any kind (MPI_Win_create and others). Collective over `comm`.
 ///
 /// # Errors
-/// `Comm` for an intercommunicator, `RmaShared` for members that cannot share memory, `NoMem`; `NotSame` where members make windows of
-/// different kinds.
+/// `Comm` for an intercommunicator, `RmaShared` for members that cannot share memory, `NoMem`; `NotSame` if
+/// members create windows of different kinds.
 pub fn create(
     held: &mut LaneGuard,
     process: &Process,
@@ -186,7 +187,7 @@ pub fn create(
         Ok(_) => End::Made,
         Err(_) => End::Failed,
     };
-    // All have it or none.
+    // The window exists at all members or at none.
     let worst = collective::maximum(held, process, comm, end as u64)?;
     let window = Arc::new(made?);
     if worst == End::Failed as u64 {
@@ -198,7 +199,7 @@ pub fn create(
     Ok(window)
 }
 
-/// What this process tells the others; the record of memory that it lends them.
+/// Returns the data about this process's memory, and the record of memory that it exposes.
 fn card(
     held: &LaneGuard,
     process: &Process,
@@ -227,7 +228,7 @@ fn card(
     (card, loan)
 }
 
-/// What all members find alike.
+/// Checks the exchanged data. All members get the same result.
 fn check(process: &Process, comm: &Communicator, flavor: Flavor, cards: &[Card], near: &Near) -> Result<()> {
     if let Some(rank) = cards.iter().position(|card| card.flavor != flavor as u64) {
         let reason = format!("rank {rank} makes a window of another kind in the same place");
@@ -267,7 +268,7 @@ fn make(
     let gaps = near.ranks.iter().all(|rank| close(rank).gaps);
     let alignment = near.ranks.iter().map(|rank| close(rank).alignment).max().unwrap_or(1).max(PAGE_BYTES);
     let stations = near.ranks.len() as u32;
-    // Of dynamic windows only the target knows what is attached.
+    // The memory attached to a dynamic window is known at its target only.
     let has_logs = flavor == Flavor::Create && stations > 1;
     let too_large = || Error::new(ErrorClass::NoMem, "argument size: the memory of all members does not fit");
     let (places, end) = layout(stations, has_logs, &sizes, (gaps, alignment)).ok_or_else(too_large)?;
@@ -318,7 +319,8 @@ fn make(
     })
 }
 
-/// The error of a window for which there is no room; `limit` is that of the length of files in this process.
+/// Returns the error of a window without memory. `limit` is the process's limit for the length of files, if
+/// any.
 fn no_memory(limit: Option<u64>) -> Error {
     let reason = "the node has no shared memory for the window";
     let limit =
@@ -326,7 +328,8 @@ fn no_memory(limit: Option<u64>) -> Error {
     Error::new(ErrorClass::NoMem, format!("{reason}{}", limit.unwrap_or_default()))
 }
 
-/// Where the memory of each member is; `base` is what they have allocated on this node, by station.
+/// Returns the location of each member's memory. `base` returns memory that was allocated on this node, by
+/// station.
 #[allow(clippy::too_many_arguments, reason = "as for `make`")]
 fn members(
     held: &LaneGuard,
@@ -362,22 +365,22 @@ fn members(
 }
 
 impl Window {
-    /// Whether it has to send active messages.
+    /// Returns true if some operations of this window need active messages.
     fn sends_messages(&self) -> bool {
         self.members
             .iter()
             .any(|member| matches!(member.place, WindowPlace::Message) || member.station.is_none())
     }
 
-    /// Whether some member's memory is reached by the system's calls, which may be refused later.
+    /// Returns true if some memory is reached by system calls, which the system may refuse later.
     fn lends(&self) -> bool {
         self.members.len() > 1 && matches!(self.flavor, Flavor::Create | Flavor::Dynamic)
     }
 
-    /// MPI_Win_free: collective.
+    /// Frees the window (MPI_Win_free). Collective.
     ///
     /// # Errors
-    /// `RmaSync` in an epoch; the code that a delete callback of an attribute returned; then the window stays.
+    /// `RmaSync` in an epoch, or the error of an attribute's delete callback. The window then remains.
     pub fn free(&self, held: &mut LaneGuard, process: &Process) -> Result<()> {
         self.epochs.borrow(held).free()?;
         self.attributes.delete_all(held, self.handle())?;
@@ -388,7 +391,7 @@ impl Window {
             process.exposures.borrow_mut(held).withdraw(&loan);
         }
         self.comm.free(held, process)?;
-        // The others may still have it mapped, but use it no more.
+        // Other members may still have it mapped, but no longer use it.
         drop(self.slot.borrow_mut(held).take());
         Ok(())
     }

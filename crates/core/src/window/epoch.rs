@@ -1,30 +1,31 @@
-//! Epochs of a window: which accesses are allowed now, and which calls end what (MPI-5 section 12.5). A pure state machine.
+//! Epochs of a window (MPI-5 section 12.5): rules for the accesses and calls that are allowed at each time.
+//! This is a pure state machine.
 //!
-//! A fence opens an epoch that may turn out to be none: as long as nothing was accessed in it, another kind of epoch may begin.
-//! `L` is what a lock is held by.
+//! A fence may open an epoch or not. As long as no memory was accessed after it, another kind of epoch may
+//! begin. `L` is the type of a lock.
 
 use tutti_base::{Error, ErrorClass, Result};
 
-/// The epochs of one process at one window.
+/// Epochs of one process at one window.
 #[derive(Debug)]
 pub struct Epochs<L> {
     access: Access<L>,
-    /// The number of origins that the memory is posted to.
+    /// Number of origins to which the memory is posted; None outside exposure epochs.
     posted: Option<u32>,
-    /// Memory for locks, kept while there are none.
+    /// Allocated memory for locks, kept while there are none.
     spare: Vec<(u32, L)>,
 }
 
 #[derive(Debug)]
 enum Access<L> {
     None,
-    /// Between fences; whether anything was accessed.
+    /// Epoch between fences; true if memory was accessed.
     Fence(bool),
-    /// To these targets, between start and complete.
+    /// Epoch of MPI_Win_start, with its targets.
     Started(Vec<u32>),
-    /// To single targets.
+    /// Epoch of MPI_Win_lock, with the locked targets.
     Locks(Vec<(u32, L)>),
-    /// To all, with the locks that are held for that so far.
+    /// Epoch of MPI_Win_lock_all, with the targets that are locked so far.
     All(Vec<(u32, L)>),
 }
 
@@ -40,7 +41,7 @@ impl<L> Default for Epochs<L> {
 }
 
 impl<L> Epochs<L> {
-    /// The memory of `target` is accessed.
+    /// Notes an access to the memory of `target`.
     ///
     /// # Errors
     /// `RmaSync` outside an epoch for this target.
@@ -56,7 +57,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// As [`Epochs::access`], where it depends on the target.
+    /// Checks an access whose permission depends on the target.
     fn access_to(&self, target: u32) -> Result<()> {
         match &self.access {
             Access::All(_) | Access::Fence(_) => Ok(()),
@@ -72,7 +73,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// An operation with a request begins (MPI-5 section 12.3.5).
+    /// Checks that an operation with a request may start (MPI-5 section 12.3.5).
     ///
     /// # Errors
     /// `RmaSync` outside an epoch of MPI_Win_lock or MPI_Win_lock_all.
@@ -83,7 +84,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// A fence begins.
+    /// Checks that a fence may start.
     ///
     /// # Errors
     /// `RmaSync` inside another kind of epoch.
@@ -95,12 +96,12 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// The fence is over; whether accesses may follow.
+    /// Notes the end of a fence. `succeed` is true if accesses may follow.
     pub fn fenced(&mut self, succeed: bool) {
         self.access = if succeed { Access::Fence(false) } else { Access::None };
     }
 
-    /// MPI_Win_start.
+    /// Begins an epoch of MPI_Win_start.
     ///
     /// # Errors
     /// `RmaSync` inside an access epoch.
@@ -110,13 +111,13 @@ impl<L> Epochs<L> {
         Ok(())
     }
 
-    /// Whether the access epoch is one of MPI_Win_start.
+    /// Returns true if the access epoch is one of MPI_Win_start.
     #[inline]
     pub fn is_started(&self) -> bool {
         matches!(self.access, Access::Started(_))
     }
 
-    /// MPI_Win_complete: the targets of the epoch that ends.
+    /// Ends an epoch of MPI_Win_start and returns its targets.
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_start.
@@ -130,7 +131,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// MPI_Win_post to so many origins.
+    /// Begins an exposure epoch for `origins` origins.
     ///
     /// # Errors
     /// `RmaSync` inside an exposure epoch.
@@ -145,7 +146,7 @@ impl<L> Epochs<L> {
         Ok(())
     }
 
-    /// How many origins the memory is posted to.
+    /// Returns the number of origins to which the memory is posted.
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_post.
@@ -153,15 +154,15 @@ impl<L> Epochs<L> {
         self.posted.ok_or_else(|| wrong(format!("{function} without MPI_Win_post")))
     }
 
-    /// The exposure epoch is over.
+    /// Ends the exposure epoch.
     pub fn unpost(&mut self) {
         self.posted = None;
     }
 
-    /// Whether MPI_Win_lock of this target may begin.
+    /// Checks that this target may be locked.
     ///
     /// # Errors
-    /// `RmaSync` where it is locked, or inside another kind of epoch.
+    /// `RmaSync` if it is locked already, or inside another kind of epoch.
     pub fn may_lock(&self, target: u32) -> Result<()> {
         match &self.access {
             Access::Locks(locks) if locks.iter().any(|(rank, _)| *rank == target) => {
@@ -172,7 +173,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// The target is locked.
+    /// Notes that the target is locked.
     pub fn locked(&mut self, target: u32, lock: L) {
         match &mut self.access {
             Access::Locks(locks) | Access::All(locks) => locks.push((target, lock)),
@@ -184,7 +185,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// MPI_Win_lock_all.
+    /// Begins an epoch of MPI_Win_lock_all.
     ///
     /// # Errors
     /// `RmaSync` inside an access epoch.
@@ -194,16 +195,16 @@ impl<L> Epochs<L> {
         Ok(())
     }
 
-    /// Whether MPI_Win_lock_all is in force, but this target is not locked yet.
+    /// Returns true in an epoch of MPI_Win_lock_all in which this target is not locked yet.
     #[inline]
     pub fn lacks_lock(&self, target: u32) -> bool {
         matches!(&self.access, Access::All(locks) if !locks.iter().any(|(rank, _)| *rank == target))
     }
 
-    /// MPI_Win_unlock: what the lock was held by.
+    /// Ends the lock of a target and returns it.
     ///
     /// # Errors
-    /// `RmaSync` where it is not locked.
+    /// `RmaSync` if the target is not locked.
     pub fn unlock(&mut self, target: u32) -> Result<L> {
         let Access::Locks(locks) = &mut self.access else {
             return Err(wrong(format!("MPI_Win_unlock of rank {target} without MPI_Win_lock")));
@@ -218,7 +219,7 @@ impl<L> Epochs<L> {
         Ok(lock)
     }
 
-    /// MPI_Win_unlock_all: the locks.
+    /// Ends an epoch of MPI_Win_lock_all and returns its locks.
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_lock_all.
@@ -232,7 +233,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// A flush of one target, or of all.
+    /// Checks that one target, or all of them, may be flushed.
     ///
     /// # Errors
     /// `RmaSync` outside an epoch of MPI_Win_lock or MPI_Win_lock_all.
@@ -245,7 +246,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// MPI_Win_free.
+    /// Checks that the window may be freed.
     ///
     /// # Errors
     /// `RmaSync` inside an epoch.
@@ -257,7 +258,7 @@ impl<L> Epochs<L> {
         }
     }
 
-    /// Whether an access epoch may begin that is not one of a fence.
+    /// Checks that an access epoch other than that of a fence may begin.
     fn may_begin(&self, function: &str) -> Result<()> {
         match self.access {
             Access::Fence(true) => Err(wrong(format!(

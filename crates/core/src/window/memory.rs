@@ -1,9 +1,11 @@
-//! Memory of windows: where a target's lies as seen from here, and how it is read, written and combined.
+//! Memory of windows: the location of a target's memory as seen by this process, and functions that read,
+//! write and combine it.
 //!
 //! # Safety
-//! A [`Base`] is an address in memory that a mapping keeps alive as long as its window, or that the user has promised to keep
-//! (MPI-5 section 12.2.1). Who makes a [`Spot`] has checked that it lies inside the window. Accesses that conflict are the program's
-//! mistake (section 12.7); those of accumulates are made one after the other, by `alone`.
+//! A [`Base`] is an address in memory that a mapping keeps alive as long as its window, or that the user has
+//! promised to keep (MPI-5 section 12.2.1). The creator of a [`Spot`] has checked that it lies inside the
+//! window. Conflicting accesses are errors of the program (section 12.7). Those of accumulates are serialised
+//! by `alone`.
 #![allow(unsafe_code)]
 
 use tutti_base::{Error, ErrorClass, Result};
@@ -16,18 +18,19 @@ use tutti_transport::window::Station;
 
 use crate::buffer::{Buffer, ByteRun, combine_packed};
 
-/// Where the memory of a target is, seen from an origin.
+/// Location of a target's memory, as seen by an origin.
 #[derive(Debug)]
 pub enum WindowPlace {
-    /// In this process: its own, or mapped.
+    /// Memory of this process, or mapped into it.
     Here(Base),
-    /// In reach of the system's calls, as a whole or but for what is mapped.
+    /// Memory of another process of the node that is read and written by system calls. Parts of it may be
+    /// mapped.
     Lent(Exposed),
-    /// Out of reach: the target does what is asked for.
+    /// Memory out of reach. The target performs the operations that messages request.
     Message,
 }
 
-/// The address from which displacements count.
+/// Start of a window's memory, from which displacements count.
 #[derive(Clone, Copy, Debug)]
 pub struct Base(*mut u8);
 
@@ -42,58 +45,58 @@ unsafe impl Sync for WindowPlace {}
 /// Items in the memory of a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot<'a> {
-    /// From the base to where the items count from, in bytes; an address, if the window has no base.
+    /// Offset of the items from the base in bytes; an address for dynamic windows, which have no base.
     pub offset: i64,
     /// Number of items.
     pub count: u64,
-    /// What they are.
+    /// Datatype of one item.
     pub datatype: &'a Datatype,
-    /// Packed bytes of them for which all is done.
+    /// Number of packed bytes that were processed already.
     pub done: u64,
 }
 
-/// Why exposed memory could not be reached, and for how many packed bytes everything was done before.
+/// Failed access to exposed memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopped {
-    /// Why.
+    /// Reason of the failure.
     pub error: CopyError,
-    /// How far it came.
+    /// Number of packed bytes that were processed before.
     pub done: u64,
 }
 
-/// What an accumulate does to the memory of its target.
+/// Update of the target's memory by an accumulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
-    /// What is combined with it; nothing for MPI_NO_OP.
+    /// Operand; None for MPI_NO_OP.
     pub origin: Option<&'a Buffer>,
-    /// Where its former content goes, if that is wanted.
+    /// Buffer for the former content; None for MPI_Accumulate.
     pub result: Option<&'a Buffer>,
-    /// How it is combined.
+    /// Operator that combines the memory with the operand.
     pub op: &'a Op,
 }
 
-/// The same where both sides of the origin are single runs.
+/// Update whose buffers are contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct RunUpdate<'a> {
-    /// As of [`Update`].
+    /// Operand; None for MPI_NO_OP.
     pub origin: Option<ByteRun>,
-    /// As of [`Update`].
+    /// Buffer for the former content; None for MPI_Accumulate.
     pub result: Option<ByteRun>,
-    /// As of [`Update`].
+    /// Operator that combines the memory with the operand.
     pub op: &'a Op,
 }
 
-/// Most packed bytes that an accumulate combines in one go, and that one message carries.
+/// Maximum number of packed bytes that an accumulate combines at a time, and that one message carries.
 pub const PIECE_BYTES: u64 = 64 << 10;
-/// Most runs of a piece.
+/// Maximum number of contiguous runs of a piece.
 const PIECE_RUNS: usize = 512;
-/// The same of a piece that is read and written anew: all of it is written, or nothing.
+/// Maximum number of contiguous runs of a piece that is replaced: all of it is written, or nothing.
 const UPDATE_RUNS: usize = exposure::REPLACED_RUNS;
-/// Copies up to this length need no memory of their own.
+/// Longest copy in bytes that needs no allocation.
 const SMALL_BYTES: usize = 64;
 
 impl Base {
-    /// An address.
+    /// Returns a base at this address.
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -101,42 +104,42 @@ impl Base {
         Base(address)
     }
 
-    /// So many bytes into a mapping that a window keeps.
+    /// Returns the base at an offset in a mapping that the window keeps.
     pub fn mapped(mapping: &Mapping, offset: u64) -> Base {
         Base(mapping.base().as_ptr().wrapping_add(offset as usize))
     }
 
-    /// As a number.
+    /// Returns the address as a number.
     pub fn address(self) -> usize {
         self.0 as usize
     }
 
-    /// Memory of this process from here on, as a target sees its own.
+    /// Returns the memory of this process from the base on, as exposed memory.
     pub fn window(self, bytes: u64) -> Exposed {
         // SAFETY: the module's promise.
         unsafe { Exposed::here(self.0, bytes) }
     }
 
-    /// So many bytes, which lie inside the window, from `offset` on.
+    /// Returns a run of bytes from `offset` on, which must lie inside the window.
     #[inline(always)]
     pub fn run(self, offset: i64, bytes: u64) -> ByteRun {
         // SAFETY: the module's promise.
         unsafe { ByteRun::at(self.0.wrapping_offset(offset as isize), bytes) }
     }
 
-    /// Stores `data`, which goes inside the window, at `offset`.
+    /// Stores `data` at `offset`; the bytes must lie inside the window.
     #[inline]
     pub fn store(self, offset: u64, data: &[u8]) {
-        // SAFETY: the module's promise; a log is no memory of a window.
+        // SAFETY: the module's promise; a log is not memory of a window.
         unsafe {
             std::ptr::copy_nonoverlapping(data.as_ptr(), self.0.wrapping_add(offset as usize), data.len());
         }
     }
 
-    /// The items as a buffer.
+    /// Returns the items as a buffer.
     ///
     /// # Errors
-    /// `Count` when they are too many.
+    /// `Count` if there are too many items.
     #[inline]
     pub fn buffer(self, spot: &Spot<'_>) -> Result<Buffer> {
         // SAFETY: the module's promise.
@@ -144,13 +147,13 @@ impl Base {
     }
 }
 
-/// Lends the memory of a window that a program made, as long as the window lives.
+/// Exposes the memory of a window that the program provides, as long as the window lives.
 pub fn lend(exposures: &mut Exposures, base: Base, bytes: u64) -> Record {
     // SAFETY: the module's promise; the loan ends with the window.
     unsafe { exposures.expose(base.0, bytes, Access::ReadWrite, None) }
 }
 
-/// Where memory is that a member of this node, of that local rank, has lent.
+/// Returns the path to memory that the member with this local rank has exposed.
 pub fn open(exposures: &mut Exposures, owner: u32, record: &Record) -> WindowPlace {
     if record.bytes() == 0 {
         return WindowPlace::Here(Base(std::ptr::null_mut()));
@@ -166,13 +169,13 @@ pub fn open(exposures: &mut Exposures, owner: u32, record: &Record) -> WindowPla
     }
 }
 
-/// The memory of a process of this node, of that local rank, by its addresses.
+/// Returns the path to the complete memory of the process with this local rank, by addresses.
 pub fn of_process(exposures: &mut Exposures, owner: u32) -> WindowPlace {
     exposures.process_of(Peer(owner)).map_or(WindowPlace::Message, WindowPlace::Lent)
 }
 
 impl<'a> Update<'a> {
-    /// As runs, if its buffers are runs.
+    /// Returns the update with contiguous buffers, or None if a buffer has gaps.
     fn runs(&self) -> Option<RunUpdate<'a>> {
         let origin = self.origin.map(Buffer::user_run);
         let result = self.result.map(Buffer::user_run);
@@ -182,18 +185,19 @@ impl<'a> Update<'a> {
 }
 
 impl Spot<'_> {
-    /// Length in packed bytes.
+    /// Returns the length in packed bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.datatype.packed_bytes(self.count)
     }
 
-    /// The runs of an item that is one piece.
+    /// Returns the contiguous runs of all items. They must fit into one piece.
     pub fn runs_of_one(&self) -> Vec<Entry> {
         self.runs(0, PIECE_RUNS, self.bytes(), 1)
     }
 
-    /// The runs of the packed bytes from `position` on, at most `most` of them and `limit` bytes; a multiple of `granule` bytes.
+    /// Returns the contiguous runs of the packed bytes from `position` on. There are at most `most` runs and
+    /// `limit` bytes; the number of bytes is a multiple of `granule`.
     fn runs(&self, position: u64, most: usize, limit: u64, granule: u64) -> Vec<Entry> {
         let mut segments: Vec<Segment> = Vec::new();
         let end = (position + limit / granule * granule.max(1)).min(self.bytes());
@@ -208,10 +212,10 @@ impl Spot<'_> {
         segments.iter().map(entry).collect()
     }
 
-    /// Calls `work` with the position, the length and the runs of one piece of the packed bytes after the other.
+    /// Calls `work` for each piece of the packed bytes, in order: with its position, its length and its runs.
     ///
     /// # Errors
-    /// The first of `work`.
+    /// The first error of `work`.
     pub fn each_piece<E>(
         &self,
         limit: u64,
@@ -221,7 +225,7 @@ impl Spot<'_> {
         self.each_piece_of(PIECE_RUNS, limit, granule, work)
     }
 
-    /// As [`Spot::each_piece`], a piece having at most so many runs.
+    /// Does the same as [`Spot::each_piece`], with at most `most_runs` runs in a piece.
     fn each_piece_of<E>(
         &self,
         most_runs: usize,
@@ -241,14 +245,14 @@ impl Spot<'_> {
     }
 }
 
-/// Stores the packed bytes from `position` on of one buffer as those of another.
+/// Copies packed bytes of one buffer to the same position of another.
 fn move_piece(from: &Buffer, to: &Buffer, position: u64, bytes: usize) {
     with_piece(from, position, bytes, |piece| {
         to.unpack(position, piece);
     });
 }
 
-/// Hands over packed bytes of a buffer.
+/// Calls `work` with packed bytes of a buffer.
 #[inline]
 fn with_piece<R>(buffer: &Buffer, position: u64, bytes: usize, work: impl FnOnce(&[u8]) -> R) -> R {
     if let Some(run) = buffer.run() {
@@ -266,7 +270,8 @@ fn with_piece<R>(buffer: &Buffer, position: u64, bytes: usize, work: impl FnOnce
     work(room)
 }
 
-/// The granule in which items may be combined: whole items of the type where an item is more than its basic items.
+/// Returns the unit in bytes in which items may be combined: the basic type if it has no gaps, otherwise the
+/// datatype.
 fn granule(datatype: &Datatype) -> u64 {
     match datatype.basic() {
         Some(basic) if basic.extent() == basic.size() && basic.elements() == 1 => basic.size() as u64,
@@ -275,15 +280,15 @@ fn granule(datatype: &Datatype) -> u64 {
     .max(1)
 }
 
-/// The granule in which items may be combined once they are packed.
+/// Returns the unit in bytes in which packed items may be combined.
 pub fn packed_granule(datatype: &Datatype) -> u64 {
     datatype.basic().map_or(1, |basic| basic.size() as u64).max(1)
 }
 
-/// Combines items that are in this process, piece by piece while nobody else accumulates at `station`.
+/// Combines items in this process, piece by piece, with exclusive access at `station`.
 ///
 /// # Errors
-/// `Count` when they are too many.
+/// `Count` if there are too many items.
 #[inline]
 pub fn update_here(
     base: Base,
@@ -305,7 +310,7 @@ pub fn update_here(
     Ok(())
 }
 
-/// As [`update_here`] for a few items without gaps, at most [`PIECE_BYTES`], and single runs of the same length.
+/// Combines a few items without gaps, of at most [`PIECE_BYTES`]. All runs must have the same length.
 #[inline(always)]
 pub fn update_run(
     (target, count): (ByteRun, u64),
@@ -323,7 +328,7 @@ pub fn update_run(
     }
 }
 
-/// As [`update_here`], whatever the types. Each piece is combined inside `alone`.
+/// Combines items of any type. Each piece is combined inside `alone`.
 fn update_pieces(
     target: &Buffer,
     reducer: &Reducer,
@@ -348,7 +353,7 @@ fn update_pieces(
     }
 }
 
-/// Compares an item that is in this process, and exchanges it if it is equal.
+/// Compares an item in this process, and replaces it if it is equal.
 #[inline]
 pub fn swap_here(target: &Buffer, compare: &Buffer, origin: &Buffer, result: &Buffer) {
     let equal = match (target.run(), compare.run()) {
@@ -361,7 +366,8 @@ pub fn swap_here(target: &Buffer, compare: &Buffer, origin: &Buffer, result: &Bu
     }
 }
 
-/// Whether an item is equal to another: mostly one of a register's length, for which a call would cost more than all else.
+/// Compares two items. They usually have the length of a register, for which the call of a function would be
+/// slow.
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     match (<[u8; 8]>::try_from(one), <[u8; 8]>::try_from(other)) {
@@ -370,55 +376,56 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Whether exposed memory could be reached.
+/// Result of an access to exposed memory.
 pub type Reached = std::result::Result<(), CopyError>;
 
-/// Reads runs of exposed memory.
+/// Reads runs of exposed memory into a slice.
 ///
 /// # Errors
-/// Why they cannot be reached.
+/// The reason for which the memory cannot be reached.
 pub fn gather(window: &Exposed, runs: &[Entry], into: &mut [u8]) -> Reached {
     assert_eq!(runs.iter().map(|run| run.bytes).sum::<u64>(), into.len() as u64);
     // SAFETY: the slice is as long as the runs together.
     unsafe { window.gather(runs, into.as_mut_ptr()) }
 }
 
-/// Writes runs of exposed memory.
+/// Writes a slice to runs of exposed memory.
 ///
 /// # Errors
-/// Why they cannot be reached.
+/// The reason for which the memory cannot be reached.
 pub fn scatter(window: &Exposed, runs: &[Entry], from: &[u8]) -> Reached {
     assert_eq!(runs.iter().map(|run| run.bytes).sum::<u64>(), from.len() as u64);
     // SAFETY: the slice is as long as the runs together; the owner has made its memory a window.
     unsafe { window.scatter(runs, from.as_ptr()) }
 }
 
-/// Why the memory of a target cannot be reached, for the program.
+/// Returns the error for a program whose target's memory cannot be reached.
 #[cold]
 pub fn unreachable(error: CopyError) -> Error {
     let class = if error == CopyError::Fault { ErrorClass::RmaRange } else { ErrorClass::Other };
     Error::new(class, format!("the memory of the target cannot be reached: {error}"))
 }
 
-/// Largest piece of a copy that a buffer with gaps takes part in; of others there is one.
+/// Returns the largest piece in bytes for a copy from or to this buffer. Contiguous buffers are copied in one
+/// piece.
 fn most(buffer: &Buffer) -> u64 {
     if buffer.run().is_some() { u64::MAX / 2 } else { PIECE_BYTES }
 }
 
-/// Writes to exposed memory.
+/// Writes a buffer to exposed memory.
 ///
 /// # Errors
-/// Why it cannot be reached.
+/// The reason for which the memory cannot be reached.
 pub fn put_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Reached {
     spot.each_piece(most(origin), 1, |position, bytes, runs| {
         with_piece(origin, position, bytes as usize, |piece| scatter(window, &runs, piece))
     })
 }
 
-/// Reads from exposed memory.
+/// Reads exposed memory into a buffer.
 ///
 /// # Errors
-/// Why it cannot be reached.
+/// The reason for which the memory cannot be reached.
 pub fn get_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Reached {
     spot.each_piece(most(origin), 1, |position, bytes, runs| {
         if origin.run().is_some() {
@@ -434,10 +441,11 @@ pub fn get_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Reached {
     })
 }
 
-/// Combines items in exposed memory; `packed` is the reducer of packed items. Each piece is combined inside `alone`.
+/// Combines items in exposed memory. `packed` is the reducer for packed items. Each piece is combined inside
+/// `alone`.
 ///
 /// # Errors
-/// Why it cannot be reached; the pieces before are combined.
+/// The reason for which the memory cannot be reached. Earlier pieces are combined.
 pub fn update_lent(
     window: &Exposed,
     spot: &Spot<'_>,
@@ -462,10 +470,10 @@ pub fn update_lent(
     })
 }
 
-/// Compares an item in exposed memory, and exchanges it if it is equal.
+/// Compares an item in exposed memory, and replaces it if it is equal.
 ///
 /// # Errors
-/// Why it cannot be reached.
+/// The reason for which the memory cannot be reached.
 pub fn swap_lent(
     window: &Exposed,
     spot: &Spot<'_>,

@@ -1,20 +1,31 @@
 //! Windows: one-sided communication (MPI-5 chapter 12).
 //!
-//! Whoever can reach a target's memory does what is asked for itself, so that the target need not be in MPI: memory that the
-//! library allocated, or that is shared already, is mapped in every process of the node; other memory of the node is
-//! read and written by the system's calls. What is out of reach, on other hosts, is asked for by active messages
-//! ([`wire`]), which the target does in the order of their origin whenever it is in MPI. The public functions choose by
-//! the place of each target ([`memory::WindowPlace`]).
+//! An origin that can reach the memory of a target performs its operations itself, so the target need not be
+//! in MPI. The path depends on the target ([`memory::WindowPlace`]):
 //!
-//! Accumulates are combined by the origin under a lock of the target in shared memory, also by the target itself where it does so for
-//! another host, so all are atomic with each other, whatever their types and operators. Locks, posts
-//! and completions are words in shared memory too (`tutti_transport::window`); who waits for one sleeps as in any wait of
-//! the library, and is woken by whoever changes it.
+//! | memory of the target | path |
+//! |---|---|
+//! | allocated by the library, or already shared | mapped in every process of the node |
+//! | other memory of the node | read and written by system calls |
+//! | out of reach, on other hosts | active messages ([`wire`]) |
 //!
-//! Files: `create` makes and frees windows, `epoch` knows what is allowed when, `access` has the operations,
-//! `sync` the synchronisation, `polls` what calls do that have nothing to wait for, `remote` the origin's
-//! half of active messages, `serve` the target's. Where the system refuses in the middle of a job what it has
-//! let an origin do before, the origin goes over to messages (`access`).
+//! The target executes the active messages of one origin in order, whenever it is in MPI. If the system
+//! refuses an access that it allowed before, the origin switches to messages (`access`).
+//!
+//! The origin performs accumulates under a lock of the target in shared memory. A target that performs them
+//! for another host takes the same lock. So all accumulates are atomic with each other, whatever their types
+//! and operators. Locks, posts and completions are words in shared memory too (`tutti_transport::window`). A
+//! process that waits for one sleeps as in any wait of the library. The process that changes the word wakes
+//! it.
+//!
+//! | file | content |
+//! |---|---|
+//! | `create` | creation and freeing of windows |
+//! | `epoch` | rules for the calls that are allowed at each time |
+//! | `access` | communication operations |
+//! | `sync` | synchronisation calls |
+//! | `polls` | detection of programs that poll by synchronisation calls |
+//! | `remote`, `serve` | the origin's and the target's half of active messages |
 
 pub mod access;
 pub mod create;
@@ -54,122 +65,125 @@ use memory::{Base, WindowPlace};
 use polls::Polls;
 use remote::Remote;
 
-/// How a window got its memory (the attribute MPI_WIN_CREATE_FLAVOR).
+/// Kind of a window, by the origin of its memory (the attribute MPI_WIN_CREATE_FLAVOR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Flavor {
-    /// MPI_Win_create.
+    /// Memory of the program, by MPI_Win_create.
     Create = 311,
-    /// MPI_Win_allocate.
+    /// Memory allocated by MPI_Win_allocate.
     Allocate = 312,
-    /// MPI_Win_create_dynamic.
+    /// Memory attached later, by MPI_Win_create_dynamic.
     Dynamic = 313,
-    /// MPI_Win_allocate_shared.
+    /// Shared memory allocated by MPI_Win_allocate_shared.
     Shared = 314,
 }
 
-/// A window. Shared by handles and by what serves it.
+/// Window, shared by its handles and its service.
 #[derive(Debug)]
 pub struct Window {
-    /// Of its own: for its barriers and active messages.
+    /// Communicator of this window only, for its barriers and active messages.
     comm: Arc<Communicator>,
     flavor: Flavor,
     members: Box<[Member]>,
     control: Control,
-    /// The own number among the members that share `control`.
+    /// Number of this process among the members that share `control`.
     station: u32,
-    /// The local ranks of these members.
+    /// Local ranks of the members that share `control`, by station.
     near: Box<[u32]>,
-    /// How often to look at the lock of an accumulate before sleeping.
+    /// Number of attempts to take the lock of an accumulate before sleeping.
     looks: u32,
-    /// Whether operators apply to types by the letter of the standard only.
+    /// True if operators are checked strictly against the types that the standard allows.
     checks_types: bool,
-    /// The own memory.
+    /// Start of the own memory.
     own: Base,
     slot: FirstLaneCell<Option<Slot>>,
     loan: FirstLaneCell<Option<Record>>,
     epochs: FirstLaneCell<Epochs<Lock>>,
     counts: FirstLaneCell<Counts>,
     remote: FirstLaneCell<Remote>,
-    /// Whether the last access was an accumulate that this process did itself and no flush has followed: nothing is left to be ordered.
+    /// True if the last access was an accumulate by this process itself, without a flush since. Then a flush
+    /// needs no fence.
     is_ordered: AtomicBool,
-    /// Calls that have nothing to wait for.
+    /// Detection of synchronisation calls by which a program polls.
     polls: Polls,
-    /// How often all members have waited for each other.
+    /// Number of barriers of all members so far.
     meetings: FirstLaneCell<u32>,
-    /// The operator of the last accumulate.
+    /// Operator and type of the last accumulate.
     bound: FirstLaneCell<Option<Bound>>,
     /// Memory attached to a dynamic window, as (address, bytes).
     attached: FirstLaneCell<Vec<(u64, u64)>>,
-    /// Its service is among the activities of the process.
+    /// True while the window's service is among the progress handlers of the process.
     is_at_work: AtomicBool,
     handle: AtomicUsize,
-    /// Values of predefined attributes, which programs get the addresses of.
+    /// Values of predefined attributes, whose addresses are passed to programs.
     pub facts: Facts,
-    /// Attributes that the program sets.
+    /// Attributes set by the program.
     pub attributes: Attributes,
-    /// The name.
+    /// Name set by the program.
     pub name: FirstLaneCell<ObjectName>,
-    /// What happens on errors.
+    /// Error handler of the window.
     pub error_handler: FirstLaneCell<ErrorHandler>,
-    /// Hints.
+    /// Hints that are in use.
     hints: FirstLaneCell<Hints>,
 }
 
 /// Values of predefined attributes (MPI-5 section 12.2.6).
 #[derive(Debug)]
 pub struct Facts {
-    /// MPI_WIN_BASE: the address itself.
+    /// MPI_WIN_BASE: the address of the own memory.
     pub base: usize,
-    /// MPI_WIN_SIZE.
+    /// MPI_WIN_SIZE, in bytes.
     pub size: AtomicI64,
-    /// MPI_WIN_DISP_UNIT.
+    /// MPI_WIN_DISP_UNIT, in bytes.
     pub unit: AtomicI32,
-    /// MPI_WIN_CREATE_FLAVOR.
+    /// MPI_WIN_CREATE_FLAVOR: a [`Flavor`].
     pub flavor: AtomicI32,
-    /// MPI_WIN_MODEL.
+    /// MPI_WIN_MODEL: always MPI_WIN_UNIFIED.
     pub model: AtomicI32,
 }
 
-/// What is known of the memory of a member.
+/// Location and size of a member's memory.
 #[derive(Debug)]
 struct Member {
     place: WindowPlace,
-    /// Its number among those that share the control, if it does.
+    /// Number of the member among those that share the control; None for others.
     station: Option<u32>,
     bytes: u64,
     unit: i64,
-    /// The system has refused access to its memory, which it had let this process at before: it is asked by message.
+    /// True if the system has refused access to its memory, which it allowed before. Messages are used from
+    /// then on.
     refused: AtomicBool,
 }
 
-/// By what a lock is held.
+/// Kind of a lock that this process holds.
 #[derive(Clone, Copy, Debug)]
 enum Lock {
-    /// MPI_MODE_NOCHECK, or nobody is behind it.
+    /// No lock: MPI_MODE_NOCHECK was given.
     Nothing,
-    /// A place in the queue of the target.
+    /// Position in the target's queue in shared memory.
     Ticket(Ticket),
-    /// The target has it in its books.
+    /// Lock that the target took on behalf of this process, requested by message.
     Message,
 }
 
-/// What has been awaited so far, modulo 2^32.
+/// Numbers of events that were awaited so far, modulo 2^32.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Posts by the members that share the control, by station; as far as this process has waited for any.
+    /// Posts by the members that share the control, by station. It is as long as this process has needed so
+    /// far.
     posts: Vec<u32>,
     /// Completed access epochs to the own memory.
     completed: u32,
-    /// Ranks to which the own memory is posted.
+    /// Ranks in the window to which the own memory is posted.
     origins: Vec<u32>,
 }
 
-/// The model that all windows have: MPI_WIN_UNIFIED.
+/// Memory model of all windows: MPI_WIN_UNIFIED.
 const UNIFIED: i32 = 321;
 
 impl Member {
-    /// Where its memory is now.
+    /// Returns the current path to the member's memory.
     #[inline(always)]
     fn place(&self) -> &WindowPlace {
         match &self.place {
@@ -180,17 +194,17 @@ impl Member {
 }
 
 impl Window {
-    /// The group.
+    /// Returns the group of the window.
     pub fn group(&self) -> &Group {
         self.comm.group()
     }
 
-    /// How it got its memory.
+    /// Returns the kind of the window.
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
-    /// Takes over the hints that the info object names (MPI_Win_set_info).
+    /// Adopts the hints of an info object (MPI_Win_set_info).
     pub fn set_info(&self, held: &LaneGuard, info: &Info) {
         self.hints.borrow_mut(held).update(info);
     }
@@ -202,18 +216,19 @@ impl Window {
         info
     }
 
-    /// The number by which the program knows it.
+    /// Returns the handle by which the program refers to the window.
     pub fn handle(&self) -> usize {
         self.handle.load(Ordering::Relaxed)
     }
 
-    /// Gives it that number.
+    /// Sets the handle by which the program refers to the window.
     pub fn set_handle(&self, handle: usize) {
         self.handle.store(handle, Ordering::Relaxed);
     }
 
-    /// Memory of a member as this process may load and store it: address, length and displacement unit; no address where it cannot.
-    /// Without a rank, that of the first member that has any (MPI-5 section 12.2.3).
+    /// Returns address, length and displacement unit of a member's memory as this process may load and store
+    /// it. The address is 0 if it cannot. Without a rank, the first member with memory is used (MPI-5 section
+    /// 12.2.3).
     ///
     /// # Errors
     /// `Rank`, naming the argument.
@@ -230,13 +245,13 @@ impl Window {
         }
     }
 
-    /// The member that `rank` names.
+    /// Checks the rank of a member.
     ///
     /// # Errors
     /// `Rank`, naming the argument.
     #[inline(always)]
     fn member(&self, rank: i32, argument: &str) -> Result<u32> {
-        // Negative ones are large as unsigned numbers.
+        // Negative ranks become large unsigned numbers.
         if (rank as u32 as usize) < self.members.len() {
             Ok(rank as u32)
         } else {
@@ -259,26 +274,26 @@ impl Window {
         self.comm.group().get(Rank(rank)).expect("a member of the window")
     }
 
-    /// The station of a member that shares the control.
+    /// Returns the station of a member that shares the control.
     #[inline(always)]
     fn station_of(&self, station: u32) -> &Station {
         self.control.station(station)
     }
 
-    /// Wakes a member of this node, if it sleeps.
+    /// Wakes a member of this node if it sleeps.
     fn wake(&self, messenger: &Messenger, station: u32) {
-        // A name in a turnstile is a hint.
+        // Stations in a lock's queue are hints, so one may be out of range.
         if let Some(local) = self.near.get(station as usize) {
             ring_doorbell(&messenger.job, *local, Lane::FIRST.number());
         }
     }
 
-    /// Wakes those whose turn it is at the lock of a member.
+    /// Wakes the members that are next at the lock of a member.
     fn wake_next(&self, messenger: &Messenger, station: u32) {
         self.station_of(station).door.next_in_turn().for_each(|next| self.wake(messenger, next));
     }
 
-    /// MPI_Win_attach.
+    /// Attaches memory to a dynamic window (MPI_Win_attach).
     ///
     /// # Errors
     /// `RmaFlavor` for a window that is not dynamic, `RmaAttach` for memory that is attached already.
@@ -298,7 +313,7 @@ impl Window {
         Ok(())
     }
 
-    /// MPI_Win_detach.
+    /// Detaches memory from a dynamic window (MPI_Win_detach).
     ///
     /// # Errors
     /// `RmaFlavor` for a window that is not dynamic, `RmaAttach` for memory that is not attached.

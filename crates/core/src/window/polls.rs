@@ -1,46 +1,48 @@
-//! Whether a program waits for something by synchronising with a window again and again.
+//! Detection of programs that poll by synchronising with a window repeatedly.
 //!
-//! A flush, an unlock or MPI_Win_sync with nothing outstanding waits for nobody and should cost some
-//! nanoseconds. But programs wait by such calls too: they read a flag at another rank and flush, or look at
-//! their own memory between two locks, until somebody has written there. A loop like that has to move
-//! messages, by which may come what it waits for, and to give the processor away where others want it. A
-//! program that between two calls writes something, or reads what it has not just read there, gets on with
-//! its work; it moves messages now and then only, for those who ask this process for something.
+//! A flush, an unlock or MPI_Win_sync without outstanding operations has nothing to wait for and should take
+//! a few nanoseconds. But programs also poll by such calls: they read a flag at another rank and flush, or
+//! read their own memory between two locks, until another rank has written it. Such a loop must progress
+//! messages, which may cause the awaited change. It must also yield the processor if other processes need it.
+//!
+//! A program makes progress if it writes something between two calls, or reads a value that differs from the
+//! last one there. Its calls progress messages only now and then, for ranks that need a response of this
+//! process.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// So many calls of a program that gets on move messages once.
+/// Number of calls of a program that makes progress, of which one progresses messages.
 const RARELY: u32 = 32;
-/// Reads that are kept in mind, of all windows; a power of two.
+/// Number of remembered reads for all windows, a power of two.
 const READS: usize = 64;
 
-/// What such a call does before it returns.
+/// Action of such a call before it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Nothing.
+    /// Return without further action.
     Return,
-    /// Moves messages.
+    /// Progress messages, then return.
     Progress,
-    /// Looks, as functions do with which programs poll ([`crate::progress::poll`]).
+    /// Poll as test functions do ([`crate::progress::poll`]).
     Look,
 }
 
-/// What is known of the calls of a process at one window. Threads that call at once may lose one of each
+/// History of the calls of a process at one window. Threads that call at the same time may overwrite each
 /// other's notes.
 #[derive(Debug)]
 pub struct Polls {
-    /// An access since the last call has written something, or has read something new.
+    /// True if an access since the last call has written, or has read a new value.
     is_moved: AtomicBool,
     calls: AtomicU32,
-    /// So many calls of a program that polls look once.
+    /// Number of calls of a polling program, of which one polls.
     every: u32,
 }
 
-/// What was read last of some items of up to eight bytes: where and what, mixed.
+/// Hashes of location and value of the latest reads of up to eight bytes.
 static READ: [AtomicU64; READS] = [const { AtomicU64::new(0) }; READS];
 
 impl Polls {
-    /// Of a window of which nothing was asked so far; `crowded`: others may want the processor.
+    /// Returns the history of a new window. `crowded` is true if other processes may need the processor.
     pub fn new(crowded: bool) -> Polls {
         Polls {
             is_moved: AtomicBool::new(false),
@@ -49,13 +51,13 @@ impl Polls {
         }
     }
 
-    /// Memory of a target was written, or read in a way that is no poll.
+    /// Notes that a target's memory was written, or read in a way that is not polling.
     #[inline(always)]
     pub fn moved(&self) {
         self.is_moved.store(true, Ordering::Relaxed);
     }
 
-    /// A `word` was read at the place that `place` stands for among all windows.
+    /// Notes that `word` was read; `place` identifies the location among all windows.
     #[inline(always)]
     pub fn read(&self, place: u64, word: u64) {
         const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -68,7 +70,7 @@ impl Polls {
         }
     }
 
-    /// A call is about to return that had nothing to wait for.
+    /// Returns the action for a call that has nothing to wait for.
     #[inline(always)]
     pub fn next(&self) -> Then {
         let is_moved = self.is_moved.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! The origin's half of active messages: what is on its way, and what it waits for.
+//! The origin's half of active messages: messages on their way and outstanding replies.
 //!
-//! Data of the origin are copied into the message, so its buffer may be used again at once; what has not been handed to the
-//! transport is bounded, and so is the number of answers that are awaited. A flush asks the target to answer when it has done all that
-//! was sent to it before, so operations need no acknowledgement of their own.
+//! The origin's data are copied into the message, so its buffer may be reused at once. The number of bytes
+//! that wait for the transport is bounded, and so is the number of outstanding replies. A flush requests a
+//! reply after all earlier messages, so operations need no acknowledgement of their own.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -25,50 +25,50 @@ use crate::process::Process;
 use crate::progress::wait_until;
 use crate::request::{Request, RequestId, Work};
 
-/// Active messages of a window.
+/// State of the active messages of a window.
 #[derive(Debug, Default)]
 pub(super) struct Remote {
     next: u64,
-    /// Answers that are awaited, by number.
+    /// Outstanding replies, by number.
     pending: Numbered<u64, Pending>,
-    /// How many from each target.
+    /// Number of outstanding replies of each target.
     awaited: Numbered<u32, u32>,
-    /// Targets that may not have done everything.
+    /// Targets that may not have executed all messages.
     dirty: BTreeSet<u32>,
-    /// Messages that may still wait for the transport, and their bytes.
+    /// Messages that may still wait for the transport, with their lengths in bytes.
     sending: VecDeque<(RequestId, u64)>,
     sending_bytes: u64,
-    /// Requests that several answers complete, by number.
+    /// Requests that several replies complete, by number.
     wholes: Numbered<u64, Whole>,
     /// Posts that came by message and were not awaited yet, by target.
     pub posts: Numbered<u32, u32>,
-    /// Completed access epochs that were told by message, modulo 2^32.
+    /// Number of completed access epochs that were reported by message, modulo 2^32.
     pub completed: u32,
-    /// The target's half: messages that arrive.
+    /// Arriving messages, for the target's half.
     pub incoming: VecDeque<Incoming>,
-    /// Origins in the queue of the own lock: rank, number of the answer, place.
+    /// Origins in the queue of the own lock: rank, number of the reply, ticket.
     pub queue: Vec<(u32, u64, Ticket)>,
     /// Origins that hold the own lock.
     pub holding: Numbered<u32, Ticket>,
 }
 
-/// An answer that is awaited.
+/// Reply that is outstanding.
 #[derive(Debug)]
 struct Pending {
     target: u32,
-    /// Where its data go.
+    /// Buffer and position for the data of the reply.
     data: Option<(Buffer, u64)>,
     whole: Option<u64>,
 }
 
-/// A request that several answers complete.
+/// Request that several replies complete.
 #[derive(Debug)]
 struct Whole {
     left: u32,
     request: RequestId,
 }
 
-/// Most bytes of messages that wait for the transport, and most answers that are awaited.
+/// Maximum number of bytes of messages that wait for the transport.
 const SENDING_BYTES: u64 = 4 << 20;
 const PENDING: usize = 256;
 
@@ -88,7 +88,7 @@ impl Remote {
         number
     }
 
-    /// An answer has come: the request that it completes, if it does. `None` for an answer to nothing.
+    /// Handles a reply. Returns the request that it completes, if any. Returns None for an unknown reply.
     pub fn answered(&mut self, number: u64, data: &[u8]) -> Option<Option<RequestId>> {
         let Pending { target, data: place, whole } = self.pending.remove(&number)?;
         if let Some((buffer, position)) = place {
@@ -109,14 +109,14 @@ impl Remote {
         self.wholes.remove(&number).map(|whole| whole.request)
     }
 
-    /// Whether a target (or none at all) has anything to do or to answer.
+    /// Returns true if a target (or all, if None) has executed all messages and sent all replies.
     #[inline(always)]
     pub(super) fn is_done(&self, target: Option<u32>) -> bool {
         self.is_idle()
             || target.is_some_and(|target| !self.dirty.contains(&target) && self.is_answered(Some(target)))
     }
 
-    /// Whether everything that was asked of a target (or of all) is answered.
+    /// Returns true if a target (or all, if None) has sent all replies.
     pub(super) fn is_answered(&self, target: Option<u32>) -> bool {
         match target {
             Some(target) => self.awaited.get(&target).is_none_or(|awaited| *awaited == 0),
@@ -124,7 +124,7 @@ impl Remote {
         }
     }
 
-    /// Whether no target has anything to do or to answer.
+    /// Returns true if all targets have executed all messages and sent all replies.
     #[inline(always)]
     pub(super) fn is_idle(&self) -> bool {
         self.dirty.is_empty() && self.pending.is_empty()
@@ -132,7 +132,7 @@ impl Remote {
 }
 
 impl Window {
-    /// Sends a message to a member; nobody waits for it.
+    /// Sends a message to a member, without waiting.
     pub(super) fn send(&self, held: &LaneGuard, messenger: &Messenger, rank: u32, message: Vec<u8>) {
         let bytes = message.len() as u64;
         let envelope =
@@ -144,7 +144,7 @@ impl Window {
             mode: Mode::Standard,
             signature: 0,
         };
-        // Active messages go in the first lane, whose holder moves activities.
+        // Active messages use the first lane, whose holder runs the progress handlers.
         let mut messages = messenger.messages.borrow_mut(held);
         let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
         messages.start_send(id, spec);
@@ -156,7 +156,7 @@ impl Window {
         self.retire(held, messenger);
     }
 
-    /// Forgets messages that the transport has.
+    /// Forgets messages that the transport has accepted.
     fn retire(&self, held: &LaneGuard, messenger: &Messenger) {
         let mut remote = self.remote.borrow_mut(held);
         while let Some(&(id, bytes)) = remote.sending.front() {
@@ -169,7 +169,7 @@ impl Window {
         }
     }
 
-    /// Waits until there is room for one more message and one more answer.
+    /// Waits until there is room for one more message and one more reply.
     fn make_room(&self, held: &mut LaneGuard, process: &Process) {
         let has_room = |held: &LaneGuard| {
             self.retire(held, process);
@@ -186,7 +186,7 @@ impl Window {
         }
     }
 
-    /// Sends a message that asks for nothing but an answer, or none.
+    /// Sends a message without data. If `answered` is true, a reply is expected.
     pub(super) fn tell(
         &self,
         held: &mut LaneGuard,
@@ -200,7 +200,7 @@ impl Window {
         self.send(held, process, rank, Active::bare(kind, reply).encode(0, |_| ()));
     }
 
-    /// Waits for all answers of a target, or of all.
+    /// Waits for all replies of a target, or of all targets.
     #[inline(always)]
     pub(super) fn await_answers(
         &self,
@@ -224,7 +224,7 @@ impl Window {
         });
     }
 
-    /// Waits until a target (or all) has done all that was asked of it by message.
+    /// Waits until a target (or all) has executed all messages.
     #[inline(always)]
     pub(super) fn flush_messages(
         &self,
@@ -252,7 +252,8 @@ impl Window {
         self.await_answers(held, process, rank, what);
     }
 
-    /// Before the first access under MPI_Win_lock_all to a target that has its lock in its own books.
+    /// Takes the lock of a target on another host, before the first access to it in an epoch of
+    /// MPI_Win_lock_all.
     fn lock_late(&self, held: &mut LaneGuard, process: &Process, rank: u32) {
         if self.epochs.borrow(held).lacks_lock(rank) && self.members[rank as usize].station.is_none() {
             self.lock_by_message(held, process, rank, LockKind::Shared);
@@ -374,7 +375,8 @@ impl Window {
         Ok(())
     }
 
-    /// A request for an operation of several messages, if one is wanted. It counts as one part until [`Window::begun`].
+    /// Creates the request of an operation of several messages if `by_request` is true. It counts as one
+    /// outstanding part until [`Window::begun`].
     fn begin(&self, held: &LaneGuard, process: &Process, by_request: bool) -> Option<u64> {
         let request = by_request.then(|| {
             let request = Request::uncancellable(self.comm.context().0);
@@ -386,7 +388,7 @@ impl Window {
         Some(number)
     }
 
-    /// All parts have been sent: the request of the operation.
+    /// Notes that all parts of an operation were sent, and returns its request.
     fn begun(&self, held: &LaneGuard, process: &Process, whole: Option<u64>) -> RequestId {
         let Some(number) = whole else { return RequestId::DONE_UNCANCELLABLE };
         let mut remote = self.remote.borrow_mut(held);
@@ -399,7 +401,7 @@ impl Window {
         request.unwrap_or(RequestId::DONE_UNCANCELLABLE)
     }
 
-    /// For people: which window.
+    /// Returns the name of the window for diagnosis.
     pub(super) fn describe(&self) -> String {
         let held = crate::lanes::enter();
         match self.name.borrow(&held).as_bytes() {

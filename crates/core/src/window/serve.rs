@@ -1,9 +1,9 @@
-//! The target's half of active messages: done in the order in which one origin sent them, whenever this process is in MPI, or by
-//! [`crate::progress_thread`].
+//! The target's half of active messages. Those of one origin are executed in the order of sending, whenever
+//! this process is in MPI, or by [`crate::progress_thread`].
 //!
-//! A window costs progress nothing as long as nobody asks it for anything: the messages that arrive say which
-//! windows they are for ([`answer_calls`]), and a window's [`Service`] is among the activities of the process
-//! only while it has something to do.
+//! A window without active messages costs nothing during progress. An arriving message identifies its window
+//! ([`answer_calls`]). The window's [`Service`] is among the progress handlers of the process only while it
+//! has work.
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,7 +25,7 @@ use crate::p2p::{Check, ReceiveSpec};
 use crate::request::{Request, RequestId, Work};
 use std::sync::atomic::Ordering;
 
-/// A message that is arriving.
+/// Message whose data are arriving.
 #[derive(Debug)]
 pub(super) struct Incoming {
     source: u32,
@@ -33,19 +33,19 @@ pub(super) struct Incoming {
     buffer: Buffer,
 }
 
-/// Serves a window until it has nothing to do.
+/// Progress handler of a window, which ends when it has no more work.
 #[derive(Debug)]
 struct Service {
     window: Arc<Window>,
 }
 
-/// The windows that may get active messages, by context and plane.
+/// Windows that may receive active messages, by context and plane.
 #[derive(Debug, Default)]
 struct Served(Numbered<u32, Arc<Window>>);
 
 static SERVED: LazyLock<FirstLaneCell<Served>> = LazyLock::new(FirstLaneCell::default);
 
-/// Most messages that are taken from the transport's hands at a time; the flow of others is held back by their senders.
+/// Maximum number of messages received at a time. Flow control at their senders holds back further ones.
 const INCOMING: usize = 64;
 
 impl Activity for Service {
@@ -69,28 +69,28 @@ impl Activity for Service {
     }
 
     fn is_unattended(&self) -> bool {
-        // Operators of accumulates are predefined.
+        // Operators of accumulates are predefined, so no code of the program runs.
         true
     }
 }
 
-/// Puts the windows to work that messages have come for.
+/// Starts the services of windows for which messages have arrived.
 #[cold]
 pub(crate) fn answer_calls(held: &LaneGuard, messenger: &Messenger) {
     loop {
         let call = messenger.messages.borrow_mut(held).state.next_call();
         let Some(context) = call else { break };
-        // Who is not served yet looks for itself when it is.
+        // A window whose service has not begun will check for messages when it begins.
         let window = SERVED.borrow(held).0.get(&context).map(Arc::clone);
         window.inspect(|window| window.serve(held, messenger));
     }
 }
 
 impl Window {
-    /// The system has refused access to the memory of a target, which is asked by message from now on.
+    /// Switches to messages for a target to whose memory the system has refused access.
     ///
     /// # Errors
-    /// `RmaRange` where the memory is not there.
+    /// `RmaRange` if the memory does not exist.
     #[cold]
     pub(super) fn turn_to_messages(&self, messenger: &Messenger, rank: u32, error: CopyError) -> Result<()> {
         if !error.is_of_the_way() {
@@ -107,13 +107,13 @@ impl Window {
         Ok(())
     }
 
-    /// Active messages to it are done from now on, those that have come before included.
+    /// Begins to execute active messages to the window, including those that have arrived already.
     pub(super) fn begin_service(self: &Arc<Window>, held: &LaneGuard, messenger: &Messenger) {
         SERVED.borrow_mut(held).0.insert(self.service_context(), Arc::clone(self));
         self.serve(held, messenger);
     }
 
-    /// No more messages come: all members have said so.
+    /// Ends the service. All members have synchronised, so no more messages arrive.
     pub(super) fn end_service(&self, held: &LaneGuard, messenger: &Messenger) {
         let context = self.service_context();
         SERVED.borrow_mut(held).0.remove(&context);
@@ -124,14 +124,14 @@ impl Window {
         self.comm.context().plane(Plane::OneSided)
     }
 
-    /// Does what there is to do when activities move next.
+    /// Adds the window's service to the progress handlers, unless it is there.
     fn serve(self: &Arc<Window>, held: &LaneGuard, messenger: &Messenger) {
         if !self.is_at_work.swap(true, Ordering::Relaxed) {
             messenger.add_activity(held, Box::new(Service { window: Arc::clone(self) }));
         }
     }
 
-    /// Begins to receive what has come; whether there may be more.
+    /// Begins to receive the messages that have arrived. Returns true if there may be more.
     fn take_messages(&self, held: &LaneGuard, messenger: &Messenger) -> bool {
         let context = self.service_context();
         let pattern = Pattern { context, source: None, tag: None };
@@ -150,7 +150,7 @@ impl Window {
         remote.incoming.len() >= INCOMING
     }
 
-    /// Does what has arrived. What an origin sent later waits for what it sent before.
+    /// Executes messages whose data have arrived. Later messages of an origin wait for its earlier ones.
     fn do_messages(&self, held: &LaneGuard, messenger: &Messenger) {
         let mut waiting: Vec<u32> = Vec::new();
         let mut place = 0;
@@ -245,7 +245,7 @@ impl Window {
         }
     }
 
-    /// Reads the own memory, and combines or exchanges it, while nobody else accumulates; what was there.
+    /// Reads the own memory, and combines or replaces it with exclusive access. Returns the former content.
     fn update_own(&self, active: &Active<'_>) -> Result<Vec<u8>> {
         let mut old = vec![0; active.bytes()];
         let own = self.own.window(u64::MAX);
@@ -280,7 +280,7 @@ impl Window {
         Ok(old)
     }
 
-    /// Whether the runs are inside the own memory.
+    /// Checks that the runs are inside the own memory.
     fn check(&self, held: &LaneGuard, active: &Active<'_>) -> Result<()> {
         let attached = self.attached.borrow(held);
         let own = [(0, self.members[self.rank() as usize].bytes)];
@@ -306,7 +306,7 @@ impl Window {
         self.send(held, messenger, rank, message);
     }
 
-    /// Lets origins in whose turn it is.
+    /// Grants the own lock to the origins that are next.
     fn grant_locks(&self, held: &LaneGuard, messenger: &Messenger) {
         let door = &self.station_of(self.station).door;
         let mut remote = self.remote.borrow_mut(held);

@@ -1,4 +1,4 @@
-//! Synchronisation (MPI-5 section 12.5): fences, general active targets, locks, flushes.
+//! Synchronisation calls (MPI-5 section 12.5): fences, general active targets, locks, flushes.
 
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
@@ -17,21 +17,21 @@ use crate::{collective, departed};
 
 /// Assertions of synchronisation calls (MPI-5 section 12.5.5).
 pub mod assertion {
-    /// Nobody has to wait: the other side is known to be ready.
+    /// No wait is needed, as the other side is known to be ready.
     pub const NOCHECK: i32 = 1024;
-    /// Nothing was accessed before the fence.
+    /// No memory was accessed before the fence.
     pub const NOPRECEDE: i32 = 2048;
-    /// The memory will not be put into.
+    /// The memory will not be written by puts.
     pub const NOPUT: i32 = 4096;
-    /// The memory was not stored to.
+    /// The memory was not stored to locally.
     pub const NOSTORE: i32 = 8192;
-    /// Nothing will be accessed after the fence.
+    /// No memory will be accessed after the fence.
     pub const NOSUCCEED: i32 = 16384;
-    /// All of them.
+    /// Sum of all assertions.
     pub const ALL: i32 = NOCHECK | NOPRECEDE | NOPUT | NOSTORE | NOSUCCEED;
 }
 
-/// So many fences of a window are by messages: what is done between the two of one epoch.
+/// Number of barriers of a window that use messages: enough for the two fences of one epoch.
 const MEETINGS: u32 = 2;
 
 fn check_assertion(assert: i32) -> Result<()> {
@@ -44,10 +44,10 @@ fn check_assertion(assert: i32) -> Result<()> {
 }
 
 impl Window {
-    /// MPI_Win_fence.
+    /// Performs MPI_Win_fence: ends an epoch and begins the next.
     ///
     /// # Errors
-    /// `Assert`; `RmaSync` in another epoch; what went wrong with a message.
+    /// `Assert`; `RmaSync` in another epoch; the error of a message.
     pub fn fence(&self, held: &mut LaneGuard, process: &Process, assert: i32) -> Result<()> {
         check_assertion(assert)?;
         self.epochs.borrow(held).fence()?;
@@ -58,8 +58,8 @@ impl Window {
         Ok(())
     }
 
-    /// Waits until all members have come here; `is_last`: to free the window. Banks are made for a window
-    /// that is fenced more than a few times.
+    /// Waits until all members have called this function. `is_last` is true when the window is freed. Banks
+    /// are created only for a window with more than a few fences.
     pub(super) fn meet(&self, held: &mut LaneGuard, process: &Process, is_last: bool) -> Result<()> {
         let meetings = *self.meetings.borrow(held);
         *self.meetings.borrow_mut(held) = meetings.saturating_add(1);
@@ -70,7 +70,7 @@ impl Window {
         }
     }
 
-    /// MPI_Win_post.
+    /// Performs MPI_Win_post: begins an exposure epoch.
     ///
     /// # Errors
     /// `Assert`, `Group`; `RmaSync` in an exposure epoch.
@@ -92,7 +92,7 @@ impl Window {
         Ok(())
     }
 
-    /// MPI_Win_start: waits for the posts of all targets.
+    /// Performs MPI_Win_start: begins an access epoch and waits for the posts of all targets.
     ///
     /// # Errors
     /// `Assert`, `Group`; `RmaSync` in an access epoch.
@@ -139,7 +139,7 @@ impl Window {
         }
     }
 
-    /// MPI_Win_complete.
+    /// Performs MPI_Win_complete: ends an access epoch.
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_start.
@@ -150,7 +150,7 @@ impl Window {
         for target in targets {
             match self.members[target as usize].station {
                 Some(station) => {
-                    // What was sent has to be done before it is said to be.
+                    // Sent operations must be complete before the completion is reported.
                     self.flush_messages(held, process, Some(target), "MPI_Win_complete");
                     self.station_of(station).completed.count();
                     self.wake(process, station);
@@ -161,7 +161,7 @@ impl Window {
         Ok(())
     }
 
-    /// MPI_Win_wait.
+    /// Performs MPI_Win_wait: waits for the end of the exposure epoch.
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_post.
@@ -183,7 +183,7 @@ impl Window {
         Ok(())
     }
 
-    /// MPI_Win_test: whether the exposure epoch is over, which it then is.
+    /// Performs MPI_Win_test. Returns true if the exposure epoch has ended.
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_post.
@@ -216,7 +216,7 @@ impl Window {
         near.wrapping_add(far).wrapping_sub(self.counts.borrow(held).completed) >= origins
     }
 
-    /// The exposure epoch is over. What origins have left to be done is done before.
+    /// Ends the exposure epoch, after the puts that origins have left in the log.
     fn unpost(&self, held: &LaneGuard, origins: u32) {
         self.control.take_logged(self.station, |offset, data| self.store_own(offset, data));
         let mut counts = self.counts.borrow_mut(held);
@@ -224,7 +224,7 @@ impl Window {
         self.epochs.borrow_mut(held).unpost();
     }
 
-    /// MPI_Win_lock.
+    /// Performs MPI_Win_lock: waits for the lock of a target.
     ///
     /// # Errors
     /// `Assert`, `Rank`; `RmaSync` where it is locked, or in another epoch.
@@ -273,7 +273,7 @@ impl Window {
             };
             let mut inside = false;
             wait_until(held, process, &what, |held| {
-                // Who is inside does not ask again.
+                // A ticket that has entered must not try again.
                 inside = inside || door.enter(ticket);
                 if !inside {
                     departed::check_wait(held, process, &what, holder, || {
@@ -290,7 +290,7 @@ impl Window {
         Lock::Ticket(ticket)
     }
 
-    /// MPI_Win_unlock.
+    /// Performs MPI_Win_unlock: completes all operations at a target.
     ///
     /// # Errors
     /// `Rank`; `RmaSync` where it is not locked.
@@ -305,7 +305,8 @@ impl Window {
         Ok(())
     }
 
-    /// Waits for the answers of a target, or of all, if any are awaited.
+    /// Waits for the replies of a target, or of all targets. Without outstanding replies it continues at
+    /// once.
     fn await_or_go_on(&self, held: &mut LaneGuard, process: &Process, target: Option<u32>, what: &str) {
         if self.remote.borrow(held).is_answered(target) {
             self.go_on(held, process);
@@ -314,10 +315,11 @@ impl Window {
         }
     }
 
-    /// Ends what is under way at the target and gives back its lock; for a target on another host, the answer is still to come.
+    /// Completes the operations at a target and releases its lock. If the target is on another host, its
+    /// reply is awaited later.
     fn give_lock(&self, held: &mut LaneGuard, process: &Process, target: u32, lock: Lock) {
         match lock {
-            // Messages are done in order.
+            // The target executes messages in order.
             Lock::Message => self.tell(held, process, target, WindowRequestKind::Unlock, true),
             Lock::Nothing => self.flush_messages(held, process, Some(target), "MPI_Win_unlock"),
             Lock::Ticket(ticket) => {
@@ -331,7 +333,7 @@ impl Window {
         }
     }
 
-    /// MPI_Win_lock_all. Targets on other hosts are locked when they are first accessed.
+    /// Performs MPI_Win_lock_all. Targets on other hosts are locked at their first access.
     ///
     /// # Errors
     /// `Assert`; `RmaSync` in another epoch.
@@ -347,7 +349,7 @@ impl Window {
         Ok(())
     }
 
-    /// MPI_Win_unlock_all.
+    /// Performs MPI_Win_unlock_all: completes all operations at all targets.
     ///
     /// # Errors
     /// `RmaSync` without MPI_Win_lock_all.
@@ -360,7 +362,7 @@ impl Window {
         Ok(())
     }
 
-    /// MPI_Win_flush and MPI_Win_flush_all (no rank).
+    /// Performs MPI_Win_flush, or MPI_Win_flush_all if `rank` is None.
     ///
     /// # Errors
     /// `Rank`; `RmaSync` outside an epoch of MPI_Win_lock or MPI_Win_lock_all.
@@ -384,10 +386,11 @@ impl Window {
         Ok(())
     }
 
-    /// What was accessed is ordered before what is accessed from now on.
+    /// Orders earlier accesses before later ones.
     #[inline(always)]
     fn order(&self) {
-        // On x86 nothing overtakes the locked exchange with which an accumulate ends (AMD64 manual, section 7.4.2).
+        // On x86 no access overtakes the locked exchange at the end of an accumulate (AMD64 manual, section
+        // 7.4.2).
         if cfg!(target_arch = "x86_64") && self.is_ordered.load(Ordering::Relaxed) {
             self.is_ordered.store(false, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
@@ -396,17 +399,17 @@ impl Window {
         }
     }
 
-    /// MPI_Win_flush_local and MPI_Win_flush_local_all (no rank).
+    /// Performs MPI_Win_flush_local, or MPI_Win_flush_local_all if `rank` is None.
     ///
     /// # Errors
-    /// As [`Window::flush`].
+    /// The same as of [`Window::flush`].
     pub fn flush_local(&self, held: &mut LaneGuard, process: &Process, rank: Option<i32>) -> Result<()> {
         let Some(target) = self.flushable(held, rank)? else { return Ok(()) };
         self.await_or_go_on(held, process, target, "MPI_Win_flush_local");
         Ok(())
     }
 
-    /// Whom a flush is for: a target, or all; `None` for `MPI_PROC_NULL`.
+    /// Checks a flush. Returns its target (the inner None means all targets), or None for `MPI_PROC_NULL`.
     #[inline(always)]
     fn flushable(&self, held: &LaneGuard, rank: Option<i32>) -> Result<Option<Option<u32>>> {
         let target = match rank {
@@ -418,7 +421,7 @@ impl Window {
         Ok(Some(target))
     }
 
-    /// What a call does that had nothing to wait for.
+    /// Performs the action of a call that has nothing to wait for.
     #[inline(always)]
     fn go_on(&self, held: &mut LaneGuard, process: &Process) {
         match self.polls.next() {
@@ -436,16 +439,16 @@ impl Window {
         }
     }
 
-    /// MPI_Win_sync.
+    /// Performs MPI_Win_sync: orders memory accesses.
     pub fn synchronise(&self, held: &mut LaneGuard, process: &Process) {
         fence(Ordering::SeqCst);
         self.go_on(held, process);
     }
 
-    /// The ranks in the window of the members of a group.
+    /// Returns the ranks in the window of the members of a group.
     ///
     /// # Errors
-    /// `Group` for one that is not in the window.
+    /// `Group` for a member that is not in the window.
     fn ranks_of(&self, group: &Group) -> Result<Vec<u32>> {
         let rank = |world: tutti_base::WorldRank| {
             self.group().rank_of(world).map(|rank| rank.0).ok_or_else(|| {

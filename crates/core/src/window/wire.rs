@@ -1,13 +1,14 @@
-//! What travels between an origin and a target that cannot reach its memory: active messages, done by the target in the order
-//! in which one origin sent them.
+//! Format of active messages between an origin and a target whose memory it cannot reach. The target executes
+//! the messages of one origin in the order of sending.
 //!
-//! Eight words of 32 bits (kind, operator, basic type, number of runs, reply as two, two spare), the runs of the target's
-//! memory as (offset, bytes), then data in packed order. A message that does not decode comes from a broken peer.
+//! A message has a header of eight words of 32 bits: kind, operator, basic type, number of runs, reply (two
+//! words), two unused. The runs of the target's memory follow as pairs (offset, bytes), then the data in
+//! packed order. A message that cannot be decoded means that the peer is broken.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_transport::exposure::Entry;
 
-/// What is asked for, or answered.
+/// Kind of a request, or the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[allow(missing_docs, reason = "the names of the functions of the standard, where nothing else is said")]
@@ -15,35 +16,35 @@ pub enum WindowRequestKind {
     Put = 1,
     Get = 2,
     Accumulate = 3,
-    /// Get_accumulate and Fetch_and_op.
+    /// MPI_Get_accumulate and MPI_Fetch_and_op.
     Fetch = 4,
-    /// Compare_and_swap: the data are what to compare with and what to store.
+    /// MPI_Compare_and_swap. The data are the compare value, followed by the new value.
     Swap = 5,
-    /// Answered when all that the origin sent before is done.
+    /// Request for a reply after all earlier operations of the origin are complete.
     Flush = 6,
     LockShared = 7,
     LockExclusive = 8,
     Unlock = 9,
     Post = 10,
     Complete = 11,
-    /// The answer, with data where some were asked for.
+    /// Reply, with data if the request was for data.
     Reply = 12,
 }
 
-/// An active message.
+/// Active message: a request to a target, or its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Active<'a> {
-    /// What.
+    /// Kind of the message.
     pub kind: WindowRequestKind,
-    /// The operator of an accumulate: its handle.
+    /// Handle of the operator of an accumulate.
     pub op: u32,
-    /// The datatype of its items: its handle.
+    /// Handle of the basic datatype of its items.
     pub basic: u32,
-    /// What the answer is for; 0 if there is none.
+    /// Number of the request that expects a reply; 0 if none does.
     pub reply: u64,
-    /// Where in the window.
+    /// Runs of the target's memory, as offsets in the window.
     pub runs: Vec<Entry>,
-    /// In packed order.
+    /// Data in packed order.
     pub data: &'a [u8],
 }
 
@@ -51,12 +52,12 @@ const HEAD_BYTES: usize = 32;
 const RUN_BYTES: usize = 16;
 
 impl<'a> Active<'a> {
-    /// A message without data.
+    /// Returns a message without data and runs.
     pub fn bare(kind: WindowRequestKind, reply: u64) -> Active<'static> {
         Active { kind, op: 0, basic: 0, reply, runs: Vec::new(), data: &[] }
     }
 
-    /// As bytes; `fill` writes `data_bytes` of data, where they are not in `data`.
+    /// Encodes the message. `fill` writes `data_bytes` bytes of data; `data` is ignored.
     pub fn encode(&self, data_bytes: usize, fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.runs.len() * RUN_BYTES + data_bytes);
         let words = [self.kind as u32, self.op, self.basic, self.runs.len() as u32];
@@ -73,10 +74,10 @@ impl<'a> Active<'a> {
         out
     }
 
-    /// From bytes.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// `Intern` for what no origin sends.
+    /// `Intern` for a message that no origin sends.
     pub fn decode(bytes: &'a [u8]) -> Result<Active<'a>> {
         let broken =
             || Error::new(ErrorClass::Intern, "a message of one-sided communication that makes no sense");
@@ -113,7 +114,7 @@ impl<'a> Active<'a> {
         Ok(Active { kind, op: (first >> 32) as u32, basic: second as u32, reply, runs, data })
     }
 
-    /// Bytes of all runs.
+    /// Returns the number of bytes of all runs.
     pub fn bytes(&self) -> usize {
         self.runs.iter().map(|run| run.bytes as usize).sum()
     }
