@@ -1,71 +1,71 @@
-//! The matcher: which arrived message belongs to which posted receive (MPI-5 section 3.5).
+//! Matcher of arrived messages and posted receives (MPI-5 section 3.5).
 //!
-//! A pure state machine over tokens: `R` names a posted receive, `M` a message that has arrived. It keeps
-//! for each context and source one queue of receives and one of messages, and for each context one
-//! queue of receives from any source; a running number orders them, so that messages of one source match
-//! in the order sent and receives in the order posted, whatever the wildcards. At any time no posted
-//! receive matches a kept message.
+//! The matcher is a pure state machine over tokens: `R` identifies a posted receive, `M` a message that has
+//! arrived. For each context and source it keeps one queue of receives and one of messages. For each context
+//! it keeps one queue of receives from any source. A running number orders them all. So messages of one
+//! source match in the order of sending, and receives in the order of posting, whatever the wildcards. At any
+//! time no posted receive matches an unexpected message.
 //!
 //! Deliberately absent: memory of payloads (the owner of `M` bounds it, see [`crate::flow`]), transports.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Bits of a tag of a collective operation for the lane: messages of one operation have tags that differ in
-/// nothing else.
+/// Number of bits for the lane in the tag of a collective operation. The tags of one operation's messages
+/// differ only in these bits.
 pub const LANE_BITS: u32 = 8;
-/// A hash of the datatype signature of a message, 0 when it is not to be compared.
+/// Hash of the datatype signature of a message; 0 if it is not to be compared.
 pub type Signature = u16;
 
-/// What a message says of itself.
+/// Envelope of a message: the values that matching compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// Context and plane, see [`tutti_base::ContextId::plane`].
     pub context: u32,
     /// Rank of the sender in its group.
     pub source: u32,
-    /// Tag.
+    /// Tag of the message.
     pub tag: i32,
 }
 
-/// What a receive asks for. `None` is the wildcard.
+/// Pattern of the messages that a receive matches. None is the wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// Context and plane.
     pub context: u32,
     /// Rank of the sender in its group.
     pub source: Option<u32>,
-    /// Tag.
+    /// Tag of the message; None for any.
     pub tag: Option<i32>,
 }
 
-/// Posted receives and kept messages.
+/// Posted receives and unexpected messages.
 #[derive(Debug)]
 pub struct Matcher<R, M> {
     contexts: Numbered<u32, Context>,
-    /// The queues that contexts name by their places.
+    /// Queues, to which contexts refer by index.
     queues: Vec<Queues<R, M>>,
-    /// Places of contexts that were forgotten.
+    /// Indices of unused queues, whose contexts were forgotten.
     free: Vec<u32>,
-    /// The queues that were looked for last: mostly they are the next ones too.
+    /// Queues of the last lookup, which is usually also the next one.
     last: Last,
     order: u64,
     messages: usize,
     receives: usize,
-    /// Of these, those from any source.
+    /// Number of posted receives from any source.
     wild: usize,
-    /// Contexts that are to be forgotten as soon as nothing waits in them.
+    /// Number of contexts that are removed as soon as they are idle.
     leaving: usize,
 }
 
-/// Where the queues of a context are.
+/// Indices of the queues of a context.
 #[derive(Debug)]
 struct Context {
-    /// By source.
+    /// Index of the queues of each source.
     sources: Numbered<u32, u32>,
-    /// Of receives from any source.
+    /// Index of the receives from any source.
     any_source: u32,
-    /// True if the context is to be forgotten as soon as nothing waits in it.
+    /// True if the context is removed as soon as it is idle.
     is_leaving: bool,
 }
 
@@ -73,11 +73,11 @@ struct Context {
 struct Last {
     context: u32,
     source: u32,
-    /// Beyond all queues if there are none.
+    /// Index of the queues; `u32::MAX` if there are none.
     place: u32,
 }
 
-/// What waits in a context, for a source or, receives only, for any.
+/// Queues of one source in a context. Those for any source contain receives only.
 #[derive(Debug)]
 struct Queues<R, M> {
     posted: VecDeque<Posted<R>>,
@@ -99,7 +99,7 @@ struct Arrived<M> {
 }
 
 impl Pattern {
-    /// Whether a message is one of those asked for.
+    /// Returns true if a message matches the pattern.
     #[inline]
     pub fn fits(&self, envelope: Envelope) -> bool {
         self.context == envelope.context
@@ -127,8 +127,8 @@ impl<R, M> Default for Matcher<R, M> {
 const NOWHERE: Last = Last { context: 0, source: 0, place: u32::MAX };
 
 impl<R: PartialEq, M> Matcher<R, M> {
-    /// A message has arrived: the receive it belongs to, if one is posted. The message is only kept when
-    /// [`Matcher::keep`] follows.
+    /// Removes and returns the posted receive that matches an arrived message, if any. Without one, the
+    /// caller keeps the message by [`Matcher::push_unexpected`].
     #[inline]
     pub fn arrive(&mut self, envelope: Envelope) -> Option<R> {
         let (_, place, position, is_wild) = self.find_posted(envelope)?;
@@ -139,14 +139,14 @@ impl<R: PartialEq, M> Matcher<R, M> {
         posted.map(|posted| posted.receive)
     }
 
-    /// The receive that a message would get if it arrived now.
+    /// Returns the posted receive that a message would match if it arrived now.
     pub fn first_posted(&self, envelope: Envelope) -> Option<&R> {
         let (_, place, position, _) = self.find_posted(envelope)?;
         self.queues[place].posted.get(position).map(|posted| &posted.receive)
     }
 
-    /// All receives that are posted for messages of this source, from any source among them, with their tags, in the order in which
-    /// they were posted.
+    /// Returns all receives posted for messages of this source, including those from any source. The result
+    /// has their tags and is in the order of posting.
     pub fn posted_for(&self, context: u32, source: u32) -> Vec<(Option<i32>, R)>
     where
         R: Copy,
@@ -158,7 +158,8 @@ impl<R: PartialEq, M> Matcher<R, M> {
         posted.into_iter().map(|posted| (posted.tag, posted.receive)).collect()
     }
 
-    /// Order, place, position of the receive that a message gets, and whether it is from any source.
+    /// Returns the receive that matches a message: its order, queue and position, and whether it is from any
+    /// source.
     #[inline(always)]
     fn find_posted(&self, envelope: Envelope) -> Option<(u64, usize, usize, bool)> {
         if self.receives == 0 {
@@ -178,7 +179,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         }
     }
 
-    /// Keeps a message that no posted receive wanted.
+    /// Keeps a message that matches no posted receive.
     pub fn push_unexpected(&mut self, envelope: Envelope, message: M) {
         self.order += 1;
         self.messages += 1;
@@ -187,8 +188,8 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.queues[place].arrived.push_back(arrived);
     }
 
-    /// A receive is started: the kept message that it gets, if there is one. The receive is only posted
-    /// when [`Matcher::post`] follows.
+    /// Removes and returns the unexpected message that a new receive matches, if any. Without one, the caller
+    /// posts the receive by [`Matcher::post`].
     #[inline]
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, M)> {
         if self.messages == 0 {
@@ -201,7 +202,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         Some((Envelope { context: pattern.context, source, tag: arrived.tag }, arrived.message))
     }
 
-    /// Posts a receive that no kept message satisfied.
+    /// Posts a receive that no unexpected message matches.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, receive: R) {
         self.order += 1;
@@ -217,14 +218,15 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.queues[place].posted.push_back(posted);
     }
 
-    /// The kept message that a receive of this pattern would get, left where it is (probe).
+    /// Returns the unexpected message that a receive of this pattern would match, without removing it
+    /// (probe).
     pub fn peek(&self, pattern: Pattern) -> Option<(Envelope, &M)> {
         let (source, place, position) = self.find(pattern)?;
         let arrived = self.queues[place].arrived.get(position)?;
         Some((Envelope { context: pattern.context, source, tag: arrived.tag }, &arrived.message))
     }
 
-    /// Whether a receive is posted and has got no message yet.
+    /// Returns true if a receive is posted and not matched yet.
     pub fn is_posted(&self, pattern: Pattern, receive: &R) -> bool {
         let place = match pattern.source {
             Some(source) => self.place(pattern.context, source),
@@ -233,7 +235,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         place.is_some_and(|place| self.queues[place].posted.iter().any(|posted| posted.receive == *receive))
     }
 
-    /// Withdraws a posted receive; false if it was matched before.
+    /// Withdraws a posted receive. Returns false if it was matched before.
     pub fn cancel(&mut self, pattern: Pattern, receive: &R) -> bool {
         let place = match pattern.source {
             Some(source) => self.place(pattern.context, source),
@@ -249,7 +251,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         withdrawn
     }
 
-    /// All messages that are kept in a context.
+    /// Returns all unexpected messages of a context.
     pub fn kept_in(&self, context: u32) -> impl Iterator<Item = (Envelope, &M)> {
         let sources = self.contexts.get(&context).into_iter().flat_map(|context| &context.sources);
         sources.flat_map(move |(source, place)| {
@@ -261,12 +263,12 @@ impl<R: PartialEq, M> Matcher<R, M> {
         })
     }
 
-    /// All messages that are kept.
+    /// Returns all unexpected messages.
     pub fn kept_anywhere(&self) -> impl Iterator<Item = (Envelope, &M)> {
         self.contexts.keys().flat_map(|context| self.kept_in(*context))
     }
 
-    /// All receives that wait for a message.
+    /// Returns the patterns of all posted receives.
     pub fn posted_anywhere(&self) -> impl Iterator<Item = Pattern> {
         let all = self.contexts.iter().flat_map(|(context, queues)| {
             let named = queues.sources.iter().map(|(source, place)| (*context, Some(*source), *place));
@@ -278,7 +280,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         })
     }
 
-    /// Takes the one kept message, of whatever context, that is `wanted`. Looks at all of them.
+    /// Removes and returns the first unexpected message that is `wanted`, in any context. Scans all messages.
     #[cold]
     pub fn take_first(&mut self, wanted: impl Fn(&M) -> bool) -> Option<M> {
         for Queues { arrived, .. } in &mut self.queues {
@@ -294,7 +296,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         None
     }
 
-    /// Takes all kept messages of a context whose tags are `wanted`.
+    /// Removes and returns all unexpected messages of a context whose tags are `wanted`.
     pub fn take_where(&mut self, context: u32, wanted: impl Fn(i32) -> bool) -> Vec<M> {
         let mut taken = Vec::new();
         let Some(found) = self.contexts.get(&context) else { return taken };
@@ -313,31 +315,31 @@ impl<R: PartialEq, M> Matcher<R, M> {
         taken
     }
 
-    /// Whether no receive is posted and no message is kept.
+    /// Returns true if there are neither posted receives nor unexpected messages.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.receives == 0 && self.messages == 0
     }
 
-    /// How many messages are kept.
+    /// Returns the number of unexpected messages.
     pub fn kept(&self) -> usize {
         self.messages
     }
 
-    /// Forgets the queues of a context that is not used any more, as soon as nothing waits in them.
+    /// Removes the queues of an unused context as soon as they are empty.
     pub fn forget(&mut self, context: u32) {
         let Some(found) = self.contexts.get_mut(&context) else { return };
         self.leaving += usize::from(!std::mem::replace(&mut found.is_leaving, true));
         self.forget_left(context);
     }
 
-    /// Returns true if nothing waits in a context.
+    /// Returns true if a context has neither posted receives nor unexpected messages.
     pub fn is_idle(&self, context: u32) -> bool {
         let Some(Context { sources, any_source, .. }) = self.contexts.get(&context) else { return true };
         sources.values().chain([any_source]).all(|place| self.queues[*place as usize].is_idle())
     }
 
-    /// Forgets the queues of a context in which nothing waits any more, if that is due.
+    /// Removes the queues of a context if this was requested and they are empty.
     #[inline]
     fn forget_left(&mut self, context: u32) {
         if self.leaving > 0 && self.contexts.get(&context).is_some_and(|found| found.is_leaving) {
@@ -356,7 +358,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.last = NOWHERE;
     }
 
-    /// Source, place and position of a kept message.
+    /// Returns source, queue and position of the unexpected message that matches a pattern.
     fn find(&self, pattern: Pattern) -> Option<(u32, usize, usize)> {
         if self.messages == 0 {
             return None;
@@ -374,7 +376,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
             .map(|(source, place, (position, _))| (source, place as usize, position))
     }
 
-    /// Where the queues of a source are, if it has any.
+    /// Returns the index of the queues of a source, if it has any.
     #[inline(always)]
     fn place(&self, context: u32, source: u32) -> Option<usize> {
         if let Last { context: of, source: from, place } = self.last
@@ -386,12 +388,12 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.contexts.get(&context)?.sources.get(&source).map(|place| *place as usize)
     }
 
-    /// Where the receives from any source are, if there ever were any queues in the context.
+    /// Returns the index of the receives from any source, if the context has queues.
     fn any_source(&self, context: u32) -> Option<usize> {
         self.contexts.get(&context).map(|context| context.any_source as usize)
     }
 
-    /// Where the queues of a source are from now on.
+    /// Returns the index of the queues of a source, which are created if necessary.
     #[inline]
     fn place_or_new(&mut self, context: u32, source: u32) -> usize {
         let place = match self.place(context, source) {
@@ -443,16 +445,16 @@ fn first_arrived<M>(queue: &VecDeque<Arrived<M>>, tag: Option<i32>) -> Option<(u
     Some((position, queue[position].order))
 }
 
-/// Takes an entry out of a queue; mostly it is the first.
+/// Removes an entry of a queue. Usually it is the first.
 #[inline]
 fn take_at<T>(queue: &mut VecDeque<T>, position: usize) -> Option<T> {
     if position == 0 { queue.pop_front() } else { queue.remove(position) }
 }
 
-/// A map whose keys are numbers of this process, or made of them: nobody outside chooses them.
+/// Map whose keys are numbers chosen by this process, so that its hash need not resist attacks.
 pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// A hash for small numbers that nobody hostile chooses: one multiplication.
+/// Hasher for small trusted numbers: one multiplication.
 #[derive(Debug, Default)]
 pub struct NumberHasher(u64);
 

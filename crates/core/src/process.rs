@@ -1,9 +1,9 @@
-//! The process: what there is once of everything, from MPI_Init to MPI_Finalize (MPI-5 chapter 11). How it
-//! comes and goes: [`crate::lifecycle`].
+//! Process: the state that exists once, from MPI_Init to MPI_Finalize (MPI-5 chapter 11).
+//! [`crate::lifecycle`] creates and ends it.
 //!
-//! It is in three parts, so that what moves messages needs no communicators: its [`crate::host`], its
-//! [`crate::messenger`], and its [`Library`]. A process is its messenger, and that its host, for whoever asks
-//! for less: each floor is handed what it needs.
+//! It has three layers: its [`crate::host`], its [`crate::messenger`], and its [`Library`]. So code that
+//! moves messages needs no communicators. A process dereferences to its messenger, and a messenger to its
+//! host. Each layer receives only what it needs.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,45 +35,44 @@ pub const WORLD_CONTEXT: ContextId = ContextId(0);
 /// Context of `MPI_COMM_SELF`.
 pub const SELF_CONTEXT: ContextId = ContextId(1);
 
-/// MPI_Comm_split.
+/// Signature of the function that implements MPI_Comm_split.
 pub type Split = fn(&mut LaneGuard, &Process, &Communicator, i32, i32) -> Result<Option<Arc<Communicator>>>;
 
-/// One process of the job.
+/// Process of the job, with all its layers.
 #[derive(Debug)]
 pub struct Process {
-    /// What moves its messages, and its host.
+    /// Messages of the process, and its host.
     pub messenger: Messenger,
-    /// What it has of communicators.
+    /// Communicators of the process, and their state.
     pub library: Library,
 }
 
-/// What a process has of communicators, and of what goes on in them.
+/// State of a process about its communicators and their operations.
 #[derive(Debug)]
 pub struct Library {
-    /// `MPI_COMM_WORLD`.
+    /// Communicator `MPI_COMM_WORLD` of the process.
     pub world: Arc<Communicator>,
-    /// `MPI_COMM_SELF`.
+    /// Communicator `MPI_COMM_SELF` of the process.
     pub myself: Arc<Communicator>,
-    /// Every communicator of this process that is not freed, by context.
+    /// Communicators of this process that are not freed, by context.
     pub communicators: FirstLaneCell<Numbered<u32, Arc<Communicator>>>,
     /// Serial numbers for new communicators.
     pub contexts: FirstLaneCell<Contexts>,
-    /// Contexts of communicators that programs have made, from when there is one until nobody holds it any
-    /// more.
+    /// Contexts of communicators that programs have created, until the last reference is dropped.
     pub(crate) alive: FirstLaneCell<Numbered<u32, ()>>,
-    /// Where the members of groups are.
+    /// Location of the members of groups.
     pub layouts: Layouts,
-    /// Which algorithms were chosen so far.
+    /// Algorithms that were chosen so far.
     pub choices: FirstLaneCell<Choices>,
     /// Results of tuning in this process.
     pub learnings: FirstLaneCell<Learnings>,
     /// Alternatives that tuning may choose, and results of earlier runs.
     pub repertoire: FirstLaneCell<Repertoire>,
-    /// Time that tuning has lost in this process.
+    /// Time that tuning has cost in this process.
     pub ledger: FirstLaneCell<Ledger>,
-    /// What is known of other jobs, and what their processes are called here.
+    /// Knowledge about other jobs, and the numbers of their processes here.
     pub other_jobs: FirstLaneCell<OtherJobs>,
-    /// Splits a communicator, by colour and key: collectives ask that of who is above them.
+    /// Splits a communicator by colour and key. Collectives need this function of a higher layer.
     pub(crate) split: Split,
 }
 
@@ -92,18 +91,18 @@ pub(crate) const BEFORE: u32 = 0;
 pub(crate) const RUNNING: u32 = 1;
 pub(crate) const FINALIZED: u32 = 2;
 
-/// The process, between MPI_Init and the end of MPI_Finalize, and while a session is open.
+/// Returns the process between MPI_Init and the end of MPI_Finalize, and while a session is open.
 #[inline]
 pub fn process() -> Option<&'static Process> {
     if PHASE.load(Ordering::Acquire) == RUNNING { PROCESS.get() } else { None }
 }
 
-/// The process, also after MPI_Finalize: for what may be given back then.
+/// Returns the process, also after MPI_Finalize, for objects that may be released then.
 pub fn started_ever() -> Option<&'static Process> {
     PROCESS.get()
 }
 
-/// The process, for what only runs between the two: an operation that was started there.
+/// Returns the process, for code that only runs while it is initialised, as in started operations.
 ///
 /// # Panics
 /// Before MPI_Init and after MPI_Finalize.
@@ -112,18 +111,18 @@ pub fn started() -> &'static Process {
     process().expect("an operation is started between MPI_Init and MPI_Finalize")
 }
 
-/// Whether MPI_Init has completed, now or ever.
+/// Returns true if MPI_Init has completed, even if MPI_Finalize has too.
 pub fn is_initialized() -> bool {
     PHASE.load(Ordering::Acquire) != BEFORE
 }
 
-/// Whether MPI_Finalize has completed.
+/// Returns true if MPI_Finalize has completed.
 pub fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == FINALIZED
 }
 
 impl Process {
-    /// One that has joined its job. `above` and `split`: what is asked of who is above it.
+    /// Returns a process that has joined its job. `above` and `split` are functions of higher layers.
     pub(crate) fn new(config: Config, boot: Boot, above: Above, split: Split) -> Result<Process> {
         let exposures = Exposures::new(&config).of_job(Arc::clone(&boot.job));
         boot::declare(&boot, exposures.reach())?;
@@ -173,17 +172,17 @@ impl Library {
     }
 }
 
-/// The communicator with this context, if it is not freed.
+/// Returns the communicator with this context, if it is not freed.
 pub fn by_context(held: &LaneGuard, context: u32) -> Option<Arc<Communicator>> {
     process()?.library.communicators.borrow(held).get(&context).cloned()
 }
 
-/// Its name, for messages to people. For who holds nothing, or the first lane.
+/// Returns the name of a communicator for messages to the user. The caller holds no lane or only the first.
 pub fn name_of_context(context: u32) -> String {
     name_of(&lanes::enter(), context)
 }
 
-/// As [`name_of_context`].
+/// Returns the name of a communicator for messages to the user, for a caller that holds the first lane.
 pub fn name_of(held: &LaneGuard, context: u32) -> String {
     let unnamed = || format!("the communicator with context {context}");
     match by_context(held, context) {

@@ -1,4 +1,4 @@
-//! Sends and receives that are ready to start.
+//! Specifications of sends and receives that are ready to start.
 
 use tutti_base::WorldRank;
 use tutti_data::Datatype;
@@ -7,50 +7,50 @@ use tutti_transport::Peer;
 use crate::buffer::Buffer;
 use crate::matching::{Envelope, Pattern, Signature};
 
-/// How a send completes (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
+/// Completion mode of a send (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// When the buffer may be used again.
+    /// Complete when the buffer may be used again.
     Standard,
-    /// When the receive has begun.
+    /// Complete when the receive has started.
     Synchronous,
 }
 
-/// A send, ready to start.
+/// Specification of a send.
 #[derive(Clone, Debug)]
 pub struct SendSpec {
-    /// What.
+    /// Buffer with the data.
     pub buffer: Buffer,
-    /// To whom.
+    /// World rank of the receiver.
     pub peer: WorldRank,
-    /// Context with plane, own rank, tag.
+    /// Envelope: context with plane, own rank, tag.
     pub envelope: Envelope,
-    /// How it completes.
+    /// Completion mode of the send.
     pub mode: Mode,
-    /// Datatype signature, 0 if it is not to be compared.
+    /// Datatype signature; 0 if it is not to be compared.
     pub signature: Signature,
 }
 
-/// A receive, ready to start.
+/// Specification of a receive.
 #[derive(Clone, Debug)]
 pub struct ReceiveSpec {
-    /// Where to.
+    /// Buffer for the message.
     pub buffer: Buffer,
-    /// Context with plane, source, tag.
+    /// Pattern: context with plane, source, tag.
     pub pattern: Pattern,
-    /// Where the source is, if one is named: it is looked at first.
+    /// Peer of the source, if one is named. Waits poll it first.
     pub from: Option<Peer>,
-    /// What is to be compared with the sender's signature.
+    /// Check of the message's signature.
     pub check: Check,
 }
 
-/// What a receive compares with the signature of its message.
+/// Check that a receive performs on the signature of its message.
 #[derive(Clone, Debug)]
 pub enum Check {
-    /// Nothing.
+    /// No comparison is made.
     Nothing,
-    /// The signature of this datatype.
+    /// Comparison with the signature of this datatype.
     Type(Datatype),
-    /// What this member takes a collective operation for; then the length must be equal too.
+    /// Comparison with this member's signature of a collective operation. The length must be equal too.
     Accord(Signature),
 }

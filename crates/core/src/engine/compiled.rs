@@ -1,13 +1,17 @@
-//! A schedule that sends no messages as straight-line code: loops unrolled, spans resolved to a base and an offset in
-//! bytes, so that running it looks nothing up. It comes from the schedule and does what
-//! [`super::execution`] does with it step by step; it is there for the operations whose nanoseconds count.
+//! Compilation of schedules without messages to straight-line code.
 //!
-//! It fits a run whose buffers are single runs of memory, or entries that are, with elements side by side; others take the
-//! schedule itself. Where there are tables it is made for those of one run, and serves while they stay the same.
+//! Loops are unrolled, and spans are resolved to a base and an offset in bytes, so that execution needs no
+//! lookups. A program does the same as [`super::execution`] with its schedule. It exists for operations in
+//! which nanoseconds count.
+//!
+//! A program needs contiguous buffers, or contiguous entries, with adjacent elements. Other executions use
+//! the schedule itself. A schedule with tables is compiled for the tables of one execution, and is reused
+//! while they are the same.
 //!
 //! # Safety
-//! As for [`super::memory`]: who binds memory has promised that it is as large as the shape says, and the verifier has
-//! shown that every span lies inside its buffer and that the operands of a step are disjoint or the same.
+//! The same as for [`super::memory`]. The caller that binds memory has promised that it is as large as the
+//! shape says. The verifier has shown that every span lies inside its buffer, and that the operands of a step
+//! are disjoint or equal.
 #![allow(unsafe_code)]
 
 use tutti_base::Result;
@@ -20,23 +24,23 @@ use super::copies::{copy, copy_to_bank};
 use super::port::{Exposed, NodePort, Remote, Rows};
 use crate::buffer::Buffer;
 
-/// Longer programs are run from the schedule: what they do takes longer than looking it up.
+/// Maximum number of instructions. Longer programs would not be faster than the schedule.
 const MOST: usize = 512;
 
-/// A place in one of the buffers of a run.
+/// Location in one of the buffers of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct At {
     base: u32,
     offset: usize,
 }
 
-/// The addresses of the buffers of a run: send, receive, the own bank, temporaries.
+/// Addresses of the buffers of an execution: send, receive, the own bank, temporaries.
 pub(super) type Bases = [*mut u8];
 
-/// Where the bank is among the bases.
+/// Index of the bank among the bases.
 pub(super) const BANK: usize = 2;
 
-/// One instruction. Lengths are in bytes, counts in elements.
+/// Instruction of a program. Lengths are in bytes, counts in elements.
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
     Copy {
@@ -77,7 +81,7 @@ enum Instruction {
         bytes: usize,
         access: Access,
     },
-    /// Entries of the buffer with this base: [`Program::rows`] at `rows`.
+    /// Exposes entries of the buffer with this base: element `rows` of [`Program::rows`].
     ExposeRows {
         slot: u16,
         base: u32,
@@ -102,31 +106,32 @@ enum Instruction {
     },
 }
 
-/// See the module. Without messages nothing is under way, so the steps of [`tutti_coll::ir::Order::Edges`] may be done in
-/// their order too.
+/// Compiled schedule. Without messages no step is outstanding, so schedules of
+/// [`tutti_coll::ir::Order::Edges`] are executed in the order of their steps too.
 #[derive(Debug)]
 pub(super) struct Program {
     instructions: Box<[Instruction]>,
-    /// What is exposed by its entries.
+    /// Entries that are exposed.
     rows: Box<[Rows]>,
-    /// From here on it waits for those who use its memory ([`Schedule::parting`]).
+    /// First instruction at which it waits for ranks that use its memory ([`Schedule::parting`]).
     parting: usize,
-    /// Bytes of a unit.
+    /// Number of bytes of a unit.
     scale: usize,
-    /// What it reads of others' banks: how often, and bytes.
+    /// Reads of other ranks' banks: their number, and their bytes.
     shared: (u64, u64),
 }
 
-/// How a program stands after [`Program::run`].
+/// Position of a program after [`Program::run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// Its end.
+    /// End of the program.
     End,
-    /// An instruction that waits for a flag, or that is not for a light port.
+    /// Number of an instruction that waits for a flag, or that a light port cannot execute.
     Flag(usize),
 }
 
-/// What is known of one run: its tables, and of buffers with entries where these begin and their running sums.
+/// Data of one execution for the compilation. They are its tables, and for buffers with entries the entries'
+/// offsets and running sums.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lookup<'a> {
     pub(super) tables: Tables<'a>,
@@ -134,8 +139,8 @@ pub(super) struct Lookup<'a> {
 }
 
 impl Program {
-    /// The program of rank `me` for `schedule`, whose units have `scale` bytes, unless it is too long or sends messages, or needs
-    /// tables and there is no `lookup`.
+    /// Compiles `schedule` for rank `me`, with units of `scale` bytes. Returns None if the program is too
+    /// long, sends messages, or needs tables and `lookup` is None.
     pub(super) fn new(
         schedule: &Schedule,
         me: u32,
@@ -178,10 +183,10 @@ impl Program {
         Some(Program { instructions, rows, parting, scale, shared })
     }
 
-    /// Goes on from instruction `next`.
+    /// Continues at instruction `next`.
     ///
     /// # Errors
-    /// Those of the port.
+    /// The errors of the port.
     #[inline]
     pub(super) fn run<P: NodePort>(
         &self,
@@ -235,7 +240,8 @@ impl Program {
         Ok(Reached::End)
     }
 
-    /// The steps on exposed memory for a light port; whether it could do this one.
+    /// Executes an instruction on exposed memory with a light port. Returns false if the port cannot execute
+    /// it.
     #[inline]
     fn by_value<P: NodePort>(
         &self,
@@ -269,7 +275,7 @@ impl Program {
         }
     }
 
-    /// The steps on exposed memory: they move much, or make system calls.
+    /// Executes an instruction on exposed memory. It moves much data or makes system calls.
     fn exposed<P: NodePort>(
         &self,
         instruction: &Instruction,
@@ -306,7 +312,7 @@ impl Program {
     }
 }
 
-/// `into = left op with`.
+/// Computes `into = left op with`.
 #[inline]
 fn combine(reducer: Option<&Reducer>, left: *const u8, with: *mut u8, into: *mut u8, count: u64) {
     let reducer = reducer.expect("a reduction has its operator before it starts");
@@ -331,7 +337,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Appends a step; `None` if it does not fit.
+    /// Appends the instruction of a step. Returns None if the step cannot be compiled.
     fn write(&mut self, kind: &Kind, iteration: u32) -> Option<()> {
         let (scale, tables) = (self.scale, self.tables);
         let has_tables = self.has_tables;
@@ -412,7 +418,7 @@ impl Writer<'_> {
         At { base: base as u32, offset }
     }
 
-    /// Exposes all entries of a buffer, if it has some.
+    /// Returns the instruction that exposes all entries of a buffer, if it has entries.
     fn rows_of(&mut self, buffer: BufferId, slot: u16, access: Access) -> Option<Instruction> {
         let base = usize::from(buffer.0);
         let (offsets, sums) = (*self.entries.get(base)?)?;
@@ -430,7 +436,7 @@ impl Writer<'_> {
 }
 
 impl Instruction {
-    /// What it reads of another's bank, if it does.
+    /// Returns the number of bytes that the instruction reads from another rank's bank, or None.
     fn bank_bytes(&self, scale: usize) -> Option<u64> {
         match self {
             Instruction::Pull { bytes, .. } => Some(*bytes as u64),
@@ -439,7 +445,7 @@ impl Instruction {
         }
     }
 
-    /// Whether it moves nothing.
+    /// Returns true if the instruction moves no data.
     fn is_empty(&self) -> bool {
         match self {
             Instruction::Copy { bytes, .. }
@@ -457,14 +463,15 @@ impl Instruction {
     }
 }
 
-/// The range of a span, if it takes no table to tell or there are tables.
+/// Returns the range of a span, or None if it depends on tables and there are none.
 fn range(span: &Span, iteration: u32, tables: &Tables<'_>, has_tables: bool) -> Option<Range> {
     let is_entry = matches!(span.start, Start::Entry(_));
     if span.uses_table() && !has_tables {
         return None;
     }
     let range = span.at(iteration, tables);
-    // As in the steps of a schedule: a block of exposed memory is a part of it, an entry where its owner has a table.
+    // The same as in the steps of a schedule: a block is a part of exposed memory; an entry needs an owner
+    // with a table.
     let is_part = range.buffer.exposure().is_some() && !is_entry;
     Some(if is_part { Range { block: 0, ..range } } else { range })
 }

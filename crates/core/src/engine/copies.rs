@@ -1,8 +1,8 @@
-//! Copies between the memory of processes: to an own bank that others read, and to the memory of a peer. How
-//! they are stored, [`tutti_transport::locality`] says.
+//! Copies between the memory of processes: to an own bank that others read, and to the memory of a peer.
+//! [`tutti_transport::locality`] chooses between normal and streaming stores.
 //!
 //! # Safety
-//! Callers promise that both sides are valid for so many bytes and disjoint.
+//! Callers promise that both sides are valid for `bytes` bytes and disjoint.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::AtomicU16;
@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicU16;
 use tutti_data::copy::copy_streaming;
 use tutti_transport::locality::{self, Destination, FAR_BYTES, StorePath, Timer};
 
-/// Copies; short lengths without a call.
+/// Copies `bytes` bytes; common short lengths without a function call.
 ///
 /// # Safety
-/// See the module.
+/// See the Safety section of the module.
 #[inline(always)]
 pub(super) unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
@@ -26,10 +26,10 @@ pub(super) unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies to the own bank.
+/// Copies to the own bank, from which other ranks read.
 ///
 /// # Safety
-/// See the module.
+/// See the Safety section of the module.
 #[inline(always)]
 pub(crate) unsafe fn copy_to_bank(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
@@ -49,10 +49,10 @@ unsafe fn copy_long_to_bank(from: *const u8, into: *mut u8, bytes: usize) {
     unsafe { copy_by(locality::to_bank(bytes), from, into, bytes, (Destination::Bank, &STREAMED)) }
 }
 
-/// Copies to the memory of a peer, who reads it when the operation is over.
+/// Copies to the memory of a peer, which reads it when the operation is complete.
 ///
 /// # Safety
-/// See the module.
+/// See the Safety section of the module.
 pub(crate) unsafe fn copy_to_peer(from: *const u8, into: *mut u8, bytes: usize) {
     static STREAMED: AtomicU16 = AtomicU16::new(0);
     let path = locality::path(Destination::PeerMemory, bytes, None);
@@ -60,10 +60,11 @@ pub(crate) unsafe fn copy_to_peer(from: *const u8, into: *mut u8, bytes: usize) 
     unsafe { copy_by(path, from, into, bytes, (Destination::PeerMemory, &STREAMED)) }
 }
 
-/// Copies in this way; what the process knows of timed copies to such a destination is beside it.
+/// Copies by the given kind of stores. The last argument has the destination, and the state of timed copies
+/// to it.
 ///
 /// # Safety
-/// See the module.
+/// See the Safety section of the module.
 #[inline]
 unsafe fn copy_by(
     path: StorePath,

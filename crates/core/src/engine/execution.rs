@@ -1,7 +1,7 @@
-//! Runs a schedule: starts the steps that may start, asks after the messages under way.
+//! Execution of a schedule: starts the steps whose predecessors are complete, and polls outstanding messages.
 //!
 //! # Safety
-//! [`Execution::restart`] passes on its caller's promise about memory to [`Bindings`].
+//! [`Execution::restart`] passes its caller's promise about memory to [`Bindings`].
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -20,51 +20,51 @@ use super::port::{NodePort, Port, Started};
 use crate::buffer::Buffer;
 use crate::trace;
 
-/// How far an execution is.
+/// Progress of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutionStatus {
-    /// All steps are complete; the memory is the user's again.
+    /// All steps are complete, and the memory belongs to the user again.
     Done,
-    /// Some message is under way.
+    /// Some message or flag is outstanding.
     Pending,
 }
 
-/// So much is moved before the network is looked at, which takes a few microseconds.
+/// Number of bytes moved between two polls of the network, each of which takes a few microseconds.
 const BYTES_BETWEEN_LOOKS: u64 = 128 << 10;
 
-/// One run after another of a plan. `H` is the port's [`Port::Handle`].
+/// Executions of a plan, one after another. `H` is the port's [`Port::Handle`].
 #[derive(Debug)]
 pub struct Execution<H> {
     plan: Arc<Plan>,
     bindings: Bindings,
     cursor: Cursor,
     flying: Vec<(Instance, H)>,
-    /// Steps of strands that move data, in the order in which they came up: one at a time, so that no strand keeps the others from
-    /// their messages.
+    /// Steps of strands that move data, in the order in which they became ready. They are executed one at a
+    /// time, so that no strand delays the messages of others.
     moves: VecDeque<Instance>,
-    /// How much they have moved since the network was looked at.
+    /// Number of bytes that these steps have moved since the network was polled.
     moved_bytes: u64,
-    /// A schedule in program order has its flags and its bank.
+    /// True once a schedule in program order may use its flags and its bank.
     granted: bool,
-    /// Multicasts that found no room.
+    /// Multicasts for which there was no room.
     stalled: Vec<Instance>,
-    /// What it waits for within the node: at most one flag a strand.
+    /// Flags of the node that are awaited, at most one for each strand.
     waiting: Vec<Waiting>,
-    /// Its private flags: those from `Kind::FLAGS` on.
+    /// Private flags of this rank: those from `Kind::FLAGS` on.
     private: Vec<u64>,
-    /// The schedule compiled, and how far it is, where this run's memory allows that.
+    /// Compiled schedule, if it can be compiled.
     program: Option<Program>,
     compiled: bool,
     next: usize,
-    /// The program is one for the tables that are bound.
+    /// True if the program was compiled for the tables that are bound.
     tabled: bool,
-    /// Never compiled.
+    /// True if the schedule must not be compiled.
     stepwise: bool,
-    /// Under a trace: when it began, and when the steps began that are under way.
+    /// Start times of the execution and of its active steps, for a trace.
     observed: Observed,
 }
 
-/// A flag of a peer that has not come so far.
+/// Awaited flag of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     instance: Instance,
@@ -73,26 +73,26 @@ struct Waiting {
     value: u64,
 }
 
-/// What became of a step.
+/// Outcome of the start of a step.
 enum Begun<H> {
     Done,
     Flying(H),
-    /// Several messages.
+    /// Outstanding operation of several messages.
     Several(Vec<H>),
-    /// Not now.
+    /// No room for now; the start must be repeated.
     Stalled,
     Waiting(Waiting),
 }
 
 impl<H> Execution<H> {
-    /// A run of `plan`, not started; bind its memory first.
+    /// Returns an execution of `plan` that is not started. Its memory must be bound first.
     pub fn new(plan: Arc<Plan>) -> Execution<H> {
         let Shape { rank, unit_bytes, .. } = plan.shape;
         let program = Program::new(&plan.schedule, rank, unit_bytes as usize, None);
         Execution::with(plan, program)
     }
 
-    /// The same, never as straight-line code.
+    /// Returns an execution of `plan` that is never compiled.
     pub fn stepwise(plan: Arc<Plan>) -> Execution<H> {
         Execution { stepwise: true, ..Execution::with(plan, None) }
     }
@@ -125,12 +125,12 @@ impl<H> Execution<H> {
         }
     }
 
-    /// What it runs.
+    /// Returns the plan of this execution.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// Its memory, to be bound before it starts.
+    /// Returns the bindings, whose memory is bound before the start.
     pub fn bindings(&mut self) -> &mut Bindings {
         assert!(self.flying.is_empty(), "a running execution keeps its memory");
         if std::mem::take(&mut self.tabled) {
@@ -139,7 +139,7 @@ impl<H> Execution<H> {
         &mut self.bindings
     }
 
-    /// Goes (back) to the beginning; the next [`Execution::progress`] starts the first steps.
+    /// Resets the execution to its beginning. The next [`Execution::progress`] starts the first steps.
     pub fn start(&mut self) {
         assert!(self.flying.is_empty(), "one run ends before the next starts");
         (self.granted, self.next) = (false, 0);
@@ -151,7 +151,7 @@ impl<H> Execution<H> {
         }
     }
 
-    /// As [`Execution::start`] for one that was started before, its memory being the same.
+    /// Starts an execution again with the same memory.
     #[inline]
     pub fn start_again(&mut self) {
         if self.compiled {
@@ -161,11 +161,11 @@ impl<H> Execution<H> {
         }
     }
 
-    /// As binding the same operation to other memory and [`Execution::start`], for executions that are compiled: whether
-    /// this one is, and the addresses are some.
+    /// Binds other memory to a compiled execution and starts it. Returns false if it is not compiled, or an
+    /// address is null.
     ///
     /// # Safety
-    /// As for [`Bindings::bind`].
+    /// The same as for [`Bindings::bind`].
     #[inline]
     pub unsafe fn restart(&mut self, send: *mut u8, recv: *mut u8) -> bool {
         (self.granted, self.next) = (false, 0);
@@ -173,8 +173,8 @@ impl<H> Execution<H> {
         self.compiled && unsafe { self.bindings.rebind([send, recv]) }
     }
 
-    /// Compiles a run whose tables are likely to come again; `given` are the addresses that the user gave for it, null where
-    /// there are none. Whether it is compiled, now or before.
+    /// Compiles an execution whose tables are likely to be used again. `given` has the user's addresses, null
+    /// without a buffer. Returns true if it is compiled, now or before.
     #[cold]
     pub fn compile(&mut self, given: [*mut u8; 2]) -> bool {
         if !self.compiled && !self.stepwise && self.flying.is_empty() {
@@ -190,19 +190,20 @@ impl<H> Execution<H> {
         self.compiled
     }
 
-    /// Whether it is compiled, so that [`Execution::fast_path`] can run it.
+    /// Returns true if it is compiled, so that [`Execution::fast_path`] can run it.
     #[inline]
     pub fn is_compiled(&self) -> bool {
         self.compiled
     }
 
-    /// Whether it calls a function of the user's.
+    /// Returns true if it calls a reduction function of the user.
     pub fn calls_user(&self) -> bool {
         self.bindings.flat().1.is_some_and(Reducer::calls_user)
     }
 
-    /// As the first [`Execution::progress`] of a compiled run within the node, whose flags and bank are granted, with a port that
-    /// never fails: if it is light, what it cannot do is left to another. Leaving is the caller's.
+    /// Runs a compiled execution within the node as far as possible, if its flags and bank are granted. The
+    /// port never fails. A light port leaves some instructions to another port. The caller leaves the
+    /// operation.
     #[inline(always)]
     pub fn fast_path<P: NodePort>(&mut self, port: &mut P) -> ExecutionStatus {
         self.bindings.bind_bank_of_program(port.bank(self.plan.shape.rank));
@@ -218,10 +219,10 @@ impl<H> Execution<H> {
         }
     }
 
-    /// Does what can be done without waiting.
+    /// Performs all steps that need no waiting.
     ///
     /// # Errors
-    /// The first error of the port. The execution is then over: what was under way is cancelled.
+    /// The first error of the port. The execution then ends, and outstanding operations are cancelled.
     pub fn progress<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<ExecutionStatus> {
         let result = if self.compiled { self.run_program(port) } else { self.step(port) };
         if result.is_err() {
@@ -230,7 +231,7 @@ impl<H> Execution<H> {
         result
     }
 
-    /// Cancels what is under way.
+    /// Cancels all outstanding operations.
     pub fn abandon<P: Port<Handle = H>>(&mut self, port: &mut P) {
         self.flying.drain(..).for_each(|(_, handle)| port.cancel(handle));
         self.waiting.clear();
@@ -284,8 +285,8 @@ impl<H> Execution<H> {
                 self.look(port);
                 continue;
             }
-            // A message may have been there when it was asked for, or have come meanwhile; nobody else would look again before the
-            // process sleeps.
+            // A message may have been complete at once or have arrived meanwhile. No other code checks before
+            // the process sleeps.
             if !self.land(port)? {
                 break;
             }
@@ -306,14 +307,14 @@ impl<H> Execution<H> {
         Ok(ExecutionStatus::Done)
     }
 
-    /// Completes the messages that have come or gone; whether there were any.
+    /// Completes messages that have arrived or were sent. Returns true if there were any.
     fn land<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
         let stalled = !self.stalled.is_empty() && self.try_again(port)?;
         let (mut next, before) = (0, self.flying.len());
         while next < self.flying.len() {
             if port.done(&mut self.flying[next].1)? {
                 let (instance, _) = self.flying.swap_remove(next);
-                // A multicast may be several messages.
+                // A multicast may consist of several messages.
                 let casts = !self.plan.schedule.groups.is_empty();
                 if casts && self.flying.iter().any(|(other, _)| *other == instance) {
                     continue;
@@ -329,7 +330,7 @@ impl<H> Execution<H> {
         Ok(self.flying.len() < before || stalled)
     }
 
-    /// Starts what found no room before; whether there was some.
+    /// Starts the multicasts for which there was no room before. Returns true if at least one was started.
     #[cold]
     fn try_again<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
         let before = self.stalled.len();
@@ -352,7 +353,8 @@ impl<H> Execution<H> {
         Ok(self.stalled.len() < before)
     }
 
-    /// Starts what may start; whether strands wait for flags, which others of this rank may have posted meanwhile.
+    /// Starts all steps that can start. Returns true if strands wait for flags, which other strands of this
+    /// rank may have set meanwhile.
     fn advance<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
         let Execution { plan, bindings, cursor, flying, waiting, private, observed, moves, stalled, .. } =
             self;
@@ -394,7 +396,7 @@ impl<H> Execution<H> {
         Ok(has_strands && !waiting.is_empty())
     }
 
-    /// Does the step of a strand that has waited longest to move data; whether there was one.
+    /// Executes the oldest step that moves data for a strand. Returns false if there is none.
     fn move_some<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
         let Some(instance) = self.moves.pop_front() else { return Ok(false) };
         let Execution { plan, bindings, cursor, private, observed, moved_bytes, .. } = self;
@@ -416,7 +418,7 @@ impl<H> Execution<H> {
         Ok(true)
     }
 
-    /// Whether a schedule in program order has its bank and may go on.
+    /// Returns true if a schedule in program order has its bank and can continue.
     #[inline]
     fn ready<P: Port<Handle = H>>(&mut self, port: &mut P) -> bool {
         if !self.granted {
@@ -427,11 +429,11 @@ impl<H> Execution<H> {
             let me = self.plan.shape.rank;
             self.bindings.bind_bank(port.bank(me));
         }
-        // A schedule of one strand that waits for a flag can do nothing else.
+        // A schedule of one strand that waits for a flag has no other step to execute.
         self.waiting.is_empty() || self.look(port) || !self.plan.schedule.strands.is_empty()
     }
 
-    /// Completes the waits for flags that are over; whether there were any.
+    /// Completes the waits for flags that are set. Returns true if there were any.
     #[inline]
     fn look<P: Port<Handle = H>>(&mut self, port: &mut P) -> bool {
         let before = self.waiting.len();
@@ -450,7 +452,7 @@ impl<H> Execution<H> {
     }
 }
 
-/// Does a step, or starts it.
+/// Executes a step, or starts it.
 #[inline]
 fn begin<P: Port>(
     schedule: &Schedule,
@@ -480,7 +482,8 @@ fn begin<P: Port>(
     })
 }
 
-/// Sends one payload to all of a group, and to those one by one who do not hear that.
+/// Sends one payload to a group by multicast, and by single messages to members that multicast does not
+/// reach.
 fn multicast<P: Port>(
     group: &[u32],
     lane: u16,
@@ -511,10 +514,10 @@ fn multicast<P: Port>(
     Ok(if handles.is_empty() { Begun::Done } else { Begun::Several(handles) })
 }
 
-/// Whether a flag is as far: of a neighbour, or a private one.
+/// Returns true if a neighbour's flag, or a private one, has reached `value`.
 #[inline]
 fn is_reached<P: NodePort>(private: &[u64], port: &mut P, peer: u32, flag: u16, value: u64) -> bool {
-    // Every flag is 0 from the beginning, also where its owner has not begun.
+    // Every flag is 0 at first, even if its owner has not started.
     if value == 0 {
         return true;
     }
@@ -524,7 +527,7 @@ fn is_reached<P: NodePort>(private: &[u64], port: &mut P, peer: u32, flag: u16, 
     }
 }
 
-/// A step that involves the memory or the flags of a neighbour.
+/// Executes a step that involves the memory or the flags of a neighbour.
 #[inline]
 fn within_node<P: Port>(
     kind: &Kind,
@@ -535,7 +538,7 @@ fn within_node<P: Port>(
     let iteration = instance.iteration;
     let at = |span: &Span, bindings: &Bindings| {
         let range = span.at(iteration, &bindings.tables());
-        // A block of exposed memory is a part of it; an entry is so only where its owner has a table.
+        // A block of exposed memory is a part of it; an entry exists only if its owner has a table.
         let entry = span.buffer.exposure().is_none() || matches!(span.start, Start::Entry(_));
         if entry { range } else { Range { block: 0, ..range } }
     };

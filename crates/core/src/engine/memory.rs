@@ -1,12 +1,12 @@
-//! The memory that one execution works on: the user's buffers, the temporaries, and the way from a
-//! range of units to addresses.
+//! Memory of one execution: the user's buffers and the temporaries, and the translation from ranges of a
+//! schedule to addresses.
 //!
 //! # Safety
-//! Who calls [`Bindings::bind`] promises what [`Buffer`] asks for, for all memory that the arrays
-//! cover, until the execution is done or abandoned; and that the arrays are as large as the plan's
-//! shape and tables say. The verifier has shown that the ranges of a schedule lie inside the buffers
-//! of its shape, that concurrent steps do not touch the same memory, and that the two sides of a copy
-//! or a reduction are disjoint; so every address made here is valid for its use.
+//! The caller of [`Bindings::bind`] promises that [`Buffer`]'s requirements hold for all memory of the
+//! arrays, until the execution is complete or abandoned. It also promises that the arrays are as large as the
+//! plan's shape and tables say. The verifier has shown that the ranges of a schedule lie inside the buffers
+//! of its shape. It has also shown that concurrent steps touch different memory, and that both sides of a
+//! copy or a reduction are disjoint. So every address made here is valid for its use.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -22,49 +22,50 @@ use crate::buffer::Buffer;
 /// Items of a datatype in the user's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Array<'a> {
-    /// The address that the user gave.
+    /// Address given by the user.
     pub base: *mut u8,
-    /// How many items.
+    /// Number of items.
     pub count: u64,
-    /// Of what.
+    /// Datatype of each item.
     pub datatype: &'a Datatype,
 }
 
-/// What the user gave as send or receive buffer.
+/// Send or receive buffer given by the user.
 pub enum Memory<'a> {
-    /// Nothing: not significant at this rank, or MPI_IN_PLACE.
+    /// No buffer: it is not significant at this rank, or MPI_IN_PLACE was given.
     None,
-    /// One array.
+    /// Single array of items.
     Whole(Array<'a>),
     /// One array for each rank, in order (the v and w collectives).
     Entries(&'a mut dyn Iterator<Item = Array<'a>>),
 }
 
-/// A buffer of the schedule as addresses.
+/// Buffer of the schedule as addresses.
 #[derive(Debug, Default)]
 pub(super) enum Place {
     #[default]
     Absent,
-    /// Unit u begins at `base + u * scale`.
+    /// Contiguous memory: unit u begins at `base + u * scale`.
     Run {
         base: *mut u8,
         scale: usize,
     },
-    /// Unit u is stored packed at `base + u * scale`: a bank, or what stands in for exposed memory with gaps.
+    /// Packed units, with unit u at `base + u * scale`: a bank, or the substitute for exposed memory with
+    /// gaps.
     Packed {
         base: *mut u8,
         scale: usize,
     },
-    /// Units are packed bytes of (or whole) items of a datatype with gaps.
+    /// Items of a datatype with gaps. A unit is a packed byte or an item.
     Typed {
         base: *mut u8,
         count: u64,
         datatype: Datatype,
-        /// Packed bytes of a unit.
+        /// Packed bytes of one unit.
         size: u64,
     },
     Entries(Vec<Place>),
-    /// Packed bytes of a buffer that was made before.
+    /// Packed bytes of a buffer that was created before.
     Buffer(Buffer),
 }
 
@@ -86,12 +87,12 @@ impl Place {
         }
     }
 
-    /// Whether elements lie packed.
+    /// Returns true if elements are packed.
     pub(super) fn is_packed(&self) -> bool {
         matches!(self, Place::Packed { .. })
     }
 
-    /// The memory of `length` units from `start` on.
+    /// Returns the memory of `length` units from `start` on.
     #[inline]
     pub(super) fn buffer(&self, start: u64, length: u64) -> Buffer {
         match self {
@@ -111,11 +112,11 @@ impl Place {
         }
     }
 
-    /// The address from which the displacements of element `start` count.
+    /// Returns the address from which the displacements of element `start` count.
     #[inline]
     pub(super) fn element(&self, start: u64, element: &Datatype) -> *mut u8 {
         match self {
-            // The datatype has no gaps, but may begin beside its origin.
+            // The datatype has no gaps, but may begin before or after its origin.
             Place::Run { base, scale } => {
                 base.wrapping_add(start as usize * scale).wrapping_offset(-(element.true_lb() as isize))
             }
@@ -137,22 +138,22 @@ impl Line {
     pub(super) const BYTES: usize = 64;
 }
 
-/// The memory of an execution. Kept from run to run.
+/// Memory of an execution, kept for later executions.
 pub struct Bindings {
     pub(super) unit: Unit,
-    /// There is a program that wants to know where everything begins.
+    /// True if a compiled program needs the addresses of all buffers.
     compiled: bool,
-    /// Temporaries are packed: within a node they are read and exposed as the bank is.
+    /// True if temporaries are packed: within a node they are read and exposed as the bank is.
     packed: bool,
     temporary_units: Vec<u64>,
     user: [Place; 2],
-    /// The rank exposes (part of) this buffer of the user's.
+    /// True for each user's buffer that this rank exposes, completely or in parts.
     exposes: [bool; 2],
-    /// It exposes all of it as one run, whether it is given by a table or not.
+    /// True for each buffer that is exposed as one contiguous piece, even if a table describes it.
     joins: [bool; 2],
-    /// The operation writes it: what stands in for it goes back to it.
+    /// True for each buffer that the operation writes, so that its substitute is copied back.
     returns: [bool; 2],
-    /// What stands in for exposed memory with gaps.
+    /// Substitutes for exposed memory with gaps.
     stand_ins: Vec<StandIn>,
     temporaries: Vec<Place>,
     storage: Vec<MaybeUninit<Line>>,
@@ -160,41 +161,42 @@ pub struct Bindings {
     sums: [Vec<u64>; 2],
     permutation: Arc<[u32]>,
     pub(super) reducer: Option<Reducer>,
-    /// Elements lie side by side without gaps wherever they are.
+    /// True if elements are adjacent without gaps in all buffers.
     pub(super) dense: bool,
-    /// Where elements are unpacked, or fetched to, before they are combined.
+    /// Memory for elements that are unpacked or fetched before they are combined.
     pub(super) scratch: Vec<MaybeUninit<Line>>,
-    /// The temporaries have their addresses.
+    /// True if the temporaries have addresses.
     ready: bool,
-    /// Where every buffer begins: send, receive, bank, temporaries.
+    /// Start of every buffer: send, receive, bank, temporaries.
     bases: Vec<*mut u8>,
-    /// From here on the rank waits for those who use its memory.
+    /// First step at which this rank waits for ranks that use its memory.
     pub(super) parting: StepId,
-    /// Every buffer is one run of memory.
+    /// True if every buffer is contiguous.
     flat: bool,
-    /// From the addresses that the user gave to the bases of send and receive; `None` where there is no buffer.
+    /// Distance from the user's addresses to the bases of send and receive; None without a buffer.
     origins: [Option<isize>; 2],
-    /// Where entries begin, from those addresses on, for a program that was made for these entries.
+    /// Offsets of the entries from these addresses, for a program that was compiled for these entries.
     offsets: [Vec<isize>; 2],
 }
 
-/// Packed memory in the place of exposed memory of the user's that has gaps.
+/// Packed substitute for exposed memory of the user that has gaps.
 #[derive(Debug)]
 struct StandIn {
-    /// The user's.
+    /// Memory of the user that it replaces.
     original: Place,
-    /// Where each of its entries begins, if it has any.
+    /// Start of each entry in `packed`, if the original has entries.
     sums: Vec<u64>,
     packed: Vec<u8>,
     returns: bool,
 }
 
 impl StandIn {
-    /// Pairs of memories that hold the same: the user's, and what stands in for it.
+    /// Calls `each` with pairs of buffers of equal content: the user's, and its part of the substitute.
     fn buffers(&self, mut each: impl FnMut(Buffer, Buffer)) {
         let packed = |start: u64, bytes: u64| {
             let base = self.packed.as_ptr().cast_mut().wrapping_add(start as usize);
-            // SAFETY: the vector lives as long as the stand-in, and nobody else uses it while this value is borrowed.
+            // SAFETY: the vector lives as long as the stand-in. No other code uses it while this value is
+            // borrowed.
             unsafe { Buffer::bytes_at(base, bytes) }
         };
         let bytes = self.packed.len() as u64;
@@ -213,7 +215,7 @@ impl StandIn {
     }
 }
 
-/// What stands in for memory with gaps, whose place it takes.
+/// Replaces memory with gaps by a packed substitute. Returns None for contiguous memory.
 fn packed(place: &mut Place, returns: bool) -> Option<StandIn> {
     let Place::Typed { count, datatype, size, .. } = &*place else { return None };
     let (bytes, scale) = (*count * datatype.size() as u64, *size as usize);
@@ -223,7 +225,8 @@ fn packed(place: &mut Place, returns: bool) -> Option<StandIn> {
     Some(StandIn { original, sums: Vec::new(), packed, returns })
 }
 
-/// Entries as one run, and what stands in for them where they do not lie side by side. `sums`: where each begins in that.
+/// Joins entries to one contiguous piece, with a substitute if they are not adjacent. `sums` has the start of
+/// each entry in that piece.
 fn join(entries: Vec<Place>, sums: &[u64], returns: bool) -> (Place, Option<StandIn>) {
     let long = || entries.iter().zip(sums.windows(2)).filter(|(_, ends)| ends[1] > ends[0]);
     let origin = |(entry, ends): (&Place, &[u64])| match entry {
@@ -255,7 +258,7 @@ impl std::fmt::Debug for Bindings {
 }
 
 impl Bindings {
-    /// Room for the buffers of `schedule`; nothing is bound or allocated.
+    /// Returns bindings for the buffers of `schedule`, without memory.
     pub(super) fn new(schedule: &Schedule, compiled: bool) -> Bindings {
         let exposes = |buffer: BufferId, joined: bool| {
             schedule.steps.iter().any(|step| match step.kind {
@@ -291,8 +294,8 @@ impl Bindings {
         }
     }
 
-    /// Sets the operator, bound to the datatype of the elements. Before [`Bindings::bind`], for
-    /// reductions; stays for later runs.
+    /// Sets the operator, bound to the datatype of the elements. Reductions call it before
+    /// [`Bindings::bind`]. It remains for later executions.
     pub fn operate(&mut self, reducer: &Reducer) {
         if self.reducer.as_ref().is_some_and(|bound| bound.is_same(reducer)) {
             return;
@@ -304,9 +307,9 @@ impl Bindings {
         self.reducer = Some(reducer.clone());
     }
 
-    /// Binds the user's memory. `blocks` are the elements of each rank's block in reduce_scatter, else
-    /// empty. What `send` and `recv` are for each collective, [`tutti_coll::Shape`] says; a broadcast
-    /// has only `recv`, of the root too.
+    /// Binds the user's memory. `blocks` has the number of elements of each rank's block in reduce_scatter,
+    /// and is empty for others. [`tutti_coll::Shape`] describes `send` and `recv` of each collective. A
+    /// broadcast has only `recv`, also at the root.
     ///
     /// # Safety
     /// See the module's Safety section.
@@ -329,7 +332,7 @@ impl Bindings {
         }
     }
 
-    /// Binds buffers that were made before, with both tables as running sums: for operations on files.
+    /// Binds buffers that exist already, with both tables as running sums. Used for operations on files.
     pub fn bind_buffers(&mut self, user: [Option<Buffer>; 2], sums: [Vec<u64>; 2]) {
         self.user = user.map(|buffer| buffer.map_or(Place::Absent, Place::Buffer));
         self.sums = sums;
@@ -338,34 +341,35 @@ impl Bindings {
         }
     }
 
-    /// Binds the bank, for the steps of a schedule.
+    /// Binds the bank for the steps of a schedule.
     #[inline]
     pub(super) fn bind_bank(&mut self, base: *mut u8) {
         self.bank = Place::Packed { base, scale: self.unit_bytes() };
     }
 
-    /// Binds the bank, for a program.
+    /// Binds the bank for a compiled program.
     #[inline]
     pub(super) fn bind_bank_of_program(&mut self, base: *mut u8) {
         self.bases[BANK] = base;
     }
 
-    /// Whether every buffer is one run of memory that holds elements side by side.
+    /// Returns true if every buffer is contiguous and its elements are adjacent.
     #[inline]
     pub(super) fn is_flat(&self) -> bool {
         self.flat
     }
 
-    /// The addresses of the buffers, and the operator.
+    /// Returns the addresses of the buffers, and the operator.
     #[inline]
     pub(super) fn flat(&self) -> (&Bases, Option<&Reducer>) {
         (&self.bases, self.reducer.as_ref())
     }
 
-    /// Binds the same operation to other memory of the user's, if the buffers are flat and not null.
+    /// Binds the same operation to other memory of the user. Returns false if the buffers are not flat, or
+    /// null.
     ///
     /// # Safety
-    /// As for [`Bindings::bind`].
+    /// The same as for [`Bindings::bind`].
     #[inline]
     pub(super) unsafe fn rebind(&mut self, given: [*mut u8; 2]) -> bool {
         let [to_send, to_recv] = self.origins;
@@ -386,7 +390,9 @@ impl Bindings {
     }
 
     /// As noting where the buffers begin, where some have entries: `given` are the addresses that the user gave with their
-    /// displacements, null where there are none. What a program needs to know, if every entry is one run.
+    /// Determines the start of all buffers, where some have entries. `given` has the user's addresses, from
+    /// which the entries' displacements count; null without a buffer. Returns the tables for a program if
+    /// every entry is contiguous.
     #[cold]
     pub(super) fn flatten_entries(&mut self, given: [*mut u8; 2]) -> Option<Lookup<'_>> {
         self.flatten();
@@ -414,10 +420,10 @@ impl Bindings {
         flat.then(|| Lookup { tables: self.tables(), entries })
     }
 
-    /// Notes where the buffers begin, after they were bound.
+    /// Determines the start of all buffers after they were bound.
     fn flatten(&mut self) {
         self.flat = (self.unit == Unit::Byte || self.dense) && self.stand_ins.is_empty();
-        // The bank takes its place when it is granted.
+        // The bank is bound later, when it is granted.
         let bank = std::iter::once(&Place::Absent);
         self.bases.clear();
         for place in self.user.iter().chain(bank).chain(&self.temporaries) {
@@ -432,7 +438,7 @@ impl Bindings {
         }
     }
 
-    /// The own work is done: what stood in for the user's memory goes back to it.
+    /// Copies substitutes back to the user's memory, after this rank's own steps.
     #[inline]
     pub(super) fn finish(&mut self) {
         for stand_in in self.stand_ins.iter().filter(|stand_in| stand_in.returns) {
@@ -442,7 +448,7 @@ impl Bindings {
         }
     }
 
-    /// A run begins: what stands in for the user's memory holds what that holds.
+    /// Copies the user's memory to its substitutes, before the first step.
     #[inline]
     pub(super) fn begin(&mut self) {
         for stand_in in &self.stand_ins {
@@ -452,7 +458,7 @@ impl Bindings {
         }
     }
 
-    /// Packed bytes of a unit.
+    /// Returns the number of packed bytes of a unit.
     #[inline]
     pub(super) fn unit_bytes(&self) -> usize {
         match (self.unit, &self.reducer) {
@@ -461,7 +467,7 @@ impl Bindings {
         }
     }
 
-    /// Others find exposed memory without gaps.
+    /// Creates substitutes for exposed memory with gaps.
     fn stand_in(&mut self) {
         let Bindings { user, exposes, joins, returns, stand_ins, sums, .. } = self;
         stand_ins.clear();
@@ -518,7 +524,7 @@ impl Bindings {
             Unit::Element if self.packed => None,
             Unit::Element => self.reducer.as_ref().map(|reducer| reducer.datatype().clone()),
         };
-        // The bytes of `units` units around the address from which they count.
+        // Offsets of the first and last byte of `units` units, relative to the address from which they count.
         let span = |units: u64| match &element {
             None => (0, units as i64 * scale as i64),
             Some(datatype) => datatype.span(units).unwrap_or((0, 0)),
@@ -545,12 +551,12 @@ impl Bindings {
         self.ready = true;
     }
 
-    /// The tables of this run.
+    /// Returns the tables of the current execution.
     pub(super) fn tables(&self) -> Tables<'_> {
         Tables { send: &self.sums[0], recv: &self.sums[1], permutation: &self.permutation }
     }
 
-    /// The place of a range, and the range's start in it.
+    /// Returns the memory of a range, and the start of the range in it.
     #[inline]
     pub(super) fn find(&self, range: &Range) -> (&Place, u64) {
         if range.buffer == BufferId::BANK {
@@ -566,13 +572,14 @@ impl Bindings {
         }
     }
 
-    /// The memory of a range.
+    /// Returns the buffer of a range.
     pub(super) fn buffer(&self, range: &Range) -> Buffer {
         let (place, start) = self.find(range);
         place.buffer(start, range.length)
     }
 
-    /// The entries of a buffer given by a table, each one run: how many, and base and bytes of each.
+    /// Returns the entries of a buffer that a table describes: their number, and a function for base and
+    /// length of each. Every entry must be contiguous.
     pub(super) fn entries(&self, buffer: BufferId) -> Option<(u32, impl Fn(u32) -> (*mut u8, u64))> {
         let which = usize::from(buffer.0);
         let Some(Place::Entries(entries)) = self.user.get(which) else { return None };
@@ -587,7 +594,7 @@ impl Bindings {
     }
 }
 
-/// Whether the rank or its peers write the receive buffer.
+/// Returns true if this rank or its peers write the receive buffer.
 fn is_written(schedule: &Schedule) -> bool {
     schedule.steps.iter().any(|step| match step.kind {
         Kind::Expose { what, access, .. } => what.buffer == BufferId::RECV && access != Access::Read,
@@ -595,7 +602,7 @@ fn is_written(schedule: &Schedule) -> bool {
     })
 }
 
-/// Replaces `sums` by the running sums of `lengths`, which begin with 0.
+/// Replaces `sums` by the running sums of `lengths`, starting with 0.
 fn sum(sums: &mut Vec<u64>, lengths: impl Iterator<Item = u64>) {
     sums.clear();
     sums.push(0);

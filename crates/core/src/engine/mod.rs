@@ -1,10 +1,11 @@
-//! The engine: moves the bytes of a schedule. Blocking is start and wait, non-blocking is start,
-//! persistent is to keep the execution and start it again; one path for all of them.
+//! Engine that moves the bytes of a schedule. All kinds of operations take the same path. A blocking
+//! operation starts and waits, a non-blocking one starts, and a persistent one keeps the execution and starts
+//! it again.
 //!
-//! [`Execution`] runs one rank's part of a [`tutti_coll::Plan`] on the memory of its [`Bindings`] with
-//! the messages of a [`Port`]. Once it has run, running it again allocates nothing.
+//! [`Execution`] runs one rank's part of a [`tutti_coll::Plan`]. It uses the memory of its [`Bindings`] and
+//! the messages of a [`Port`]. Once it has run, it runs again without allocations.
 //!
-//! Deliberately absent: knowledge of how a message travels ([`Port`] does), and of communicators.
+//! Deliberately absent: transports, which are behind [`Port`], and communicators.
 
 mod compiled;
 mod copies;

@@ -1,12 +1,14 @@
-//! The steps within a node: from ranges of a schedule to memory of this process and of its neighbours.
+//! Steps within a node: from ranges of a schedule to memory of this process and of its neighbours.
 //!
-//! Whatever others read is packed ([`super::memory`]), so a range of a peer's is an address and a length. Elements without
-//! gaps are combined where they lie, in a bank or in exposed memory that is mapped here; elements with gaps, and
-//! memory that only the kernel can reach, pass through a scratch of a few pages that stays in the cache.
+//! All memory that other ranks read is packed ([`super::memory`]), so a peer's range is an address and a
+//! length. Elements without gaps are combined in place, in a bank or in mapped exposed memory. Other data
+//! pass through a scratch buffer of a few pages that stays in the cache: elements with gaps, and memory that
+//! only the kernel can reach.
 //!
 //! # Safety
-//! As for [`super::memory`]: the verifier has shown that the ranges lie inside their buffers, that flags order the accesses
-//! of different ranks, and that a step's operands are disjoint or the same.
+//! The same as for [`super::memory`]. The verifier has shown that the ranges lie inside their buffers and
+//! that flags order the accesses of different ranks. It has also shown that a step's operands are disjoint or
+//! equal.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -21,12 +23,12 @@ use super::memory::{Bindings, Line};
 use super::port::{Exposed, NodePort, Remote};
 use crate::buffer::Buffer;
 
-/// Bytes of the scratch for one operand.
+/// Length of the scratch buffer for one operand, in bytes.
 const PIECE: usize = 16 << 10;
 
 thread_local! {
-    /// Where pieces are fetched to. Kept from use to use: malloc maps memory of this length anew each time, with a fault for
-    /// every page.
+    /// Buffer for fetched pieces, kept for later use. Otherwise malloc would map new memory each time, with a
+    /// fault for every page.
     static FETCHED: Cell<Vec<MaybeUninit<u128>>> = const { Cell::new(Vec::new()) };
 }
 
@@ -47,7 +49,7 @@ impl Bindings {
         }
     }
 
-    /// `right = left op right`.
+    /// Computes `right = left op right`.
     pub(super) fn reduce(&mut self, left: &Range, right: &Range) {
         let reducer = self.reducer.as_ref().expect("a reduction has its operator before it starts");
         let element = reducer.datatype();
@@ -63,10 +65,11 @@ impl Bindings {
         self.combine_with_gaps(packed.as_ptr(), right, right);
     }
 
-    /// Lets the others at a range; with `whole`, at all of a buffer, by its entries if it has any.
+    /// Exposes a range to the other ranks. With `whole` it exposes the complete buffer, by its entries if it
+    /// has any.
     ///
     /// # Errors
-    /// Those of the port.
+    /// The errors of the port.
     pub(super) fn expose<P: NodePort>(
         &mut self,
         port: &mut P,
@@ -81,10 +84,10 @@ impl Bindings {
         port.expose(slot, Exposed::Run(buffer.start(), buffer.bytes()), access)
     }
 
-    /// Copies a range of a peer's to an own one.
+    /// Copies a range of a peer to an own range.
     ///
     /// # Errors
-    /// Those of the port.
+    /// The errors of the port.
     #[inline]
     pub(super) fn pull<P: NodePort>(
         &mut self,
@@ -105,7 +108,7 @@ impl Bindings {
         port.pull(self.remote(peer, from), &into)
     }
 
-    /// Writes a frame: how long a range is, and what it holds where that fits.
+    /// Writes a frame: the length of a range, and its content if it fits.
     pub(super) fn pack(&mut self, from: &Range, into: &Range) {
         let length = from.length.to_le_bytes();
         // SAFETY: the bytes live until the copy is made.
@@ -116,10 +119,10 @@ impl Bindings {
         }
     }
 
-    /// Takes what the frame `from` in the bank of `peer` holds.
+    /// Reads the content of the frame `from` in the bank of `peer`.
     ///
     /// # Errors
-    /// `Truncate` if it says that the block has another length.
+    /// `Truncate` if the frame's length differs from that of `into`.
     pub(super) fn unpack<P: NodePort>(
         &mut self,
         port: &mut P,
@@ -143,10 +146,10 @@ impl Bindings {
         Ok(())
     }
 
-    /// Copies an own range to one that a peer has exposed.
+    /// Copies an own range to memory that a peer has exposed.
     ///
     /// # Errors
-    /// Those of the port.
+    /// The errors of the port.
     pub(super) fn push<P: NodePort>(
         &mut self,
         port: &mut P,
@@ -157,10 +160,10 @@ impl Bindings {
         port.push(&self.buffer(from), self.remote(peer, into))
     }
 
-    /// `into = from op with`, `from` being a peer's.
+    /// Computes `into = from op with`, where `from` is a range of a peer.
     ///
     /// # Errors
-    /// Those of the port.
+    /// The errors of the port.
     #[inline]
     pub(super) fn combine<P: NodePort>(
         &mut self,
@@ -192,7 +195,7 @@ impl Bindings {
         Remote { peer, slot, entry: range.block, offset: range.start * self.unit_bytes() as u64 }
     }
 
-    /// `into = left op with`, `left` being packed elements.
+    /// Computes `into = left op with`, where `left` has packed elements.
     #[inline]
     fn combine_packed(&mut self, left: *const u8, with: &Range, into: &Range) {
         if !self.dense {
@@ -214,7 +217,7 @@ impl Bindings {
         }
     }
 
-    /// As [`Bindings::combine_packed`] piece by piece, with elements unpacked beside one another.
+    /// Does the same as [`Bindings::combine_packed`] in pieces, with elements unpacked to a scratch buffer.
     #[cold]
     fn combine_with_gaps(&mut self, left: *const u8, with: &Range, into: &Range) {
         let reducer = self.reducer.clone().expect("a reduction has its operator before it starts");
@@ -245,7 +248,7 @@ impl Bindings {
         }
     }
 
-    /// As [`Bindings::combine_packed`], `left` being fetched piece by piece.
+    /// Does the same as [`Bindings::combine_packed`] with a `left` that is fetched in pieces.
     fn combine_fetched<P: NodePort>(
         &mut self,
         port: &mut P,
@@ -260,7 +263,7 @@ impl Bindings {
         })
     }
 
-    /// Room of so many lines, kept from use to use.
+    /// Returns scratch memory of this many cache lines, which is kept for later use.
     fn scratch(&mut self, lines: usize) -> *mut u8 {
         if self.scratch.len() < lines {
             self.scratch.resize(lines, MaybeUninit::uninit());
@@ -269,11 +272,11 @@ impl Bindings {
     }
 }
 
-/// Fetches `count` elements of `size` bytes from `from` piece by piece: calls `use_piece` with its address, its first
-/// element and how many it has.
+/// Fetches `count` elements of `size` bytes from `from` in pieces. Calls `use_piece` with the address of a
+/// piece, its first element and its number of elements.
 ///
 /// # Errors
-/// Those of the port.
+/// The errors of the port.
 pub(super) fn in_pieces<P: NodePort>(
     port: &mut P,
     from: Remote,
@@ -281,10 +284,10 @@ pub(super) fn in_pieces<P: NodePort>(
     size: u64,
     mut use_piece: impl FnMut(*const u8, u64, u64),
 ) -> Result<()> {
-    // The kernel's fixed cost wants larger pieces than the first-level cache does.
+    // The kernel's fixed cost calls for larger pieces than the first-level cache does.
     let step = (8 * PIECE as u64 / size).clamp(1, count.max(1));
     let lines = ((step * size) as usize).div_ceil(size_of::<u128>());
-    // Taken away meanwhile: a user's operator may run in here.
+    // The buffer is taken out during the loop, since a user's operator may call this function again.
     let mut fetched = FETCHED.take();
     if fetched.len() < lines {
         fetched.resize(lines, MaybeUninit::uninit());

@@ -1,4 +1,4 @@
-//! The steps of an execution as a trace sees them.
+//! Trace events of the steps of an execution.
 
 use std::borrow::Cow;
 
@@ -11,28 +11,28 @@ use super::memory::Bindings;
 use super::port::NodePort;
 use crate::trace;
 
-/// What is remembered until a step is over.
+/// Start times of active steps.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// When the execution began; 0 while it is at rest.
+    /// Start time of the execution; 0 while it is idle.
     began_ns: u64,
     under_way: Vec<(Instance, u64)>,
 }
 
 impl Observed {
-    /// The execution goes on, or begins.
+    /// Notes the start of the execution, unless it is noted already.
     pub(super) fn begin(&mut self) {
         if self.began_ns == 0 {
             self.began_ns = trace::since();
         }
     }
 
-    /// A step has begun.
+    /// Notes the start of a step.
     pub(super) fn started(&mut self, instance: Instance, since_ns: u64) {
         self.under_way.push((instance, since_ns));
     }
 
-    /// A step is over: it is recorded.
+    /// Records the event of a step that has ended.
     pub(super) fn over<P: NodePort>(
         &mut self,
         plan: &Plan,
@@ -94,7 +94,7 @@ impl Observed {
         trace::record(event);
     }
 
-    /// The execution is over: it is recorded.
+    /// Records the event of the execution, which has ended.
     pub(super) fn end<P: NodePort>(&mut self, plan: &Plan, port: &P) {
         let start_ns = std::mem::take(&mut self.began_ns);
         self.under_way.clear();

@@ -1,5 +1,5 @@
-//! What the engine needs of the world: to start a send or a receive on a piece of memory and to ask whether it
-//! is complete; and of the node ([`NodePort`]) flags, banks, and the exposed memory of others.
+//! Interface of the engine to communication. A [`Port`] starts sends and receives and reports their
+//! completion. A [`NodePort`] provides flags, banks, and exposed memory of other processes on the node.
 
 use tutti_base::Result;
 use tutti_base::trace::Level;
@@ -7,34 +7,36 @@ use tutti_coll::ir::Access;
 
 use crate::buffer::Buffer;
 
-/// What became of an operation when it was started.
+/// Outcome of the start of an operation.
 #[derive(Debug)]
 pub enum Started<H> {
-    /// It is already complete; there is nothing to ask for.
+    /// The operation is complete already.
     Done,
-    /// It goes on; [`Port::done`] tells when it ends.
+    /// The operation is outstanding; [`Port::done`] reports its end.
     Pending(H),
 }
 
-/// Point-to-point communication as a schedule sees it: peers are ranks of the communicator, never this
-/// one; messages of one (peer, lane) arrive in the order in which they were sent; lanes (below
-/// [`tutti_coll::ir::LANES`]) are independent; nothing matches traffic of the user or of another
-/// collective operation of the communicator.
+/// Point-to-point communication for schedules.
+///
+/// - Peers are ranks of the communicator, never this one.
+/// - Messages of one pair (peer, lane) arrive in the order of sending.
+/// - Lanes (below [`tutti_coll::ir::LANES`]) are independent.
+/// - No message matches traffic of the user or of another collective operation of the communicator.
 pub trait Port: NodePort {
-    /// An operation under way.
+    /// Handle of an outstanding operation.
     type Handle;
 
-    /// Starts to send `buffer` to `peer`. May complete as late as when the peer receives it.
+    /// Starts to send `buffer` to `peer`. The send may complete as late as its receive.
     ///
     /// # Errors
-    /// Whatever point-to-point communication reports; the execution then ends with it.
+    /// The errors of point-to-point communication, which end the execution.
     fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<Self::Handle>>;
 
-    /// Sends `buffer` to all of `group` at once, as far as that can be done; those to whom it has to be sent
-    /// one by one are added to `rest`. False: not now, ask again.
+    /// Sends `buffer` to the members of `group` by multicast. Members that need single messages are added to
+    /// `rest`. Returns false if there is no room now; the caller repeats the call.
     ///
     /// # Errors
-    /// As [`Port::send`].
+    /// The same as of [`Port::send`].
     fn multicast(&mut self, group: &[u32], lane: u16, buffer: &Buffer, rest: &mut Vec<u32>) -> Result<bool> {
         let _ = (lane, buffer);
         rest.extend_from_slice(group);
@@ -44,72 +46,74 @@ pub trait Port: NodePort {
     /// Starts to receive exactly `buffer.bytes()` bytes from `peer`.
     ///
     /// # Errors
-    /// As [`Port::send`]; also `Truncate` where the message is longer.
+    /// The same as of [`Port::send`], and `Truncate` if the message is longer.
     fn recv(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<Self::Handle>>;
 
-    /// Whether the operation is complete. After `true` the handle is dropped and not asked again.
-    /// Does not wait; whether it drives progress is the port's affair.
+    /// Returns true if the operation is complete. The handle is then dropped and not used again. This
+    /// function does not wait. An implementation may drive progress or not.
     ///
     /// # Errors
     /// The failure of the operation, which ends it.
     fn done(&mut self, handle: &mut Self::Handle) -> Result<bool>;
 
-    /// Starts to write what ranks have given of a window of the file, or to read what they have asked for: in memory one rank's after
-    /// the other. For operations on a file.
+    /// Starts to write a window of the file from the data of all ranks, or to read it for them. The memory
+    /// has one rank's data after the other. Only operations on files call this.
     ///
     /// # Errors
-    /// Why it cannot be started; what goes wrong with the file is told at the end of the operation.
+    /// The reason for which it cannot be started. Errors of the file are reported at the end of the
+    /// operation.
     fn file(&mut self, window: u32, write: bool, memory: Buffer) -> Result<Started<Self::Handle>> {
         let _ = (window, write, memory);
         unreachable!("an operation on a file has one")
     }
 
-    /// Takes in what has arrived meanwhile: asked between steps that move much data.
+    /// Processes messages that have arrived. Called between steps that move much data.
     fn look_around(&mut self) {}
 
-    /// Gives an operation up (another one of the schedule failed): its memory is not touched after.
+    /// Abandons an operation because another one of the schedule has failed. Its memory is not touched any
+    /// more.
     fn cancel(&mut self, handle: Self::Handle);
 }
 
-/// Where in the memory that a peer has exposed.
+/// Location in the memory that a peer has exposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Whose.
+    /// Rank that owns the memory.
     pub peer: u32,
-    /// Under which number.
+    /// Number under which the owner has exposed it.
     pub slot: u16,
-    /// Which entry, where the memory is a table of entries; else 0.
+    /// Number of the entry if the memory is a table of entries, otherwise 0.
     pub entry: u32,
-    /// Packed bytes from the beginning (of the entry).
+    /// Offset from the beginning of the memory or the entry, in packed bytes.
     pub offset: u64,
 }
 
-/// Memory to be exposed: one run, or one for each rank. Base and bytes.
+/// Memory to be exposed: one contiguous piece, or one for each rank. Each has a base and a length in bytes.
 #[derive(Clone, Copy)]
 pub enum Exposed<'a> {
-    /// One run.
+    /// Contiguous memory: base and length in bytes.
     Run(*mut u8, u64),
-    /// So many entries, by their number.
+    /// Table of entries: their number, and a function for base and length of each.
     Table(u32, &'a dyn Fn(u32) -> (*mut u8, u64)),
-    /// Entries of one buffer, of which more is known.
+    /// Entries of one buffer, with known offsets.
     Rows(*mut u8, &'a Rows),
 }
 
-/// Entries of one buffer.
+/// Entries of one buffer with their offsets.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// Of each, where it begins from the base of the buffer on, and its bytes.
+    /// Offset of each entry from the base of the buffer, and its length in bytes.
     pub each: Box<[(usize, u64)]>,
-    /// Which is of this rank: it is for none of the others.
+    /// Number of the entry of this rank, which no other rank uses.
     pub own: u32,
-    /// Bytes of those that are for others.
+    /// Total length of the entries for other ranks, in bytes.
     pub bytes: u64,
-    /// Bytes of the longest of these.
+    /// Length of the longest of these, in bytes.
     pub longest: u64,
 }
 
 impl Rows {
-    /// Those of rank `own`.
+    /// Returns the entries of the buffer of rank `own`.
     pub fn new(each: Box<[(usize, u64)]>, own: u32) -> Rows {
         let others = each.iter().enumerate().filter(|(row, _)| *row != own as usize);
         let (bytes, longest) = others.fold((0, 0), |(sum, most), (_, &(_, one))| (sum + one, one.max(most)));
@@ -118,7 +122,7 @@ impl Rows {
 }
 
 impl Exposed<'_> {
-    /// How many runs it has.
+    /// Returns the number of contiguous pieces.
     #[inline]
     pub fn runs(&self) -> u32 {
         match self {
@@ -128,7 +132,7 @@ impl Exposed<'_> {
         }
     }
 
-    /// Run `number`.
+    /// Returns base and length of piece `number`.
     #[inline]
     pub fn run(&self, number: u32) -> (*mut u8, u64) {
         match self {
@@ -142,73 +146,76 @@ impl Exposed<'_> {
     }
 }
 
-/// What a schedule in program order needs of the node, for one operation. Peers are ranks of the communicator and may be
-/// this one.
+/// Access to the node for one operation whose schedule is in program order. Peers are ranks of the
+/// communicator, including this one.
 pub trait NodePort {
-    /// Whether the operation may use its flags and its bank by now: whoever needs what lay there before has left.
-    /// Asked until it is true; everything below comes after.
+    /// Returns true if the operation may use its flags and its bank: no rank needs their old content any
+    /// more. It must return true before any other function is called.
     fn granted(&mut self) -> bool;
 
-    /// Sets the own flag. What was written before is visible to whoever finds it reached.
+    /// Sets the own flag. Earlier writes are visible to a rank that finds the flag set.
     fn post(&mut self, flag: u16, value: u64);
 
-    /// Whether the flag of `peer` is at least `value`.
+    /// Returns true if the flag of `peer` is at least `value`.
     fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool;
 
-    /// The bank of `peer`: as many bytes as the operation was said to need. Own: to be written; of others: to be read.
+    /// Returns the bank of `peer`, with as many bytes as the operation requested. The own bank is written,
+    /// others are read.
     fn bank(&mut self, peer: u32) -> *mut u8;
 
-    /// Lets the others at own memory until this rank leaves.
+    /// Exposes own memory to the other ranks until this rank leaves the operation.
     ///
     /// # Errors
-    /// Why the memory cannot be exposed.
+    /// The reason for which the memory cannot be exposed.
     fn expose(&mut self, slot: u16, memory: Exposed<'_>, access: Access) -> Result<()>;
 
-    /// It moves exposed memory by value, and nothing else of it: see [`NodePort::carry`].
+    /// True for a light port, which handles exposed memory by copies only: see [`NodePort::carry`].
     const LIGHT: bool = false;
 
-    /// Of a light port: gives the others a copy of own memory; whether that can be done.
+    /// Passes a copy of own memory to the other ranks, for a light port. Returns false if that is not
+    /// possible.
     fn carry(&mut self, slot: u16, memory: Exposed<'_>, access: Access) -> bool {
         let _ = (slot, memory, access);
         false
     }
 
-    /// Of a light port: where the copy is, if the peer has given one.
+    /// Returns the address of a peer's copy, for a light port, if there is one.
     fn carried(&mut self, from: Remote) -> Option<*const u8> {
         let _ = from;
         None
     }
 
-    /// Whether others may get at own memory, so that this rank has to stay until they are done.
+    /// Returns true if other ranks may access own memory, so that this rank must wait for them at the end.
     fn lends(&self) -> bool {
         true
     }
 
-    /// The memory of a peer as an address of this process, if it is mapped here.
+    /// Returns the address in this process of a peer's memory, if it is mapped here.
     fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8>;
 
-    /// Copies exposed memory of a peer to `into`, which says how much.
+    /// Copies exposed memory of a peer to `into`, whose length determines the number of bytes.
     ///
     /// # Errors
-    /// Why it stopped.
+    /// The reason for which the copy stopped.
     fn pull(&mut self, from: Remote, into: &Buffer) -> Result<()>;
 
     /// Copies `from` to exposed memory of a peer.
     ///
     /// # Errors
-    /// Why it stopped.
+    /// The reason for which the copy stopped.
     fn push(&mut self, from: &Buffer, into: Remote) -> Result<()>;
 
-    /// For a trace: what the messages and flags of this operation have in common at all ranks, and no other operation has.
+    /// Returns a key for traces. It is equal for this operation at all ranks and differs from other
+    /// operations.
     fn mark(&self) -> u64 {
         0
     }
 
-    /// For a trace: a peer's rank in the world, and how far it is.
+    /// Returns a peer's world rank and its distance, for traces.
     fn whereabouts(&self, peer: u32) -> (u32, Level) {
         (peer, Level::Node)
     }
 
-    /// The operation is over for this rank; others may still read its bank.
+    /// Ends the operation at this rank. Other ranks may still read its bank.
     fn leave(&mut self);
 }
