@@ -9,57 +9,57 @@ use tutti_base::{Error, ErrorClass, Result};
 
 use crate::lanes::FirstLaneCell;
 
-/// The error handler of MPI_FILE_NULL: what files have that are opened from now on, and what errors get that are no file's
-/// (MPI-5 section 14.7).
+/// Error handler of MPI_FILE_NULL. It is the handler of newly opened files, and for errors that belong to no
+/// file (MPI-5 section 14.7).
 pub static OF_FILES: FirstLaneCell<ErrorHandler> = FirstLaneCell::new(ErrorHandler::Return);
 
-/// What kind of object a user's error handler is for.
+/// Kind of object for which a user's error handler was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerKind {
-    /// Communicators.
+    /// Handler for communicators only.
     Communicator,
-    /// Windows.
+    /// Handler for windows only.
     Window,
-    /// Files.
+    /// Handler for files only.
     File,
-    /// Sessions.
+    /// Handler for sessions only.
     Session,
 }
 
-/// A user's function: takes the handle of the object and the error code. It may enter MPI again.
+/// User's function, which takes the handle of the object and the error code. It may call MPI.
 pub type HandlerFunction = dyn Fn(usize, i32) + Send + Sync;
 
-/// What happens when an MPI function fails. Cloning shares.
+/// Action to take when an MPI function fails. Clones share the user's function.
 #[derive(Clone, Debug)]
 pub enum ErrorHandler {
-    /// `MPI_ERRORS_ARE_FATAL`: ends all processes that are connected.
+    /// `MPI_ERRORS_ARE_FATAL`: ends all connected processes.
     Fatal,
     /// `MPI_ERRORS_ABORT`: ends the processes of the object.
     Abort,
-    /// `MPI_ERRORS_RETURN`: gives the error code back.
+    /// `MPI_ERRORS_RETURN`: returns the error code to the caller.
     Return,
-    /// A user's function.
+    /// Call of a user's function.
     User(UserHandler),
 }
 
-/// A user's function and the kind of objects that it is for.
+/// User's function, and the kind of objects that it is for.
 #[derive(Clone)]
 pub struct UserHandler {
     kind: HandlerKind,
     function: Arc<HandlerFunction>,
-    /// How often the user was given its handle again, and has not freed it.
+    /// Number of additional handles that the user has received and not freed.
     given_again: Arc<AtomicU32>,
 }
 
-/// What the caller of [`ErrorHandler::call`] has to do next.
+/// Action that the caller of [`ErrorHandler::call`] must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
-    /// Give this error code back.
+    /// Return this error code to the program.
     Return(i32),
     /// End the processes of the object.
     Abort,
-    /// End all processes that are connected.
+    /// End all connected processes.
     Fatal,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for UserHandler {
 }
 
 impl PartialEq for ErrorHandler {
-    /// The same predefined handler, or the same user's handler.
+    /// Returns true for the same predefined handler, or the same user's function.
     fn eq(&self, other: &ErrorHandler) -> bool {
         match (self, other) {
             (ErrorHandler::User(mine), ErrorHandler::User(theirs)) => {
@@ -92,19 +92,19 @@ impl From<InitialErrorHandler> for ErrorHandler {
 }
 
 impl ErrorHandler {
-    /// A user's handler.
+    /// Returns a handler with a user's function.
     pub fn user(kind: HandlerKind, function: Arc<HandlerFunction>) -> ErrorHandler {
         ErrorHandler::User(UserHandler { kind, function, given_again: Arc::default() })
     }
 
-    /// The user gets its handle once more, and will free it once more.
+    /// Notes that the user receives an additional handle, which will be freed separately.
     pub fn give_again(&self) {
         if let ErrorHandler::User(user) = self {
             user.given_again.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The user frees its handle; whether it stays valid, as he has been given it again.
+    /// Notes that the user has freed a handle. Returns true if other handles of the user remain valid.
     pub fn take_back(&self) -> bool {
         let ErrorHandler::User(user) = self else { return true };
         let less = |given: u32| given.checked_sub(1);
@@ -126,8 +126,8 @@ impl ErrorHandler {
         }
     }
 
-    /// Handles the error `code` of the object that the user knows by `handle`. A user's function runs in
-    /// here: nothing may be borrowed.
+    /// Handles the error `code` of the object with the user's handle `handle`. It may call a user's function,
+    /// so no state may be borrowed.
     pub fn call(&self, handle: usize, code: i32) -> Outcome {
         match self {
             ErrorHandler::Fatal => Outcome::Fatal,

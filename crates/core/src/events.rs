@@ -1,8 +1,8 @@
-//! What happens, for tools that want to hear of it (MPI-5 section 15.3.8).
+//! Events for tools (MPI-5 section 15.3.8).
 //!
-//! An event is noted where it happens, under borrows of the library's state, and told when the call is over in which it
-//! happened: a callback may then call MPI. Nobody pays more than a look at a word that says that nobody listens. Events
-//! that find the queue full are dropped and counted.
+//! An event is noted when it happens, while state of the library is borrowed. It is reported at the end of
+//! the MPI call, so that a callback may call MPI. Without listeners an event costs one load. Events that find
+//! the queue full are dropped and counted.
 
 pub mod chosen;
 
@@ -12,36 +12,36 @@ use std::sync::{Mutex, PoisonError};
 
 use tutti_sys::clock;
 
-/// Names of the values of an integer, by value.
+/// Names of the values of an integer, in the order of the values.
 pub type Names = &'static [&'static str];
 
-/// What can happen.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// An algorithm was chosen: collective, algorithm, ranks, context; bytes.
+    /// Choice of an algorithm: collective, algorithm, ranks, context; bytes.
     AlgorithmChosen = 0,
-    /// A message came before its receive was posted: source, tag, plane of the context, messages kept; bytes.
+    /// Unexpected message: source, tag, plane of the context, number of unexpected messages; bytes.
     Unexpected = 1,
 }
 
-/// A kind of event, in words.
+/// Description of a kind of event.
 #[derive(Debug)]
 pub struct Description {
-    /// Its name.
+    /// Name of the kind, for tools.
     pub name: &'static str,
-    /// What it means.
+    /// Meaning of the kind, for users.
     pub doc: &'static str,
-    /// The names of its elements: [`NUMBERS`] integers, then a count.
+    /// Names of its elements: [`NUMBERS`] integers, then a count.
     pub elements: Names,
     /// Index into [`chosen::AREAS`].
     pub area: usize,
 }
 
-/// Integers of an event; a count of bytes follows.
+/// Number of integers of an event. A number of bytes follows them.
 pub const NUMBERS: usize = 4;
 
-/// All kinds, by number.
+/// Descriptions of all kinds, by number.
 pub static KINDS: [Description; 2] = [
     Description {
         name: "tutti_algorithm_chosen",
@@ -58,31 +58,31 @@ pub static KINDS: [Description; 2] = [
     },
 ];
 
-/// Something that has happened.
+/// Event that has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What.
+    /// Kind of the event.
     pub kind: Kind,
-    /// When, in nanoseconds of the monotonic clock.
+    /// Time of the event, in nanoseconds of the monotonic clock.
     pub time_ns: u64,
-    /// Its integers.
+    /// Integers, as the description of the kind defines.
     pub numbers: [i32; NUMBERS],
-    /// And its bytes.
+    /// Number of bytes, as the description defines.
     pub bytes: u64,
 }
 
-/// Most events that wait to be told.
+/// Maximum number of events that wait to be reported.
 const QUEUE: usize = 1024;
 
-/// What tools hear of in this process.
+/// Events of this process.
 static NOTICES: Notices = Notices::new();
 
-/// Events on their way to those who want to hear of them.
+/// Queue of events between the library and listeners.
 #[derive(Debug)]
 struct Notices {
-    /// Which kinds anybody wants to hear of, a bit each.
+    /// Kinds that have listeners, one bit each.
     wanted: AtomicU32,
-    /// Whether any wait to be told, or were dropped.
+    /// Nonzero if events wait to be reported or were dropped.
     waiting: AtomicU32,
     noted: Mutex<Noted>,
 }
@@ -142,40 +142,40 @@ impl Notices {
     }
 }
 
-/// Says which kinds anybody wants to hear of, a bit each.
+/// Sets the kinds that have listeners, one bit each.
 pub fn want(kinds: u32) {
     NOTICES.want(kinds);
 }
 
-/// Whether anybody wants to hear of this.
+/// Returns true if this kind of event has listeners.
 #[inline]
 pub fn is_wanted(kind: Kind) -> bool {
     NOTICES.is_wanted(kind)
 }
 
-/// Notes an event, if anybody wants to hear of it.
+/// Notes an event if its kind has listeners.
 #[inline]
 pub fn note(kind: Kind, what: impl FnOnce() -> ([i32; NUMBERS], u64)) {
     NOTICES.note(kind, what);
 }
 
-/// Whether there is anything to tell.
+/// Returns true if there may be events to report.
 #[inline]
 pub fn any_waiting() -> bool {
     NOTICES.any_waiting()
 }
 
-/// Has who asks [`any_waiting`] believe so: there is something else to be done at the end of a call.
+/// Makes [`any_waiting`] return true, because there is other work at the end of a call.
 pub fn rouse() {
     NOTICES.waiting.store(1, Ordering::Relaxed);
 }
 
-/// Takes what there is to tell: events, and how many of each kind were dropped.
+/// Removes and returns the waiting events, and the number of dropped events of each kind.
 pub fn take() -> (VecDeque<Event>, [u64; KINDS.len()]) {
     NOTICES.take()
 }
 
-/// The clock of events.
+/// Returns the current time of the clock of events, in nanoseconds.
 pub fn now_ns() -> u64 {
     clock::now_ns()
 }

@@ -1,11 +1,10 @@
 //! Groups: immutable ordered sets of processes (MPI-5 section 7.3).
 //!
-//! A group is an arithmetic progression wherever its members form one: the group of a job with a
-//! million processes is three numbers, and so are its halves, its even ranks and its reverse. Any
-//! other group is a list with an index that is built when somebody first asks for a member by its
-//! world rank. Cloning shares.
+//! A group is stored as an arithmetic progression if its members form one. So the group of a job with a
+//! million processes is three numbers, and so are its halves, its even ranks and its reverse. Any other group
+//! is a list. Its index is built at the first lookup of a member by its world rank. Clones share the list.
 //!
-//! A group knows which session it comes from, and so do the communicators made of it ([`Origin`]).
+//! A group knows the session from which it was made, and so do the communicators made of it ([`Origin`]).
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,28 +12,28 @@ use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 
 use crate::origin::Origin;
 
-/// Lists up to this length are searched from front to back.
+/// Maximum length of lists that are searched linearly.
 const SEARCH_LIMIT: usize = 16;
 
-/// An ordered set of processes.
+/// Ordered set of processes.
 #[derive(Clone, Debug)]
 pub struct Group {
     members: Members,
     origin: Origin,
 }
 
-/// How two groups relate (MPI-5 section 7.3.1).
+/// Relation of two groups (MPI-5 section 7.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// The same members in the same order.
+    /// Equal members in the same order.
     Identical,
-    /// The same members in another order.
+    /// Equal members in different orders.
     Similar,
-    /// Not the same members.
+    /// Different members of the groups.
     Unequal,
 }
 
-/// The triplet `(first, last, stride)` of `MPI_Group_range_incl`.
+/// Triplet `(first, last, stride)` of `MPI_Group_range_incl`.
 pub type RankRange = [i32; 3];
 
 #[derive(Clone, Debug)]
@@ -43,7 +42,7 @@ enum Members {
     List(Arc<List>),
 }
 
-/// `first`, `first + step`, ...: `size` members. The step is never zero; it is one where the size
+/// Progression `first`, `first + step`, ... of `size` members. The step is never zero. It is one if the size
 /// is below two, so that equal groups have equal fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Progression {
@@ -55,12 +54,12 @@ struct Progression {
 #[derive(Debug)]
 struct List {
     members: Box<[WorldRank]>,
-    /// Positions in `members`, ordered by the member there.
+    /// Positions in `members`, sorted by world rank.
     by_world_rank: OnceLock<Box<[u32]>>,
 }
 
 impl FromIterator<WorldRank> for Group {
-    /// A group of the given processes in the given order, which the caller knows to be distinct.
+    /// Returns a group of the given processes in the given order. The caller ensures that they are distinct.
     fn from_iter<I: IntoIterator<Item = WorldRank>>(members: I) -> Group {
         let mut builder = Builder::default();
         members.into_iter().for_each(|member| builder.push(member));
@@ -69,17 +68,17 @@ impl FromIterator<WorldRank> for Group {
 }
 
 impl Group {
-    /// The group without members.
+    /// Returns the group without members.
     pub fn empty() -> Group {
         Group::progression(0, 1, 0)
     }
 
-    /// All processes of a job of `size`.
+    /// Returns the group of all processes of a job with `size` processes.
     pub fn world(size: u32) -> Group {
         Group::progression(0, 1, size)
     }
 
-    /// A single process.
+    /// Returns the group of a single process.
     pub fn single(member: WorldRank) -> Group {
         Group::progression(member.0, 1, 1)
     }
@@ -93,22 +92,23 @@ impl Group {
         Group { members: Members::Progression(progression), origin: Origin::WORLD }
     }
 
-    /// The same members, from there.
+    /// Returns the group with the same members and another origin.
     #[must_use]
     pub fn with_origin(self, origin: Origin) -> Group {
         Group { origin, ..self }
     }
 
-    /// Where the group comes from.
+    /// Returns the origin of the group.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// That both come from the same session, or both from the world model; a group without members goes with any. `arguments`
-    /// names both.
+    /// Checks that both groups come from the same session, or both from the world model. An empty group fits
+    /// any other. `arguments` names both in the error.
     ///
     /// # Errors
-    /// `class`, which is that of the arguments: MPI-5 section 11.3 forbids what is mixed, and has no class for it.
+    /// The class passed as `class`: MPI-5 section 11.3 forbids mixed groups but defines no error class for
+    /// them.
     pub fn check_origin(&self, other: &Group, class: ErrorClass, arguments: &str) -> Result<()> {
         if self.origin == other.origin || self.is_empty() || other.is_empty() {
             return Ok(());
@@ -120,7 +120,7 @@ impl Group {
         Err(Error::new(class, reason))
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     pub fn size(&self) -> u32 {
         match &self.members {
             Members::Progression(progression) => progression.size,
@@ -128,12 +128,12 @@ impl Group {
         }
     }
 
-    /// Whether there are no members.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.size() == 0
     }
 
-    /// The process at `rank`, if the group is that large.
+    /// Returns the process at `rank`, or None if the group is smaller.
     #[inline]
     pub fn get(&self, rank: Rank) -> Option<WorldRank> {
         match &self.members {
@@ -142,7 +142,7 @@ impl Group {
         }
     }
 
-    /// The rank of `member` in this group, if it is a member.
+    /// Returns the rank of `member` in this group, if it is a member.
     #[inline]
     pub fn rank_of(&self, member: WorldRank) -> Option<Rank> {
         match &self.members {
@@ -152,22 +152,22 @@ impl Group {
         .map(Rank)
     }
 
-    /// Whether `member` is in this group.
+    /// Returns true if `member` is in this group.
     pub fn contains(&self, member: WorldRank) -> bool {
         self.rank_of(member).is_some()
     }
 
-    /// The members in order.
+    /// Returns the members in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = WorldRank> + '_ {
         (0..self.size()).map(|rank| self.get(Rank(rank)).expect("the rank is below the size"))
     }
 
-    /// The rank in `other` of the process that has `rank` here, if it is in both.
+    /// Returns the rank in `other` of the process at `rank` in this group, if it is in both.
     pub fn translate(&self, rank: Rank, other: &Group) -> Option<Rank> {
         other.rank_of(self.get(rank)?)
     }
 
-    /// How this group relates to `other`.
+    /// Compares this group with `other`.
     pub fn compare(&self, other: &Group) -> Comparison {
         if self.size() != other.size() {
             return Comparison::Unequal;
@@ -181,7 +181,7 @@ impl Group {
         }
     }
 
-    /// Whether both share the same storage, which answers most comparisons without looking at members.
+    /// Returns true if both share the same storage, which decides most comparisons without a look at members.
     fn is_same_object(&self, other: &Group) -> bool {
         match (&self.members, &other.members) {
             (Members::Progression(mine), Members::Progression(theirs)) => mine == theirs,
@@ -190,23 +190,23 @@ impl Group {
         }
     }
 
-    /// The members of this group, then those of `other` that are not in this one.
+    /// Returns the members of this group, followed by those of `other` that are not in this one.
     pub fn union(&self, other: &Group) -> Group {
         let all: Group = self.iter().chain(other.iter().filter(|member| !self.contains(*member))).collect();
         all.with_origin(if self.is_empty() { other.origin } else { self.origin })
     }
 
-    /// The members of this group that are in `other`, in the order of this one.
+    /// Returns the members of this group that are in `other`, in the order of this one.
     pub fn intersection(&self, other: &Group) -> Group {
         self.only(|_, member| other.contains(member))
     }
 
-    /// The members of this group that are not in `other`, in the order of this one.
+    /// Returns the members of this group that are not in `other`, in the order of this one.
     pub fn difference(&self, other: &Group) -> Group {
         self.only(|_, member| !other.contains(member))
     }
 
-    /// The members at `ranks`, in that order.
+    /// Returns the group of the members at `ranks`, in that order.
     ///
     /// # Errors
     /// `Rank` if a rank is outside this group or given twice.
@@ -214,15 +214,15 @@ impl Group {
         self.select(&Selection::of_list(self, ranks)?)
     }
 
-    /// The members at all ranks but `ranks`, in the order of this group.
+    /// Returns the group of all members except those at `ranks`, in the order of this group.
     ///
     /// # Errors
-    /// As [`Group::incl`].
+    /// The same as of [`Group::incl`].
     pub fn excl(&self, ranks: &[i32]) -> Result<Group> {
         Ok(self.without(&Selection::of_list(self, ranks)?))
     }
 
-    /// The members at the ranks of all triplets, in the order of the triplets.
+    /// Returns the group of the members at the ranks of all triplets, in the order of the triplets.
     ///
     /// # Errors
     /// `Rank` if a rank is outside this group or appears twice, `Arg` if a stride is zero or leads
@@ -231,10 +231,11 @@ impl Group {
         self.select(&Selection::of_ranges(self, ranges)?)
     }
 
-    /// The members at all ranks but those of the triplets, in the order of this group.
+    /// Returns the group of all members except those at the ranks of the triplets, in the order of this
+    /// group.
     ///
     /// # Errors
-    /// As [`Group::range_incl`].
+    /// The same as of [`Group::range_incl`].
     pub fn range_excl(&self, ranges: &[RankRange]) -> Result<Group> {
         Ok(self.without(&Selection::of_ranges(self, ranges)?))
     }
@@ -249,7 +250,7 @@ impl Group {
         self.only(|rank, _| !selection.contains(rank))
     }
 
-    /// The members that are `wanted`, in the order of this group.
+    /// Returns the group of the members that are `wanted`, in the order of this group.
     fn only(&self, wanted: impl Fn(u32, WorldRank) -> bool) -> Group {
         let all = (0..).zip(self.iter());
         let some: Group =
@@ -296,7 +297,7 @@ impl List {
     }
 }
 
-/// Collects members; stays a progression as long as they form one.
+/// Builder of a group, which stays a progression as long as the members form one.
 #[derive(Default)]
 struct Builder {
     progression: Option<Progression>,
@@ -340,10 +341,10 @@ impl Builder {
     }
 }
 
-/// Ranks of a group chosen by a user: checked to be inside it and distinct.
+/// Ranks of a group selected by a user, which are checked to be valid and distinct.
 struct Selection {
     ranks: Vec<Progression>,
-    /// One bit a rank of the group.
+    /// Selected ranks, one bit for each rank of the group.
     chosen: Vec<u64>,
 }
 
@@ -375,7 +376,7 @@ impl Selection {
                 return Err(Error::new(ErrorClass::Arg, reason));
             }
             let count = (last - first) / stride + 1;
-            // The ends are checked first, so that a range outside the group does not cost its length.
+            // Both ends are checked first, so that a range outside the group does not cost its length.
             for end in [first, first + (count - 1) * stride] {
                 check_inside(end, group, place)?;
             }

@@ -1,48 +1,48 @@
 //! Info objects: ordered pairs of key and value (MPI-5 chapter 10).
 //!
-//! Keys and values are byte strings without a zero; nothing says that they are UTF-8.
+//! Keys and values are byte strings without a zero byte. They need not be UTF-8.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::job::ENV_MAXPROCS;
 use tutti_sys::spawning::{ENV_ERROR_HANDLER, ENV_MEMORY_KINDS};
 
-/// The longest key in bytes: `MPI_MAX_INFO_KEY` less the terminator.
+/// Maximum length of a key in bytes: `MPI_MAX_INFO_KEY` minus the terminator.
 pub const MAX_KEY_BYTES: usize = 255;
 
-/// The longest value in bytes: `MPI_MAX_INFO_VAL` less the terminator.
+/// Maximum length of a value in bytes: `MPI_MAX_INFO_VAL` minus the terminator.
 pub const MAX_VALUE_BYTES: usize = 1023;
 
-/// Ordered pairs of key and value. A key keeps its place when it gets a new value.
+/// Info object: ordered pairs of key and value. A key keeps its position when its value is replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     pairs: Vec<Pair>,
 }
 
-/// Key and value.
+/// Pair of key and value.
 type Pair = (Box<[u8]>, Box<[u8]>);
 
-/// How this process was started, as far as anybody knows: the contents of `MPI_INFO_ENV`
-/// (MPI-5 section 11.2.1). What is unknown is left out of the info object.
+/// Description of the start of this process, as far as it is known: the contents of `MPI_INFO_ENV` (MPI-5
+/// section 11.2.1). Unknown values are not in the info object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartDescription {
     /// Name of the program.
     pub command: Vec<u8>,
-    /// Its arguments, without the name of the program.
+    /// Arguments without the name of the program.
     pub arguments: Vec<Vec<u8>>,
-    /// Number of processes that were asked for.
+    /// Number of processes that were requested.
     pub max_processes: Option<u32>,
-    /// Host that was asked for.
+    /// Host that was requested.
     pub host: Vec<u8>,
-    /// Working directory.
+    /// Working directory of the program.
     pub working_directory: Vec<u8>,
-    /// Name of the initial error handler that was asked for.
+    /// Name of the requested initial error handler.
     pub initial_error_handler: Vec<u8>,
     /// Requested kinds of memory (MPI-5 section 11.4.3).
     pub memory_kinds: Vec<u8>,
 }
 
 impl StartDescription {
-    /// What our launcher was asked for, in words that it leaves in the environment of its programs.
+    /// Returns the values that `mpirun` has passed to its programs in the environment.
     pub fn asked_for() -> StartDescription {
         let variable = |name| std::env::var(name).unwrap_or_default();
         StartDescription {
@@ -55,12 +55,13 @@ impl StartDescription {
 }
 
 impl Info {
-    /// An info object without keys.
+    /// Returns an info object without keys.
     pub const fn new() -> Info {
         Info { pairs: Vec::new() }
     }
 
-    /// What `MPI_INFO_ENV` and `MPI_Info_create_env` hold. Values that are too long are left out.
+    /// Returns the contents of `MPI_INFO_ENV` and `MPI_Info_create_env`. Values that are too long are
+    /// omitted.
     pub fn of_start(start: &StartDescription) -> Info {
         let processes = start.max_processes.map(|count| count.to_string()).unwrap_or_default();
         let fields: [(&str, &[u8]); 9] = [
@@ -82,17 +83,17 @@ impl Info {
         info
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there are no keys.
+    /// Returns true if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// The key at `position`, in the order in which keys were added.
+    /// Returns the key at `position`, in the order in which keys were added.
     ///
     /// # Errors
     /// `Arg` if there are not that many keys.
@@ -105,24 +106,24 @@ impl Info {
         })
     }
 
-    /// The value of `key`, if there is one.
+    /// Returns the value of `key`, if there is one.
     ///
     /// # Errors
-    /// `InfoKey` if the key is empty or longer than a key can be.
+    /// `InfoKey` if the key is empty or too long.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<&[u8]>> {
         let key = checked_key(key.as_ref())?;
         Ok(self.position(key).map(|place| &*self.pairs[place].1))
     }
 
-    /// The value of a key that the library knows, if there is one and it is UTF-8.
+    /// Returns the value of a key that the library uses, if there is one and it is UTF-8.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.position(key.as_bytes()).and_then(|place| std::str::from_utf8(&self.pairs[place].1).ok())
     }
 
-    /// Adds a pair or replaces the value of a key.
+    /// Adds a pair, or replaces the value of a key.
     ///
     /// # Errors
-    /// `InfoKey` or `InfoValue` if one is longer than it can be, or the key is empty.
+    /// `InfoKey` or `InfoValue` if one is too long, or the key is empty.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (checked_key(key.as_ref())?, value.as_ref());
         if value.len() > MAX_VALUE_BYTES {
@@ -140,10 +141,10 @@ impl Info {
         Ok(())
     }
 
-    /// Removes a pair.
+    /// Removes the pair of a key.
     ///
     /// # Errors
-    /// `InfoNokey` if the key is not there, `InfoKey` as [`Info::get`].
+    /// `InfoNokey` if the key does not exist, `InfoKey` if it is empty or too long.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = checked_key(key.as_ref())?;
         let place = self.position(key).ok_or_else(|| {

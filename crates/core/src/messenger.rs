@@ -1,5 +1,5 @@
-//! The messages of a process and what goes on by itself with them, on its [`Host`]: what progress moves
-//! ([`crate::progress`]). Communicators are above.
+//! Messages and progress handlers of a process, on its [`Host`]. [`crate::progress`] drives them.
+//! Communicators are in a higher layer.
 
 use std::fmt;
 use std::ops::Deref;
@@ -25,60 +25,62 @@ use crate::p2p::{Limits, PointToPoint};
 use crate::separation::Separation;
 use crate::single_copy::Reader;
 
-/// All links of a process.
+/// Links of a process to all peers.
 pub type AllLinks = Links<FabricLink>;
 
-/// An operation that goes on by itself whenever messages move.
+/// Progress handler: an operation that continues whenever messages make progress.
 pub trait Activity: Send + fmt::Debug {
-    /// Does what can be done now; itself, unless it is over. With `patient` nobody has anything else to do.
+    /// Does all work that is possible now. Returns the handler, or None if it has ended. With `patient` the
+    /// caller has no other work.
     fn advance(
         self: Box<Self>,
         held: &LaneGuard,
         messenger: &Messenger,
         patient: bool,
     ) -> Option<Box<dyn Activity>>;
-    /// Whether it never calls anything of the program's, so that any thread may advance it.
+    /// Returns true if it never calls code of the program, so that any thread may run it.
     fn is_unattended(&self) -> bool {
         false
     }
 }
 
-/// What progress asks of who is above it.
+/// Functions of higher layers that progress calls.
 #[derive(Debug)]
 pub struct Above {
-    /// Windows have active messages to do.
+    /// Starts the windows for which active messages have arrived.
     pub answer_calls: fn(&LaneGuard, &Messenger),
-    /// A member waits for long in the operation of the envelope, and takes it for what the signature says.
+    /// Replies to a member that has waited long in the operation of the envelope, with that member's
+    /// signature.
     pub answer: fn(&LaneGuard, WorldRank, Envelope, Signature),
-    /// Before a sleep: looks at one of the processes of other jobs that this one is connected with.
+    /// Checks, before a sleep, one of the connected processes of other jobs.
     pub watch_others: fn(&LaneGuard),
-    /// Before a sleep: ends waits for ranks that have left.
+    /// Ends, before a sleep, waits for ranks that have left.
     pub watch_departed: fn(&LaneGuard),
-    /// Whether a process has left, of whatever job.
+    /// Returns true if a process of any job has left.
     pub is_gone: fn(&LaneGuard, WorldRank) -> bool,
 }
 
-/// The messages of a process. It is its host too, for whoever waits.
+/// Messages of a process. It dereferences to its host, for code that waits.
 #[derive(Debug)]
 pub struct Messenger {
-    /// Where it is.
+    /// Host of the process.
     pub host: Host,
-    /// See there.
+    /// Functions of higher layers.
     pub(crate) above: Above,
-    /// Messages, lane by lane.
+    /// State of the messages of each lane.
     pub messages: LaneCells<PointToPoint<AllLinks>>,
-    /// Operations that go on by themselves: non-blocking collectives and the like.
+    /// Progress handlers: non-blocking collectives and others.
     pub activities: FirstLaneCell<Vec<Option<Box<dyn Activity>>>>,
-    /// How long waits look at their partner while that runs.
+    /// State that determines how long waits poll a partner that is running.
     pub partnership: FirstLaneCell<Partnership>,
-    /// When waits move to another processor.
+    /// State that determines when waits move to another processor.
     pub separation: FirstLaneCell<Separation>,
-    /// What collectives lend to be read is lent where it is mapped, from so many bytes on; what is shorter
-    /// is copied beside a bank.
+    /// Minimum length in bytes from which collectives expose mapped memory. Shorter data are copied beside a
+    /// bank.
     pub near_bytes: u64,
-    /// Memory that is lent to the other processes of the node.
+    /// Memory that is exposed to the other processes of the node.
     pub exposures: FirstLaneCell<Exposures>,
-    /// The kernel's packet program, if there is one.
+    /// Packet program in the kernel, if there is one.
     pub kernel: FirstLaneCell<Kernel>,
 }
 
@@ -92,8 +94,8 @@ impl Deref for Messenger {
 }
 
 impl Messenger {
-    /// On this host. `exposures` were told to the other processes there; `network` leads to other hosts;
-    /// `above`: what is asked of who is above.
+    /// Returns the messenger of a process. Other processes of the host know its `exposures`; `network` leads
+    /// to other hosts; `above` has functions of higher layers.
     ///
     /// # Errors
     /// `Other` for a job object or a network that cannot be used.
@@ -131,7 +133,7 @@ impl Messenger {
         })
     }
 
-    /// Does something in a lane, for who holds that or the first.
+    /// Runs `work` in a lane, for a caller that holds that lane or the first.
     #[inline(always)]
     pub fn in_lane<R>(&self, held: &LaneGuard, lane: Lane, work: impl FnOnce(&LaneGuard) -> R) -> R {
         let other = held.other_lane(lane);
@@ -142,14 +144,14 @@ impl Messenger {
         result
     }
 
-    /// Adds an operation that goes on by itself.
+    /// Adds a progress handler.
     pub fn add_activity(&self, held: &LaneGuard, activity: Box<dyn Activity>) {
         self.activities.borrow_mut(held).push(Some(activity));
     }
 }
 
-/// Wakes the threads of this process that sleep, if something has happened since this was last called that
-/// one of them may wait for. Called wherever a thread leaves the library or lets others in.
+/// Wakes the sleeping threads of this process if anything has changed since the last call. A thread calls it
+/// whenever it leaves the library or releases its lane.
 #[inline]
 pub fn tell_threads(held: &LaneGuard, messenger: &Messenger) {
     if !lanes::threads_allowed() {
@@ -162,7 +164,7 @@ pub fn tell_threads(held: &LaneGuard, messenger: &Messenger) {
     }
 }
 
-/// The messages of all lanes but the first. From now on the ranks of the host may send in them.
+/// Returns the messages of all lanes but the first. From now on the ranks of the host may use these lanes.
 fn further_lanes(
     config: &Config,
     job: &Arc<Job>,
@@ -184,16 +186,15 @@ fn no_link(error: &std::io::Error) -> Error {
     Error::new(ErrorClass::Other, format!("cannot use the job object: {error}"))
 }
 
-/// The link to other hosts. See [`Messenger::near_bytes`]. Whoever copies waits for nobody, which counts for
-/// more where ranks share processors; and to ask the kernel whether memory is mapped takes as long as to
-/// copy.
+/// Returns the value of [`Messenger::near_bytes`]. A copy needs no wait, which matters more if ranks share
+/// processors. For short data, the query whether memory is mapped takes as long as a copy.
 fn near_bytes(config: &Config, crowded: bool) -> u64 {
     const NEAR_BYTES: u64 = 8 << 10;
     let pays = !crowded && config.memory.mapped != Mapped::Never && config.memory.mapped_watch;
     if pays { NEAR_BYTES } else { u64::MAX }
 }
 
-/// Who this process is among those of other hosts.
+/// Returns the identity of this process towards other hosts.
 fn identity(job: &Job, rank: WorldRank) -> Identity {
     let header = job.header();
     Identity {

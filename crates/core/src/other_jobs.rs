@@ -1,5 +1,5 @@
-//! What a process calls those of other jobs, and what it knows of their jobs. How they meet:
-//! [`crate::dynamic`].
+//! Numbers of processes of other jobs in this process, and knowledge about their jobs. [`crate::dynamic`]
+//! connects jobs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use tutti_transport::shm::Home;
 use crate::group::Group;
 use crate::host::Host;
 
-/// Bytes of a [`Name`].
+/// Length of an encoded [`Name`] in bytes.
 pub(crate) const NAME_BYTES: usize = 12;
 
-/// A process, as all call it.
+/// Global name of a process, the same in all jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
-    /// The number of its job.
+    /// Number of its job.
     pub job: u64,
-    /// Its rank in the world of that job.
+    /// Rank in the world of that job.
     pub rank: u32,
 }
 
-/// What a process knows of other jobs.
+/// Knowledge of a process about other jobs.
 #[derive(Debug)]
 pub struct OtherJobs {
     own: Arc<Job>,
-    /// The processes of other jobs, in the order of their numbers.
+    /// Processes of other jobs, in the order of their numbers here.
     names: Vec<Name>,
     numbers: HashMap<Name, u32>,
     pub(crate) jobs: HashMap<u64, Arc<Job>>,
 }
 
 impl OtherJobs {
-    /// Knows only the own job.
+    /// Returns the state of a process that knows only its own job.
     pub fn new(own: Arc<Job>) -> OtherJobs {
         OtherJobs { own, names: Vec::new(), numbers: HashMap::new(), jobs: HashMap::new() }
     }
@@ -43,10 +43,10 @@ impl OtherJobs {
         self.own.header().world_size
     }
 
-    /// What all call a process.
+    /// Returns the global name of a process.
     ///
     /// # Panics
-    /// If there is no such process: a bug of the caller.
+    /// If there is no such process, which is a bug of the caller.
     pub fn name(&self, process: WorldRank) -> Name {
         match process.0.checked_sub(self.first()) {
             None => Name { job: self.own.header().job_id, rank: process.0 },
@@ -54,7 +54,7 @@ impl OtherJobs {
         }
     }
 
-    /// The number of a process that was met before.
+    /// Returns the number of a process that is known already.
     pub fn number(&self, name: Name) -> Option<WorldRank> {
         if name.job == self.own.header().job_id {
             return (name.rank < self.first()).then_some(WorldRank(name.rank));
@@ -62,7 +62,7 @@ impl OtherJobs {
         self.numbers.get(&name).copied().map(WorldRank)
     }
 
-    /// The number of a process from now on.
+    /// Returns the number of a process, which is assigned if it is new.
     pub(crate) fn meet(&mut self, name: Name) -> WorldRank {
         if let Some(number) = self.number(name) {
             return number;
@@ -73,12 +73,13 @@ impl OtherJobs {
         WorldRank(number)
     }
 
-    /// The object of a job of which some process is known.
+    /// Returns the object of a job of which at least one process is known.
     pub(crate) fn job(&self, job: u64) -> Option<&Arc<Job>> {
         if job == self.own.header().job_id { Some(&self.own) } else { self.jobs.get(&job) }
     }
 
-    /// Where a process of this host sleeps and says what state it is in; `None` for one on another host.
+    /// Returns the location of a process on this host: the job object with its doorbell and state. Returns
+    /// None for one on another host.
     pub fn home(&self, host: &Host, number: WorldRank) -> Option<Home> {
         if !host.is_foreign(number) {
             let local = host.job.local_rank(number.0)?;
@@ -96,15 +97,15 @@ impl OtherJobs {
 }
 
 impl OtherJobs {
-    /// A group as bytes for a message to processes of any job.
+    /// Encodes a group for a message to processes of any job.
     pub fn encode(&self, group: &Group) -> Vec<u8> {
         group.iter().flat_map(|member| self.name(member).encode()).collect()
     }
 
-    /// A group from a message.
+    /// Decodes the group of a message.
     ///
     /// # Errors
-    /// `Comm` when one of its members was never met, so that no way leads to it.
+    /// `Comm` if a member is unknown, so that no connection leads to it.
     pub fn decode(&self, bytes: &[u8]) -> Result<Group> {
         let number = |name: Name| {
             self.number(name).ok_or_else(|| {
@@ -134,14 +135,14 @@ impl Name {
     }
 }
 
-/// The names in a message.
+/// Returns the names in a message.
 pub(crate) fn names(bytes: &[u8]) -> impl Iterator<Item = Name> + '_ {
     bytes
         .chunks_exact(NAME_BYTES)
         .map(|one| Name::decode(one.try_into().expect("as many bytes as asked for")))
 }
 
-/// Whether two groups, as they travel, have processes of more than one job.
+/// Returns true if two encoded groups together have processes of more than one job.
 pub fn are_several(one: &[u8], other: &[u8]) -> bool {
     let mut jobs = names(one).chain(names(other)).map(|name| name.job);
     jobs.next().is_some_and(|first| jobs.any(|job| job != first))

@@ -1,7 +1,8 @@
-//! Moving everything forward, and waiting.
+//! Progress of messages and operations, and waiting.
 //!
-//! Nothing here waits without end in a loop: [`wait_until`] spins for a bounded time, yields a bounded number of
-//! times and then parks until a peer rings (see `tutti_transport::wait`). Whoever waits for long says what for.
+//! No wait loops without bound. [`wait_until`] spins for a bounded time, yields a bounded number of times and
+//! then sleeps until a peer rings its doorbell (see `tutti_transport::wait`). A long wait publishes its
+//! reason.
 
 use std::time::Duration;
 
@@ -19,13 +20,14 @@ use crate::messenger::{Activity, AllLinks, Messenger};
 use crate::p2p::Notice;
 use crate::separation::{self, Counterpart};
 
-/// Takes in messages and moves the operations that go on by themselves; whether anything happened.
+/// Processes arrived messages and runs the progress handlers. Returns true if anything happened.
 #[inline]
 pub fn progress(held: &LaneGuard, messenger: &Messenger) -> bool {
     move_on(held, messenger, false)
 }
 
-/// As [`progress`]; with `patient` the caller waits, and an operation that is alone may look at its flags for longer.
+/// Makes progress. With `patient` the caller waits, so an operation that is alone may poll its flags for
+/// longer.
 #[inline]
 fn move_on(held: &LaneGuard, messenger: &Messenger, patient: bool) -> bool {
     let any = take_in(held, messenger);
@@ -35,7 +37,7 @@ fn move_on(held: &LaneGuard, messenger: &Messenger, patient: bool) -> bool {
     any || moved
 }
 
-/// Moves messages.
+/// Makes progress with messages only, and handles events that they cause.
 #[inline(always)]
 pub(crate) fn take_in(held: &LaneGuard, messenger: &Messenger) -> bool {
     let mut messages = messenger.messages.borrow_mut(held);
@@ -59,17 +61,17 @@ fn heed(held: &LaneGuard, messenger: &Messenger, notice: Notice) {
     }
 }
 
-/// How long to leave it to the launcher to say why a peer is gone.
+/// Time for which the launcher gets the chance to report why a peer is gone.
 const LAUNCHER_FIRST: Duration = Duration::from_secs(1);
 
-/// Ends the job as a peer cannot be reached. Most often it has died: then the launcher, who knows of what,
-/// says so and ends this process within milliseconds.
+/// Aborts the job because a peer cannot be reached. Usually it has died. The launcher knows the cause,
+/// reports it and ends this process within milliseconds.
 fn give_up(messenger: &Messenger, why: &str) -> ! {
     std::thread::sleep(LAUNCHER_FIRST);
     messenger.fail(ErrorClass::ProcAborted, why)
 }
 
-/// As [`progress`] in the first lane, without anything that calls the program.
+/// Makes progress in the first lane without calling code of the program.
 pub fn advance_unattended(held: &LaneGuard, messenger: &Messenger) -> bool {
     let any = take_in(held, messenger);
     let unattended = |activity: &dyn Activity| activity.is_unattended();
@@ -78,7 +80,8 @@ pub fn advance_unattended(held: &LaneGuard, messenger: &Messenger) -> bool {
     any || moved
 }
 
-/// Before who [`advance_unattended`]s sleeps: whether there is something to do first.
+/// Performs the last check before a thread that calls [`advance_unattended`] sleeps. Returns true if there is
+/// work.
 pub(crate) fn before_unattended_sleep(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -90,7 +93,8 @@ pub(crate) fn before_unattended_sleep(
     !rest_on(held, messenger, watch, &mut messages.link) || pending || found
 }
 
-/// Moves the other lanes in which this thread has started something, where nobody else is; whether anything happened.
+/// Makes progress in the other lanes in which this thread has started operations, unless another thread holds
+/// them. Returns true if anything happened.
 #[inline]
 fn advance_other_lanes(held: &LaneGuard, messenger: &Messenger) -> bool {
     if !lanes::threads_allowed() {
@@ -108,7 +112,7 @@ fn advance_other_lanes(held: &LaneGuard, messenger: &Messenger) -> bool {
     any
 }
 
-/// Whether nothing is under way in a lane.
+/// Returns true if a lane has no active operation.
 fn is_at_rest(held: &LaneGuard, messenger: &Messenger) -> bool {
     let messages = messenger.messages.borrow(held);
     let is_first = held.lane().is_first();
@@ -117,7 +121,7 @@ fn is_at_rest(held: &LaneGuard, messenger: &Messenger) -> bool {
         && (!is_first || messenger.activities.borrow(held).is_empty())
 }
 
-/// Before a wait: moves on an operation that is alone, which may be all that is waited for.
+/// Runs the progress handler before a wait if there is only one. The wait may be for its operation alone.
 #[inline]
 pub fn advance_alone(held: &LaneGuard, messenger: &Messenger) {
     if !held.lane().is_first() {
@@ -126,14 +130,15 @@ pub fn advance_alone(held: &LaneGuard, messenger: &Messenger) {
     let mut activities = messenger.activities.borrow_mut(held);
     let alone = if activities.len() == 1 { activities.pop().flatten() } else { None };
     drop(activities);
-    // As in `advance`: it may call users' operators.
+    // It is taken out, as it may call users' operators.
     if let Some(activity) = alone.and_then(|activity| activity.advance(held, messenger, true)) {
         messenger.add_activity(held, activity);
     }
 }
 
-/// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
-/// [`tutti_transport::waiting::Polling`]. Whether anything may have happened.
+/// Polls once, for functions that do not wait (MPI_Test, MPI_Iprobe). If a program calls them in a loop, the
+/// processor is yielded at times (see [`tutti_transport::waiting::Polling`]). Returns true if anything may
+/// have happened.
 #[inline]
 pub fn poll(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     if lanes::threads_allowed() || !inside::is_off() || !is_quiet(held, messenger) {
@@ -150,14 +155,14 @@ pub fn poll(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     }
 }
 
-/// Returns true if a poll would find nothing and no operation goes on by itself, as for most tests of a
-/// polling program.
+/// Returns true if a poll would find nothing and there are no progress handlers. This holds for most tests of
+/// a polling program.
 #[inline]
 fn is_quiet(held: &LaneGuard, messenger: &Messenger) -> bool {
     messenger.activities.borrow(held).is_empty() && messenger.messages.borrow(held).is_quiet()
 }
 
-/// Polls where something may have arrived, or several threads are inside.
+/// Polls when something may have arrived, or when several threads are in the library.
 fn look(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     let _inside = inside::measure();
     if !inside::test_moves_on() {
@@ -178,7 +183,7 @@ fn look(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     true
 }
 
-/// Gives the processor away and polls once more.
+/// Yields the processor, or sleeps, and polls once more.
 #[cold]
 fn give_turn(held: &mut LaneGuard, messenger: &Messenger, turn: Turn) {
     let (waiting, begun_ns) = (&messenger.waiting, clock::now_ns());
@@ -193,14 +198,16 @@ fn give_turn(held: &mut LaneGuard, messenger: &Messenger, turn: Turn) {
     progress(held, messenger);
 }
 
-/// Looks of a wait before it is prepared for waiting long: in a stream the next message arrives within some.
+/// Number of polls before a wait prepares for a long time. In a stream, the next message arrives within a
+/// few.
 const EARLY_LOOKS: u32 = 16;
-/// The last look before a sleep at which a wait writes down what it is for: that before its second one, some
-/// milliseconds after it began. To make the text is a seventh of what a rank does in a barrier of 16 ranks on
-/// shared processors.
+/// Number of the last check before a sleep at which a wait publishes its reason. It precedes the second
+/// sleep, some milliseconds after the wait began. Formatting the text takes a seventh of a rank's time in a
+/// barrier of 16 ranks on shared processors.
 const SAYS_AT: u32 = 3;
 
-/// Progress until `done`, in the lane that is held and in those in which this thread has started something. `what` is what a person is told who asks where this rank waits.
+/// Makes progress until `done` returns true. It covers the lane of `held` and the lanes in which this thread
+/// has started operations. `what` returns the reason that is shown when the user asks where this rank waits.
 pub fn wait_until(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -210,7 +217,7 @@ pub fn wait_until(
     wait_for(held, messenger, None, what, done);
 }
 
-/// As [`wait_until`], for something that `counterpart` does ([`crate::host::Host::counterpart`]).
+/// Waits as [`wait_until`] does, for an action of `counterpart` ([`crate::host::Host::counterpart`]).
 pub fn wait_for(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -263,7 +270,7 @@ pub fn wait_for(
         let heard = messenger.messages.borrow(held).state.requests.told;
         held.relax();
         let paused = held.release_while(|| {
-            // Asked only before sleeping: the wait has become long.
+            // This runs only before a sleep, when the wait has become long.
             waiter.pause_watching(&sleepers[..bells], watch.as_ref(), || {
                 last_looks += 1;
                 if last_looks == SAYS_AT {
@@ -281,8 +288,8 @@ pub fn wait_for(
     tell_threads(held, messenger);
 }
 
-/// Before a process sleeps: whether there is something to do first. `heard`: so often threads had been told of news when `done` was
-/// asked.
+/// Performs the last check before a sleep. Returns true if there is work. `heard` is the number of wake-ups
+/// of threads when `done` was last called.
 fn last_look(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -296,13 +303,13 @@ fn last_look(
     }
     (messenger.above.watch_departed)(held);
     let mut messages = messenger.messages.borrow_mut(held);
-    // Another thread may have done it meanwhile.
+    // Another thread may have completed the operation meanwhile.
     let mut found = messages.state.requests.told != heard;
     let news = std::mem::take(&mut messages.state.requests.news);
     drop(messages);
     found |= advance_other_lanes(held, messenger);
     if lane.is_first() {
-        // Operations within the node say what they wait for.
+        // Operations within the node register for the flags that they await.
         found |= messenger.before_sleeping(|| {
             let moved = !messenger.activities.borrow(held).is_empty() && advance(held, messenger, false);
             done(held) || moved
@@ -310,7 +317,7 @@ fn last_look(
     } else {
         found |= done(held);
     }
-    // What was done last may have sent messages, and may have found some that others wait for.
+    // The last calls may have sent messages, and may have found some for which other threads wait.
     let mut messages = messenger.messages.borrow_mut(held);
     found |= messages.state.requests.news || messages.pending();
     messages.state.requests.news |= news;
@@ -320,7 +327,7 @@ fn last_look(
     found
 }
 
-/// Looks a few times; whether it is `done`.
+/// Polls a few times. Returns true if `done` does.
 #[inline]
 fn is_soon(held: &mut LaneGuard, messenger: &Messenger, done: &mut impl FnMut(&LaneGuard) -> bool) -> bool {
     let mut spin = messenger.spin();
@@ -334,9 +341,9 @@ fn is_soon(held: &mut LaneGuard, messenger: &Messenger, done: &mut impl FnMut(&L
     false
 }
 
-/// Gives the processor away and asks whether it is `done` then, before all else that may have happened. For a
-/// wait that cannot end before others have run here ([`crate::host::Host::gives_way`]): each look delays
-/// them, and with them everybody who waits for them. A yield that met somebody who computes is the last.
+/// Yields the processor before polling, for a wait that cannot end before other ranks have run on this
+/// processor ([`crate::host::Host::gives_way`]). Each poll would delay them and all ranks that wait for them.
+/// A yield during which another process computes is the last. Returns true if `done` does.
 pub fn give_way(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -360,14 +367,15 @@ pub fn give_way(
     false
 }
 
-/// Gives the processor to who wants it, out of the lane and where others can see it.
+/// Yields the processor outside the lane and marks this in the doorbell, where other processes see it.
 fn yield_now(held: &mut LaneGuard, messenger: &Messenger) {
     tell_threads(held, messenger);
     let doorbell = messenger.sleeper(held.lane()).doorbell;
     held.release_while(|| doorbell.yield_now());
 }
 
-/// The doorbells of the lanes that a wait in `lane` moves, that lane's first, and how many they are.
+/// Returns the doorbells of the lanes that a wait in `lane` progresses, that of `lane` first, and their
+/// number.
 fn sleepers(messenger: &Messenger, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize], usize) {
     let mut sleepers = [messenger.sleeper(lane); MAX_LANES as usize];
     let mut bells = 1;
@@ -380,10 +388,11 @@ fn sleepers(messenger: &Messenger, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as us
     (sleepers, bells)
 }
 
-/// Writes down what of the network the next sleep watches; false if there is something to do first.
+/// Determines the descriptors of the network that the next sleep watches. Returns false if there is work
+/// first.
 fn rest_on(held: &LaneGuard, messenger: &Messenger, watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
     let Some(watch) = watch else {
-        // Who cannot watch the network sleeps shortly ([`wait_until`]).
+        // A process that cannot watch the network sleeps for short times only ([`wait_until`]).
         return links.bridges().is_empty() || links.before_sleep(&mut Vec::new()).0;
     };
     let mut quiet = false;
@@ -397,17 +406,18 @@ fn rest_on(held: &LaneGuard, messenger: &Messenger, watch: Option<&Watch<'_>>, l
     quiet
 }
 
-/// Hands what is still queued over to the transport. A peer that has left needs nothing any more.
+/// Passes all queued messages to the transport. Messages to peers that have left are ignored.
 pub fn send_queued(held: &mut LaneGuard, messenger: &Messenger, what: &str) {
     wait_for_links(held, messenger, what, |_| true);
 }
 
-/// The same, before the process leaves; what the network has of it arrives too. Nothing may be sent or received afterwards.
+/// Passes all queued messages to the transport and waits until the network has delivered them, before the
+/// process leaves. No messages may be sent or received afterwards.
 pub fn drain(held: &mut LaneGuard, messenger: &Messenger) {
     wait_for_links(held, messenger, "MPI_Finalize", AllLinks::is_flushed);
 }
 
-/// Waits until nothing is queued, and the links of all lanes are `done` with it.
+/// Waits until nothing is queued and `done` holds for the links of all lanes.
 fn wait_for_links(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -425,14 +435,14 @@ fn wait_for_links(
     });
 }
 
-/// Moves each activity forward. They are taken out meanwhile, since they may call users' operators, which may
-/// enter MPI again.
+/// Runs all progress handlers. They are taken out of the list meanwhile, as they may call users' operators,
+/// which may enter MPI again.
 #[inline]
 fn advance(held: &LaneGuard, messenger: &Messenger, patient: bool) -> bool {
     advance_some(held, messenger, patient, |_| true)
 }
 
-/// As [`advance`], those for which `which` holds.
+/// Runs the progress handlers for which `which` returns true. Returns true if at least one has ended.
 fn advance_some(
     held: &LaneGuard,
     messenger: &Messenger,

@@ -1,7 +1,7 @@
-//! Sessions (MPI-5 section 11.3): a way into the library besides the world model.
+//! Sessions (MPI-5 section 11.3): use of the library without the world model.
 //!
-//! Sessions of a process share its one [`Process`]: isolation is that of communicators. Process sets are the job, the process
-//! itself, and what the launcher knows: the ranks of a program, those of a host.
+//! All sessions share the [`Process`]; communicators isolate them. The process sets are the job, the process
+//! itself, the ranks of a program, and the ranks of a host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -20,32 +20,32 @@ use crate::memory_kinds;
 pub use crate::origin::Origin;
 use crate::process::Process;
 
-/// The process sets that every implementation has (MPI-5 section 11.3.2).
+/// Process sets that every implementation has (MPI-5 section 11.3.2).
 const STANDARD_SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
-/// What the names of the sets of a program's ranks begin with; its number in the job follows.
+/// Prefix of the names of the sets for a program's ranks; its number in the job follows.
 const PROGRAM_SET: &str = "tutti://app/";
-/// What the name of the set of this host's ranks begins with; the name of the host follows.
+/// Prefix of the name of the set for this host's ranks; the name of the host follows.
 const HOST_SET: &str = "tutti://host/";
 
-/// An open session.
+/// Open session of the process.
 #[derive(Debug)]
 pub struct Session {
-    /// That of its groups.
+    /// Origin of the groups of this session.
     pub origin: Origin,
-    /// What happens on errors.
+    /// Error handler of the session.
     pub error_handler: FirstLaneCell<ErrorHandler>,
-    /// The thread level that it provides.
+    /// Thread level that the session provides.
     pub level: ThreadLevel,
-    /// Where a buffer for buffered sends is attached.
+    /// Attached buffer for buffered sends, if any.
     pub buffer: Arc<AttachmentPlace>,
 }
 
-/// Sessions that were opened in this process so far.
+/// Number of sessions that were opened in this process so far.
 static OPENED: AtomicU32 = AtomicU32::new(0);
 /// Sessions that are open now.
 static OPEN: FirstLaneCell<Vec<Open>> = FirstLaneCell::new(Vec::new());
 
-/// An open session, for who has no handle of it.
+/// Open session, for code without a handle of it.
 #[derive(Debug)]
 struct Open {
     origin: Origin,
@@ -54,7 +54,7 @@ struct Open {
 }
 
 impl Session {
-    /// Opens a session.
+    /// Opens a session and requests its kinds of memory.
     pub fn open(held: &LaneGuard, error_handler: ErrorHandler, info: &Info, level: ThreadLevel) -> Session {
         let buffer = Arc::new(AttachmentPlace::new());
         let origin = Origin::numbered(1 + OPENED.fetch_add(1, Ordering::Relaxed));
@@ -65,7 +65,7 @@ impl Session {
         Session { origin, error_handler: FirstLaneCell::new(error_handler), level, buffer }
     }
 
-    /// Closes it: waits for the messages in its buffer.
+    /// Closes the session after the messages in its buffer are sent.
     pub fn close(&self, held: &mut LaneGuard, process: &Process) {
         self.buffer.flush(held, process);
         let mut open = OPEN.borrow_mut(held);
@@ -75,19 +75,19 @@ impl Session {
     }
 }
 
-/// Whether a session is open.
+/// Returns true if a session is open.
 pub fn are_open(held: &LaneGuard) -> bool {
     !OPEN.borrow(held).is_empty()
 }
 
-/// The level of a session that asks for none. The standard advises against MPI_THREAD_SINGLE, which other
-/// components of a program may not be able to accept; above this one every call would lock.
+/// Thread level of a session that requests none. The standard advises against MPI_THREAD_SINGLE, which other
+/// components of a program may not be able to accept. A higher level would lock in every call.
 pub const DEFAULT_LEVEL: ThreadLevel = ThreadLevel::Serialized;
 
-/// The highest level of the sessions that are open, for MPI_Query_thread, which holds no lane.
+/// Highest level of the open sessions, for MPI_Query_thread, which holds no lane.
 static HIGHEST: AtomicU8 = AtomicU8::new(DEFAULT_LEVEL as u8);
 
-/// Notes the levels after a session was opened or closed.
+/// Updates the highest level after a session was opened or closed.
 fn note_levels(open: &[Open]) {
     let highest = open.iter().map(|open| open.level).max().unwrap_or(DEFAULT_LEVEL);
     HIGHEST.store(highest as u8, Ordering::Relaxed);
@@ -115,8 +115,9 @@ pub fn attached(held: &LaneGuard, comm: &Communicator) -> Result<Arc<Attached>> 
     found.ok_or_else(|| Error::new(ErrorClass::Buffer, "no buffer is attached; call MPI_Buffer_attach first"))
 }
 
-/// The names of the process sets: those of the standard, then one for the ranks of each program of the job and one for
-/// the ranks of this host. Which program a rank of another host runs is not known, so a job on several hosts has none for programs.
+/// Returns the names of the process sets: the standard ones, then one for each program of the job and one for
+/// this host. The programs of ranks on other hosts are unknown, so jobs on several hosts have no sets for
+/// programs.
 pub fn process_sets(process: &Process) -> Vec<String> {
     let mut names: Vec<String> = STANDARD_SETS.iter().map(ToString::to_string).collect();
     let mut programs: Vec<u32> = if process.job.header().has_other_hosts() {
@@ -131,20 +132,20 @@ pub fn process_sets(process: &Process) -> Vec<String> {
     names
 }
 
-/// The ranks of this host in the world, with what they say about themselves.
+/// Returns the world ranks of this host's ranks, with their blocks in the job object.
 fn locals(process: &Process) -> impl Iterator<Item = (WorldRank, &RankBlock)> {
     let job = &process.job;
     (0..job.header().local_ranks).map(|local| (WorldRank(job.world_rank(local)), job.block(local)))
 }
 
-/// The group of a process set, as one of the world.
+/// Returns the group of a process set, with the world as origin.
 ///
 /// # Errors
 /// `Arg` if there is no set of this name.
 pub fn process_set(process: &Process, name: &[u8]) -> Result<Group> {
     let known = process_sets(process);
     let given = String::from_utf8_lossy(name);
-    // Names are URIs, and what stands for the host in one is the same in upper and lower case (RFC 3986, section 3.2.2).
+    // Names are URIs, whose host part is case-insensitive (RFC 3986, section 3.2.2).
     let Some(name) = known.iter().find(|name| name.eq_ignore_ascii_case(&given)) else {
         let reason = format!("there is no process set {given:?}; give one of {known:?}");
         return Err(Error::new(ErrorClass::Arg, reason));
@@ -160,7 +161,7 @@ pub fn process_set(process: &Process, name: &[u8]) -> Result<Group> {
     })
 }
 
-/// A tag for the messages that make a communicator from a group: equal for equal string tags.
+/// Returns a tag for the messages that create a communicator from a group. Equal string tags give equal tags.
 pub fn tag_of(string_tag: &[u8]) -> i32 {
     let hash = string_tag
         .iter()

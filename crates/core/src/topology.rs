@@ -1,8 +1,8 @@
-//! Process topologies (MPI-5 chapter 8): who a communicator's members call their neighbours.
+//! Process topologies (MPI-5 chapter 8), which define the neighbours of a communicator's members.
 //!
-//! This file is what the three kinds have in common; [`cartesian`] and [`graph`] are the kinds, pure.
-//! Neighbours of a rank are in [`crate::communicator`]; [`crate::constructors`] makes communicators that have
-//! a topology, and finds out which process should take which rank.
+//! This file has the common part; [`cartesian`] and [`graph`] have the kinds as pure code. Neighbours of a
+//! rank are in [`crate::communicator`]. [`crate::constructors`] creates communicators with a topology, and
+//! maps processes to ranks.
 
 pub mod cartesian;
 pub mod graph;
@@ -12,22 +12,23 @@ use tutti_base::{Error, ErrorClass, Result};
 pub use cartesian::Cartesian;
 pub use graph::{Distributed, Graph};
 
-/// What is known of a communicator's neighbourhoods. Never changes; duplicates share it.
+/// Topology of a communicator. It never changes, and duplicates share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// Made by MPI_Cart_create or MPI_Cart_sub.
+    /// Grid, by MPI_Cart_create or MPI_Cart_sub.
     Cartesian(Cartesian),
-    /// Made by MPI_Graph_create: every member knows all of it.
+    /// Graph that every member knows completely, by MPI_Graph_create.
     Graph(Graph),
-    /// Made by MPI_Dist_graph_create or MPI_Dist_graph_create_adjacent: every member knows its own neighbours.
+    /// Graph of which every member knows its own neighbours only. It is made by MPI_Dist_graph_create or
+    /// MPI_Dist_graph_create_adjacent.
     Distributed(Distributed),
 }
 
 impl Topology {
-    /// As a Cartesian one.
+    /// Returns a topology as a Cartesian one.
     ///
     /// # Errors
-    /// `Topology` if it is none; so are the other two.
+    /// `Topology` if it is of another kind, or there is none.
     pub fn cartesian(topology: Option<&Topology>) -> Result<&Cartesian> {
         match topology {
             Some(Topology::Cartesian(cartesian)) => Ok(cartesian),
@@ -35,10 +36,10 @@ impl Topology {
         }
     }
 
-    /// As a graph.
+    /// Returns a topology as a graph.
     ///
     /// # Errors
-    /// `Topology` if it is none.
+    /// `Topology` if it is of another kind, or there is none.
     pub fn graph(topology: Option<&Topology>) -> Result<&Graph> {
         match topology {
             Some(Topology::Graph(graph)) => Ok(graph),
@@ -46,10 +47,10 @@ impl Topology {
         }
     }
 
-    /// As a distributed graph.
+    /// Returns a topology as a distributed graph.
     ///
     /// # Errors
-    /// `Topology` if it is none.
+    /// `Topology` if it is of another kind, or there is none.
     pub fn distributed(topology: Option<&Topology>) -> Result<&Distributed> {
         match topology {
             Some(Topology::Distributed(distributed)) => Ok(distributed),
@@ -57,7 +58,7 @@ impl Topology {
         }
     }
 
-    /// For an operation that needs some topology.
+    /// Returns the error of an operation that needs a topology which the communicator does not have.
     pub fn missing(what: &str, maker: &str) -> Error {
         Error::new(
             ErrorClass::Topology,

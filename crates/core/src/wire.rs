@@ -1,18 +1,24 @@
-//! What travels between two processes: 24 bytes of header, typed on both sides.
+//! Packets between two processes: a header of 24 bytes, typed on both sides.
 //!
-//! | bits | eager, offer, announce, claim, serve | clear to send, open | those with one request | piece | credit |
+//! | bits | eager, offer, announce, claim, serve | clear to send, open | one request | piece | credit |
 //! |---|---|---|---|---|---|
 //! | 0..8 of word 0 | kind | kind | kind | kind | kind |
 //! | 16..32 of word 0 | signature | | | | |
 //! | 32..64 of word 0 | context and plane | | | | |
 //! | word 1 | source (low), tag (high) | receiver's request | | offset | |
-//! | word 2 | sender's request, if it is told | sender's request | the addressee's request | the addressee's request | bytes |
+//! | word 2 | sender's request, if it matters | sender's request | addressee's request | the same | bytes |
 //!
-//! Refused has the class of the error in the place of the signature, and an envelope. The signature of a message of a
-//! collective operation says which it is. What is asked for has the kind of what wants it in bits 8..12 of word 0, whether any tag
-//! will do in bit 12, and its number in word 2. An offer and an announcement carry [`RendezvousRequest`] as their payload, a claim and
-//! what is seen [`Claim`], get and put [`Area`]. Headers that do not decode come from a broken or foreign peer: they are an error,
-//! never a guess.
+//! Some packets differ:
+//!
+//! - Refused has an envelope, and the class of the error in place of the signature.
+//! - In messages of a collective, the signature is that of the operation.
+//! - Wants has its kind ([`Wanted`]) in bits 8..12 of word 0 and its number in word 2. Bit 12 of word 0 is
+//!   set if any
+//! tag matches.
+//!
+//! The payload of an offer and an announcement is a [`RendezvousRequest`], that of Claim and Seen a
+//! [`Claim`], that of Get and Put an [`Area`]. Headers that do not decode come from a broken or foreign peer
+//! and are errors.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_transport::exposure::Record;
@@ -23,115 +29,119 @@ use crate::request_id::RequestId;
 
 pub use crate::matching::Signature;
 
-/// One packet, decoded.
+/// Packet in decoded form.
 #[allow(missing_docs, reason = "the fields are what their types say")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
-    /// A whole message follows; with `sync`, its sender waits for [`Packet::Done`].
+    /// Complete message. With `sync`, its sender waits for [`Packet::Done`].
     Eager { envelope: Envelope, signature: Signature, sync: Option<RequestId> },
-    /// A whole message follows that went to several; what is kept of it has a bound of its own.
+    /// Complete message that was sent to several receivers. Memory for unexpected ones has its own bound.
     Multicast { envelope: Envelope, signature: Signature },
-    /// A message waits at its sender; a [`RendezvousRequest`] follows.
+    /// Offer of a message that waits at its sender. The payload is a [`RendezvousRequest`].
     RendezvousRequest { envelope: Envelope, signature: Signature, sender: RequestId },
-    /// The receiver asks for the data of an offer.
+    /// Request of the receiver for the data of an offer.
     ClearToSend { sender: RequestId, receiver: RequestId },
-    /// The next piece of a message.
+    /// Next piece of a message.
     Data { receiver: RequestId },
-    /// The receiver has all it wants of a message.
+    /// Report that the receiver needs nothing more of a message.
     Done { sender: RequestId },
-    /// The sender wants a message back that its receiver may not have matched yet.
+    /// Request of the sender to cancel a message, which the receiver may not have matched yet.
     Cancel { sender: RequestId },
-    /// The receiver has dropped a message whose sender wanted it back.
+    /// Report that the receiver has dropped a message whose sender cancelled it.
     Cancelled { sender: RequestId },
-    /// The receiver has consumed that many more bytes of eager payload.
+    /// Number of bytes of the window that the receiver has consumed or grants.
     Credit { bytes: u64 },
-    /// A channel for messages in partitions waits at its sender; a [`RendezvousRequest`] with their length follows.
+    /// Announcement of a channel for partitioned messages. The payload is a [`RendezvousRequest`] with their
+    /// length.
     Announce { envelope: Envelope, signature: Signature, sender: RequestId },
-    /// The receiver waits for a message in partitions.
+    /// Report that the receiver waits for a partitioned message.
     Open { sender: RequestId, receiver: RequestId },
-    /// A part of such a message, which begins at `offset` bytes of it.
+    /// Part of a partitioned message, which begins at `offset` bytes of it.
     Piece { receiver: RequestId, offset: u64 },
-    /// The channel that a receiver was joined with is no more.
+    /// Report that the channel of a receiver no longer exists at the sender.
     Withdrawn { receiver: RequestId },
-    /// A member waits for long in the operation of the envelope, which it takes for this.
+    /// Inquiry of a member that has waited long in the operation of the envelope, with its signature.
     Inquiry { envelope: Envelope, signature: Signature },
-    /// The member `envelope.source` takes the operation that it was asked about for this.
+    /// Reply to an inquiry: the signature of the operation at the member `envelope.source`.
     Dissent { envelope: Envelope, signature: Signature },
-    /// The sender waits for the addressee, and asks whether that has left MPI.
+    /// Inquiry whether the addressee, for which the sender waits, has left MPI.
     Presence,
-    /// The sender has left MPI: it sends nothing any more on its own account.
+    /// Report that the sender has left MPI and initiates no more messages.
     Absent,
-    /// The sender withholds messages of the envelope's context and source, for lack of room ([`crate::flow`]).
+    /// Report that the sender withholds messages of the envelope's context and source ([`crate::flow`]).
     Withheld { envelope: Envelope },
-    /// It withholds none of them any more.
+    /// Report that the sender no longer withholds messages of the envelope's context and source.
     Resumed { envelope: Envelope },
-    /// The sender is short of room.
+    /// Request of a sender for a larger window.
     Starved,
-    /// The receiver wants the first message of this context and source, and of this tag if one is named, that is withheld.
+    /// Request of the receiver for the first withheld message of this context and source, and of this tag if
+    /// there is one.
     Wants { context: u32, source: u32, tag: Option<i32>, by: Wanted },
-    /// That is this message; a [`Claim`] follows. It leaves when the receiver takes it.
+    /// Reply with the first message that fits. The payload is a [`Claim`]. The message leaves when it is
+    /// accepted.
     Claim { envelope: Envelope, signature: Signature, sender: RequestId },
-    /// The receiver will take the message that was claimed, at a later time.
+    /// Acceptance of a claimed message by the receiver.
     Accepted { sender: RequestId },
-    /// The receiver does not take the message that was claimed, now.
+    /// Refusal of a claimed message by the receiver, for now.
     Declined { sender: RequestId },
-    /// Who wanted to look at a message would see this one; a [`Claim`] follows.
+    /// Report about the message that a probe would find. The payload is a [`Claim`].
     Seen { envelope: Envelope },
-    /// What was said so of messages of this context and source is no longer so.
+    /// Revocation of such a report for messages of this context and source.
     Unseen { envelope: Envelope },
-    /// The member `envelope.source` of a communicator has given up the collective operation with this tag, for an error of
-    /// this class.
+    /// Report that the member `envelope.source` has abandoned the collective operation with this tag, because
+    /// of an error of this class.
     Refused { envelope: Envelope, class: u16 },
-    /// The addressee is to send what it has in an [`Area`] that it has lent, as the data of this receive.
+    /// Request to send the content of an exposed [`Area`] as the data of this receive.
     Get { receiver: RequestId },
-    /// The addressee is to ask for the data of this send, and to store them in an [`Area`] that it has lent.
+    /// Request to fetch the data of this send and to store them in an exposed [`Area`].
     Put { sender: RequestId },
-    /// The area that this request named is not there.
+    /// Report that the area of this request does not exist.
     Missing { request: RequestId },
 }
 
 /// Payload of [`Packet::Get`] and [`Packet::Put`]: memory of the addressee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Its address there.
+    /// Address in the addressee's memory.
     pub address: u64,
-    /// Its length.
+    /// Length of the area in bytes.
     pub bytes: u64,
 }
 
-/// Payload of [`Packet::RendezvousRequest`]: how long the message is, where it lies if in one piece, and whether the link can read it, or
-/// the receiver in place.
+/// Payload of [`Packet::RendezvousRequest`]: the length of a message, and its location if the receiver or the
+/// link can read it in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RendezvousRequest {
-    /// Length of the message.
+    /// Length of the message in bytes.
     pub bytes: u64,
-    /// Address in the sender's memory; 0 when the message is not contiguous.
+    /// Address in the sender's memory; 0 if the message is not contiguous.
     pub address: u64,
-    /// The sender's memory, as the link calls it, if it is lent.
+    /// Exposure of the sender's memory to the link, if any.
     pub loan: Option<Loan>,
-    /// Where it is mapped from, for a receiver on the same host. Few messages have it: in a box, as offers wait in queues.
+    /// Record of mapped memory, for a receiver on the same host. It is rare, and boxed as offers wait in
+    /// queues.
     pub near: Option<Box<Record>>,
 }
 
-/// Payload of [`Packet::Claim`] and [`Packet::Seen`]: a message that is withheld, and for what it is meant.
+/// Payload of [`Packet::Claim`] and [`Packet::Seen`]: a withheld message, and the request that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What had asked for it.
+    /// Request that the message answers.
     pub by: Wanted,
-    /// Length of the message.
+    /// Length of the message in bytes.
     pub bytes: u64,
-    /// Address in the sender's memory; 0 when the message is not contiguous.
+    /// Address in the sender's memory; 0 if the message is not contiguous.
     pub address: u64,
 }
 
-/// What of a receiver wants a message.
+/// Kind and number of a receiver's request for a withheld message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// A receive that is posted.
+    /// Receive that is posted.
     Receive(RequestId),
-    /// A probe, by its number.
+    /// Probe with this number.
     Look(u64),
-    /// A matched probe, by its number.
+    /// Matched probe with this number.
     Take(u64),
 }
 
@@ -168,7 +178,7 @@ const PRESENCE: u64 = 0x35;
 const ABSENT: u64 = 0x36;
 
 impl Packet {
-    /// The header that carries this packet.
+    /// Returns the header of this packet.
     #[inline]
     pub fn encode(self) -> Header {
         match self {
@@ -220,14 +230,15 @@ impl Packet {
         }
     }
 
-    /// Envelope and signature, if the header is that of a whole message for which nobody waits: the usual case.
+    /// Returns envelope and signature of a complete message without synchronous mode, which is the usual
+    /// case. Returns None for other packets.
     #[inline]
     pub fn decode_eager(header: Header) -> Option<(Envelope, Signature)> {
         let [first, second, _] = header.0;
         (first & 0xff == EAGER).then(|| (envelope_in(first, second), (first >> 16) as u16))
     }
 
-    /// The packet in a header.
+    /// Decodes the packet of a header.
     ///
     /// # Errors
     /// `Intern` for a kind that this version does not know.
@@ -282,18 +293,18 @@ impl Packet {
 }
 
 impl Area {
-    /// Bytes on the wire.
+    /// Length of the payload in bytes.
     pub const WIRE_BYTES: usize = 16;
 
-    /// The payload.
+    /// Encodes the area as payload.
     pub fn encode(self) -> [u8; Area::WIRE_BYTES] {
         (u128::from(self.address) << 64 | u128::from(self.bytes)).to_le_bytes()
     }
 
-    /// From payload.
+    /// Decodes a payload.
     ///
     /// # Errors
-    /// `Intern` when it has another length, or says what is beyond all addresses.
+    /// `Intern` if it has another length, or the area exceeds the address space.
     pub fn decode(payload: &[u8]) -> Result<Area> {
         let both = payload.try_into().map(u128::from_le_bytes);
         let area = both.map(|both| Area { address: (both >> 64) as u64, bytes: both as u64 });
@@ -304,21 +315,21 @@ impl Area {
 }
 
 impl RendezvousRequest {
-    /// Of a message that nobody may read where it lies.
+    /// Returns the offer of a message that cannot be read in place.
     pub fn of_length(bytes: u64) -> RendezvousRequest {
         RendezvousRequest { bytes, address: 0, loan: None, near: None }
     }
 
-    /// Words on the wire without and with a record.
+    /// Length of the payload in words, without and with a record.
     const WORDS: usize = 6;
     const MOST_WORDS: usize = RendezvousRequest::WORDS + Record::WORDS;
 
-    /// Bytes on the wire.
+    /// Returns the length of the payload in bytes.
     pub fn wire_bytes(&self) -> usize {
         8 * if self.near.is_some() { RendezvousRequest::MOST_WORDS } else { RendezvousRequest::WORDS }
     }
 
-    /// Hands the payload to `send`.
+    /// Passes the encoded payload to `send`.
     pub fn encoded<R>(&self, send: impl FnOnce(&[u8]) -> R) -> R {
         let Loan { name, address, key, runs } = self.loan.unwrap_or(Loan::named(0));
         let mut words = [0; RendezvousRequest::MOST_WORDS];
@@ -331,10 +342,10 @@ impl RendezvousRequest {
         send(&bytes.as_flattened()[..self.wire_bytes()])
     }
 
-    /// From payload.
+    /// Decodes a payload.
     ///
     /// # Errors
-    /// `Intern` when the payload has another length, or says what cannot be.
+    /// `Intern` if it has another length or an invalid record.
     pub fn decode(payload: &[u8]) -> Result<RendezvousRequest> {
         let (words, rest) = payload.as_chunks::<8>();
         let wrong = || Error::new(ErrorClass::Intern, "an offer arrived that is none");
@@ -357,7 +368,7 @@ impl RendezvousRequest {
 }
 
 impl Wanted {
-    /// Kind and number.
+    /// Returns the kind and the number of the request.
     fn to_bits(self) -> (u64, u64) {
         match self {
             Wanted::Receive(id) => (0, id.to_bits()),
@@ -380,10 +391,10 @@ impl Wanted {
 }
 
 impl Claim {
-    /// Bytes on the wire.
+    /// Length of the payload in bytes.
     pub const WIRE_BYTES: usize = 32;
 
-    /// As payload.
+    /// Encodes the claim as payload.
     pub fn encode(&self) -> [u8; Claim::WIRE_BYTES] {
         let (kind, number) = self.by.to_bits();
         let words = [kind, number, self.bytes, self.address].map(u64::to_le_bytes);
@@ -392,10 +403,10 @@ impl Claim {
         bytes
     }
 
-    /// From payload.
+    /// Decodes a payload.
     ///
     /// # Errors
-    /// `Intern` when the payload has another length, or is meant for nothing that there can be.
+    /// `Intern` if it has another length, or the kind of the request is unknown.
     pub fn decode(payload: &[u8]) -> Result<Claim> {
         let (words, rest) = payload.as_chunks::<8>();
         let wrong = || Error::new(ErrorClass::Intern, "a claim arrived that is none");

@@ -389,7 +389,6 @@ impl Bindings {
         self.flat
     }
 
-    /// As noting where the buffers begin, where some have entries: `given` are the addresses that the user gave with their
     /// Determines the start of all buffers, where some have entries. `given` has the user's addresses, from
     /// which the entries' displacements count; null without a buffer. Returns the tables for a program if
     /// every entry is contiguous.

@@ -1,4 +1,4 @@
-//! Which algorithms were chosen last, and what variables and events belong to.
+//! Algorithms that were chosen last, and the areas of variables and events.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -7,7 +7,7 @@ use tutti_coll::{Collective, registry};
 
 use super::Names;
 
-/// Areas that variables belong to.
+/// Areas to which variables and events belong: name and description.
 pub const AREAS: [(&str, &str); 4] = [
     ("tutti_traffic", "messages and bytes by the way they take: to itself, within the host, between hosts"),
     ("tutti_network", "datagrams and connections between hosts"),
@@ -15,11 +15,12 @@ pub const AREAS: [(&str, &str); 4] = [
     ("tutti_collectives", "algorithms of collective operations"),
 ];
 
-/// The algorithm that was chosen last for each collective: its place among those of the collective, or -1.
+/// Index of the algorithm that was chosen last for each collective, among the algorithms of the collective;
+/// -1 if none was.
 pub(crate) static CHOSEN: [AtomicI32; Collective::EVERY.len()] =
     [const { AtomicI32::new(-1) }; Collective::EVERY.len()];
 
-/// Notes a choice; the place of the algorithm among those of its collective.
+/// Notes a choice. Returns the index of the algorithm among those of its collective.
 pub fn chosen(collective: Collective, algorithm: &str) -> i32 {
     let number = number_of(collective);
     let place =
@@ -28,12 +29,12 @@ pub fn chosen(collective: Collective, algorithm: &str) -> i32 {
     place
 }
 
-/// The place of a collective in [`Collective::EVERY`].
+/// Returns the index of a collective in [`Collective::EVERY`].
 pub fn number_of(collective: Collective) -> usize {
     Collective::EVERY.iter().position(|one| *one == collective).expect("all collectives are listed")
 }
 
-/// The names of the algorithms of a collective, given by its number.
+/// Returns the names of the algorithms of a collective, given by its index.
 pub fn algorithms(collective: usize) -> Names {
     static NAMES: OnceLock<Vec<Names>> = OnceLock::new();
     NAMES.get_or_init(|| {
@@ -45,7 +46,7 @@ pub fn algorithms(collective: usize) -> Names {
     })[collective]
 }
 
-/// The names of the collectives.
+/// Returns the names of all collectives.
 pub fn collectives() -> Names {
     static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
     NAMES.get_or_init(|| Collective::EVERY.map(Collective::name).to_vec())

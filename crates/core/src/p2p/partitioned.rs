@@ -1,17 +1,18 @@
 //! Partitioned communication (MPI-5 chapter 4): the protocol.
 //!
-//! Both sides open a channel when their requests are made. The sender's announcement is matched like a message, on a
-//! plane of the context of its own, so that channels are joined in the order in which they were made. Each start of the receive opens
-//! the channel for one transfer; from then on whatever partition is ready goes straight into the receiver's
-//! buffer, whichever is first, so nothing is ever kept for a receive that has not begun. Pieces say where in the
-//! message they belong, in bytes: the partitions of the two sides need have nothing to do with each other.
+//! Each side opens one end of a channel when its request is created. The sender's announcement is matched
+//! like a message, on a separate plane of the context. So channels are connected in the order of their
+//! creation. Each start of the receive opens the channel for one transfer. From then on, ready partitions are
+//! stored directly in the receiver's buffer, in any order, and no data are ever kept for a receive that has
+//! not started. Pieces carry their offset in the message in bytes, so the partitions of the two sides are
+//! independent.
 //!
 //! | packet | when |
 //! |---|---|
 //! | Announce | MPI_Psend_init |
 //! | Open | MPI_Start of the receive, or the match if that comes later |
-//! | Piece | MPI_Pready, as much as one fragment takes; neighbours that are ready travel together |
-//! | Withdrawn | answer to Open when the send request was freed meanwhile: the receive looks for another |
+//! | Piece | MPI_Pready, at most one fragment; adjacent ready partitions are sent together |
+//! | Withdrawn | reply to Open if the send request was freed; the receive is matched again |
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -27,61 +28,61 @@ use crate::matching::{Envelope, Pattern};
 use crate::request::{RequestId, Status, Work};
 use crate::wire::{Packet, RendezvousRequest, Signature};
 
-/// Largest piece that a process moves to itself at once.
+/// Largest piece in bytes that a process copies to itself at once.
 const LOCAL_BYTES: usize = 8 << 10;
 
-/// A message in partitions.
+/// Message of several partitions of equal size.
 #[derive(Clone, Debug)]
 pub struct Partitions {
-    /// All of it.
+    /// Buffer of the complete message.
     pub buffer: Buffer,
-    /// How many parts.
+    /// Number of partitions.
     pub count: usize,
-    /// Packed bytes of each.
+    /// Packed bytes of each partition.
     pub bytes: u64,
 }
 
-/// The channels of this process, by their requests.
+/// Ends of channels in this process, by their requests.
 #[derive(Debug, Default)]
 pub struct Channels {
     sending: HashMap<RequestId, Sending>,
     receiving: HashMap<RequestId, Receiving>,
 }
 
-/// The sender's end of a channel.
+/// Sender's end of a channel.
 #[derive(Debug)]
 struct Sending {
     partitions: Partitions,
-    /// `None`: MPI_PROC_NULL.
+    /// Receiver; None for MPI_PROC_NULL.
     peer: Option<Peer>,
-    /// The other end, once it has been opened.
+    /// Request at the other end, once the receiver has opened the channel.
     receiver: Option<RequestId>,
-    /// The receiver waits for data of a transfer that is not over.
+    /// True while the receiver waits for data of an unfinished transfer.
     open: bool,
     ready: Vec<bool>,
-    /// Partitions that are not ready.
+    /// Number of partitions that are not ready.
     unready: usize,
-    /// Bytes that are ready and not sent.
+    /// Ranges of bytes that are ready and not sent.
     queue: VecDeque<Range<u64>>,
-    /// Whether a stream to the peer takes from the queue.
+    /// True while a stream to the peer takes from the queue.
     streaming: bool,
 }
 
-/// The receiver's end of a channel.
+/// Receiver's end of a channel.
 #[derive(Debug)]
 struct Receiving {
     partitions: Partitions,
-    /// `None`: MPI_PROC_NULL.
+    /// Pattern of the sender's announcement; None for MPI_PROC_NULL.
     pattern: Option<Pattern>,
     signature: Signature,
     joined: Option<Joined>,
     active: bool,
-    /// Bytes that each partition still waits for.
+    /// Number of bytes that each partition still misses.
     missing: Vec<u64>,
     arrived: u64,
 }
 
-/// The announcement that a receive was matched with.
+/// Announcement that a receive was matched with.
 #[derive(Clone, Copy, Debug)]
 struct Joined {
     from: Peer,
@@ -95,7 +96,7 @@ impl Partitions {
         self.bytes * self.count as u64
     }
 
-    /// The partition with this number, in words for its error if there is none.
+    /// Checks that a partition with this number exists.
     fn check(&self, partition: usize) -> Result<()> {
         if partition < self.count {
             return Ok(());
@@ -106,7 +107,7 @@ impl Partitions {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Opens the sender's end of a channel behind a persistent request and announces it. `peer` is `None` for
+    /// Opens the sender's end of a channel for a persistent request and announces it. `peer` is None for
     /// MPI_PROC_NULL.
     pub fn announce(
         &mut self,
@@ -144,7 +145,7 @@ impl<L: Link> PointToPoint<L> {
         }
     }
 
-    /// Opens the receiver's end of a channel behind a persistent request. `pattern` is `None` for MPI_PROC_NULL.
+    /// Opens the receiver's end of a channel for a persistent request. `pattern` is None for MPI_PROC_NULL.
     pub fn expect(
         &mut self,
         id: RequestId,
@@ -159,17 +160,17 @@ impl<L: Link> PointToPoint<L> {
         self.state.look_for_sender(id);
     }
 
-    /// MPI_Start of either side.
+    /// Starts a transfer on either side (MPI_Start).
     pub fn start_partitioned(&mut self, id: RequestId) {
         self.state.start_partitioned(id);
         self.flush();
     }
 
-    /// MPI_Pready: these partitions may be sent.
+    /// Marks partitions as ready to be sent (MPI_Pready).
     ///
     /// # Errors
-    /// `Arg` for a partition that does not exist or was ready before; `Request` when the request is not an active
-    /// partitioned send. No partition is ready then that was not before.
+    /// `Arg` for a partition that does not exist or is ready already. `Request` if the request is not an
+    /// active partitioned send. After an error no partition of the call is marked.
     pub fn ready(&mut self, id: RequestId, partitions: impl Iterator<Item = usize> + Clone) -> Result<()> {
         self.state.ready(id, partitions)?;
         self.flush();
@@ -199,7 +200,7 @@ impl State {
         self.open(id);
     }
 
-    /// For people who ask what is waited for.
+    /// Records the operation in the request, for diagnosis.
     fn note_work(&mut self, id: RequestId, sends: bool) {
         let peer = match sends {
             true => self.channels.sending.get(&id).and_then(|sending| sending.peer).map(|peer| peer.0),
@@ -239,7 +240,7 @@ impl State {
         Ok(())
     }
 
-    /// The last partition is ready.
+    /// Handles the case that the last partition has become ready.
     fn all_ready(&mut self, id: RequestId) {
         let Some(sending) = self.channels.sending.get_mut(&id) else { return };
         if sending.peer.is_none() {
@@ -247,13 +248,13 @@ impl State {
             return self.sent(id);
         }
         if sending.partitions.total() == 0 {
-            // The receiver has to hear of the transfer.
+            // An empty message still needs a packet, so that the receiver completes.
             sending.queue.push_back(0..0);
         }
         self.pump(id);
     }
 
-    /// Sets the queue of a channel in motion if the receiver waits for it.
+    /// Starts to send the queue of a channel if the receiver waits for it.
     fn pump(&mut self, id: RequestId) {
         let Some(sending) = self.channels.sending.get_mut(&id) else { return };
         let (Some(peer), Some(receiver)) = (sending.peer, sending.receiver) else { return };
@@ -282,7 +283,7 @@ impl State {
         }
     }
 
-    /// All of a transfer is in the hands of the transport.
+    /// Completes a send all of whose data are in the transport.
     fn sent(&mut self, id: RequestId) {
         if let Some(sending) = self.channels.sending.get_mut(&id) {
             sending.open = false;
@@ -308,7 +309,7 @@ impl State {
         }
     }
 
-    /// The request of a channel is gone.
+    /// Forgets the channel of a request that was freed.
     pub fn forget_channel(&mut self, id: RequestId) {
         self.channels.sending.remove(&id);
         if let Some(Receiving { pattern: Some(pattern), joined: None, .. }) =
@@ -318,10 +319,11 @@ impl State {
         }
     }
 
-    /// Whether a partition has arrived (MPI_Parrived): so it has in a request that is not active.
+    /// Returns true if a partition has arrived (MPI_Parrived). Partitions of an inactive request count as
+    /// arrived.
     ///
     /// # Errors
-    /// `Request` when the request is not a partitioned receive, `Arg` for a partition that does not exist.
+    /// `Request` if the request is not a partitioned receive, `Arg` for a partition that does not exist.
     pub fn has_arrived(&mut self, id: RequestId, partition: usize) -> Result<bool> {
         let active = self.requests.user(id)?.persistent.as_ref().is_some_and(|persistent| persistent.active);
         let Some(receiving) = self.channels.receiving.get(&id) else {
@@ -332,7 +334,7 @@ impl State {
         Ok(!active || !receiving.active || whole)
     }
 
-    /// A sender announces a channel.
+    /// Handles a sender's announcement of a channel.
     pub(super) fn announced(
         &mut self,
         from: Peer,
@@ -348,7 +350,7 @@ impl State {
         }
     }
 
-    /// Joins a receive with the first announcement that nobody has taken, or waits for one.
+    /// Connects a receive with the first announcement that matches, or waits for one.
     fn look_for_sender(&mut self, id: RequestId) {
         let Some(pattern) = self.channels.receiving.get(&id).and_then(|receiving| receiving.pattern) else {
             return;
@@ -369,7 +371,7 @@ impl State {
         }
     }
 
-    /// Tells the sender that a receive has begun, if both are known.
+    /// Informs the sender that a receive has started, if both ends are known.
     fn open(&mut self, id: RequestId) {
         let Some(receiving) = self.channels.receiving.get(&id).filter(|receiving| receiving.active) else {
             return;
@@ -382,7 +384,7 @@ impl State {
         }
     }
 
-    /// The receiver waits for data.
+    /// Handles the report that the receiver waits for data.
     pub(super) fn opened(&mut self, from: Peer, sender: RequestId, receiver: RequestId) {
         match self.channels.sending.get_mut(&sender).filter(|sending| sending.peer == Some(from)) {
             Some(sending) => {
@@ -395,7 +397,7 @@ impl State {
         }
     }
 
-    /// The send that a receive was joined with is gone.
+    /// Handles the report that the send of a channel no longer exists.
     pub(super) fn withdrawn(&mut self, receiver: RequestId) {
         if let Some(receiving) = self.channels.receiving.get_mut(&receiver) {
             receiving.joined = None;
@@ -403,7 +405,7 @@ impl State {
         }
     }
 
-    /// Part of a message has arrived.
+    /// Handles a piece of a message.
     pub(super) fn piece(&mut self, from: Peer, receiver: RequestId, offset: u64, payload: &[u8]) {
         let receiving = self.channels.receiving.get_mut(&receiver).filter(|receiving| receiving.active);
         let Some((receiving, joined)) = receiving.and_then(|end| end.joined.map(|joined| (end, joined)))
@@ -427,7 +429,7 @@ impl State {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// The next piece of a channel into the transport.
+    /// Passes the next piece of a channel to the transport.
     pub(super) fn put_partitions(&mut self, peer: Peer, sender: RequestId) -> Piece {
         let fragment = self.state.limits.fragment_bytes;
         let Some(sending) = self.state.channels.sending.get_mut(&sender) else { return Piece::Last };
@@ -458,7 +460,7 @@ impl<L: Link> PointToPoint<L> {
 }
 
 impl Sending {
-    /// A partition is ready; it joins the one before it if that still waits.
+    /// Marks a partition as ready. Its range joins that of the partition before it if that still waits.
     fn mark(&mut self, partition: usize) {
         self.ready[partition] = true;
         self.unready -= 1;
@@ -471,13 +473,13 @@ impl Sending {
         }
     }
 
-    /// What may be sent next, at most `limit` bytes.
+    /// Returns the next range to send, of at most `limit` bytes.
     fn next_piece(&self, limit: usize) -> Option<Range<u64>> {
         let front = self.queue.front()?;
         Some(front.start..front.end.min(front.start + limit as u64))
     }
 
-    /// All of the first range up to `end` was sent; whether the transfer is over.
+    /// Removes the first range up to `end` from the queue. Returns true if the transfer is complete.
     fn took(&mut self, end: u64) -> bool {
         if let Some(front) = self.queue.front_mut() {
             front.start = end;
@@ -490,7 +492,7 @@ impl Sending {
 }
 
 impl Receiving {
-    /// Counts bytes of the message towards the partitions that they belong to.
+    /// Counts bytes of the message for the partitions that contain them.
     fn note(&mut self, offset: u64, bytes: u64) {
         self.arrived += bytes;
         let size = self.partitions.bytes;
@@ -505,7 +507,7 @@ impl Receiving {
         }
     }
 
-    /// What a receive reports that is over.
+    /// Returns the status and the error of a completed receive.
     fn outcome(&self, joined: Joined) -> (Status, Option<Error>) {
         let pattern = self.pattern.expect("only receives from a process are joined");
         let (source, tag) = (pattern.source.unwrap_or_default(), pattern.tag.unwrap_or_default());

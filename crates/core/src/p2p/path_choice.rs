@@ -1,25 +1,26 @@
-//! Which way a long message takes within a host: through a ring, or by one copy out of its sender's memory, which is the
-//! kernel's, or the receiver's own where that memory is mapped.
+//! Choice of the path of a long message within a host: a stream through a ring, or a single copy out of the
+//! sender's memory. The kernel makes that copy, or the receiver if the memory is mapped.
 //!
-//! Through a ring bytes are copied twice, but by two processors at the same time, at the speed of the caches between them. That is
-//! the faster way while both have nothing else to do. Where messages go both ways, or where ranks share processors, the two
-//! copies follow one another, and the kernel's one copy may be the faster one although it pins page by page. How fast each is
-//! changes by the hour on a virtual machine, so a receiver looks at what its copies take, a peer and a class of sizes, and now
-//! and then takes the other way to see whether it has become better.
+//! A ring copies bytes twice, but two processors copy at the same time, at the speed of their shared cache.
+//! That is faster while both are otherwise idle. If messages go both ways, or ranks share processors, the two
+//! copies follow one another. Then the kernel's single copy may be faster, although it pins page by page.
+//!
+//! These speeds change by the hour on a virtual machine. So a receiver measures its copies for each peer and
+//! class of sizes. Now and then it takes the slower path to see whether that has improved.
 
-/// Messages of a class are at most twice as long as others of it.
+/// Number of classes. The lengths of messages in a class differ by a factor of two at most.
 const CLASSES: usize = 16;
-/// The first class ends with so many binary digits: shorter messages are not asked for.
+/// Number of binary digits at which the first class ends. Shorter messages are not considered.
 const SHORTEST: u32 = 14;
-/// So many copies say how long one takes.
+/// Number of copies after which the speed of a path counts as known.
 const SAMPLES: u8 = 2;
-/// Every so many messages take the way that seemed the longer one.
+/// Interval in messages at which the path that seems slower is taken.
 const TRIED_AGAIN: u8 = 64;
-/// Bytes for which the ticks of a copy are kept: enough for a resolution of one percent, few enough for 32
+/// Number of bytes to which measured ticks are scaled. It gives a resolution of one percent and fits into 32
 /// bits.
 const UNIT: u64 = 64 << 10;
 
-/// What is known of the two ways from one peer.
+/// Measurements of the two paths from one peer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathChoice {
     classes: [Class; CLASSES],
@@ -27,24 +28,25 @@ pub(super) struct PathChoice {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
-    /// By one copy, the kernel's or the receiver's own.
+    /// Single copy, by [`Reading`].
     read: [StoreMode; 2],
-    /// Into a ring, and out of it.
+    /// Copies into a ring and out of it.
     fill: StoreMode,
     take: StoreMode,
     messages: u8,
 }
 
-/// Who copies out of the sender's memory.
+/// Process that copies out of the sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// The kernel.
+    /// Copy by the kernel.
     Kernel,
-    /// The receiver, as the memory is mapped.
+    /// Copy by the receiver, as the memory is mapped.
     Mapped,
 }
 
-/// Ticks of the clock for [`UNIT`] bytes. An integer: this runs in the program's floating-point environment.
+/// Ticks of the clock for [`UNIT`] bytes. It is an integer, as this code runs in the program's floating-point
+/// environment.
 #[derive(Clone, Copy, Debug, Default)]
 struct StoreMode {
     ticks: u32,
@@ -52,7 +54,8 @@ struct StoreMode {
 }
 
 impl StoreMode {
-    /// Looks at one more copy. What disturbs only adds: less is believed at once, more only when it is seen again and again.
+    /// Adds a measured copy. Disturbances only add time, so shorter times count at once, longer ones
+    /// gradually.
     fn took(&mut self, ticks: u64, bytes: u64) {
         let sample = ticks.saturating_mul(UNIT) / bytes.max(1);
         let sample = u32::try_from(sample).unwrap_or(u32::MAX);
@@ -78,7 +81,8 @@ impl PathChoice {
         &mut self.classes[digits.min(CLASSES - 1)]
     }
 
-    /// Whether to read the next message, of so many bytes. `alone`: the processors of both sides have nothing else to do.
+    /// Returns true if the next message of `bytes` bytes should be read. `alone` is true if the processors of
+    /// both sides are otherwise idle.
     pub fn reads(&mut self, by: Reading, bytes: u64, alone: bool) -> bool {
         let class = self.class(bytes);
         class.messages = class.messages.wrapping_add(1);
@@ -87,23 +91,24 @@ impl PathChoice {
         if !read.is_known() || !take.is_known() {
             return !read.is_known();
         }
-        // Who only receives knows nothing of the other side, which does much the same.
+        // A process that only receives has no measurement of the sender's side, which performs a similar
+        // copy.
         let fill = if fill.is_known() { fill } else { take };
         let ring = if alone { take.ticks.max(fill.ticks) } else { take.ticks.saturating_add(fill.ticks) };
         (read.ticks < ring) != messages.is_multiple_of(TRIED_AGAIN)
     }
 
-    /// A message of so many bytes was read in so many ticks.
+    /// Notes that a message of `bytes` bytes was read in `ticks` ticks.
     pub fn read(&mut self, by: Reading, bytes: u64, ticks: u64) {
         self.class(bytes).read[by as usize].took(ticks, bytes);
     }
 
-    /// A piece of a message of `whole` bytes was copied into the ring.
+    /// Notes that a piece of a message of `whole` bytes was copied into the ring.
     pub fn filled(&mut self, whole: u64, piece: usize, ticks: u64) {
         self.class(whole).fill.took(ticks, piece as u64);
     }
 
-    /// A piece of a message of `whole` bytes was copied out of the ring.
+    /// Notes that a piece of a message of `whole` bytes was copied out of the ring.
     pub fn took(&mut self, whole: u64, piece: usize, ticks: u64) {
         self.class(whole).take.took(ticks, piece as u64);
     }

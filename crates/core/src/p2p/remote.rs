@@ -1,8 +1,9 @@
-//! Long messages that their receiver reads: between hosts the link moves them between the two buffers without a copy, within
-//! one the receiver copies them out of mapped memory.
+//! Long messages that their receiver reads. Between hosts, the link moves them from buffer to buffer without
+//! a copy. Within a host, the receiver copies them out of mapped memory.
 //!
-//! The sender lends its buffer with the offer, where the link takes it; the receiver decides whether it reads or asks for
-//! the stream. A buffer of many short pieces is streamed: a copy costs less than the kernel's look at each of them.
+//! The sender exposes its buffer with the offer, if the link accepts it. The receiver decides between a read
+//! and a stream. A buffer of many short pieces is streamed, as a copy costs less than the kernel's work for
+//! each piece.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::matching::Numbered;
 use crate::request::{RequestId, Work};
 use crate::wire::{Packet, RendezvousRequest};
 
-/// A receive that is to be completed by a read.
+/// Receive that a read will complete.
 #[derive(Debug)]
 struct Wanted {
     receive: RequestId,
@@ -27,24 +28,24 @@ struct Wanted {
     bytes: u64,
 }
 
-/// What is lent and read.
+/// Exposed sends and active reads of this process.
 #[derive(Debug)]
 pub(super) struct Remote {
     at_least_bytes: u64,
-    /// By the send, and the other way round.
+    /// Exposures to the link by send, and the sends by exposure.
     lent: Numbered<RequestId, Loan>,
     lenders: Numbered<Loan, RequestId>,
-    /// What is lent to receivers of the same host, by the send.
+    /// Exposures to receivers of the same host, by send.
     near: Numbered<RequestId, LentMessage>,
-    /// Loans whose messages went another way.
+    /// Exposures whose messages were transferred in another way.
     unread: Vec<Loan>,
     wanted: VecDeque<Wanted>,
-    /// Receives under way, and whose memory they read.
+    /// Receives with an active read, and the peer whose memory they read.
     reading: Numbered<RequestId, Peer>,
 }
 
 impl Remote {
-    /// For messages from that length on.
+    /// Returns an empty state for messages of at least `at_least_bytes` bytes.
     pub(super) fn new(at_least_bytes: u64) -> Remote {
         Remote {
             at_least_bytes,
@@ -57,35 +58,35 @@ impl Remote {
         }
     }
 
-    /// Whether nothing has to be done or waited for.
+    /// Returns true if there is neither work nor an active transfer.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         !self.is_ready() && self.reading.is_empty() && self.lent.is_empty()
     }
 
-    /// Whether something can be done without waiting.
+    /// Returns true if there is work that needs no waiting.
     pub(super) fn is_ready(&self) -> bool {
         !self.unread.is_empty() || !self.wanted.is_empty()
     }
 
-    /// The peers whose memory is read.
+    /// Returns the peers whose memory is being read.
     pub(super) fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.wanted.iter().map(|wanted| &wanted.from).chain(self.reading.values())
     }
 
-    /// What the offer of a message says of memory that is lent to a receiver of the same host.
+    /// Returns the record of an exposure to receivers of the same host, for the offer of a message.
     pub(super) fn near(&self, sender: RequestId) -> Option<Box<Record>> {
         self.near.get(&sender).map(|lent| Box::new(lent.record))
     }
 
-    /// The receiver has read the message of `sender`, whose buffer is still lent.
+    /// Notes that the receiver has read the message of `sender`, whose buffer is still exposed.
     pub(super) fn was_read(&self, sender: RequestId) {
         if let Some(lent) = self.near.get(&sender) {
             lent.was_read();
         }
     }
 
-    /// The message of `sender` went another way, or is there.
+    /// Ends the exposure of a send whose message was transferred in another way or has arrived.
     pub(super) fn give_back(&mut self, sender: RequestId) {
         self.near.remove(&sender);
         if let Some(loan) = self.lent.remove(&sender) {
@@ -100,7 +101,7 @@ impl Remote {
 }
 
 impl State {
-    /// Plans a read of an offered message; false if it has to come another way.
+    /// Plans a read of an offered message. Returns false if it must be transferred in another way.
     pub(super) fn plan_read(
         &mut self,
         receive: RequestId,
@@ -118,12 +119,12 @@ impl State {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// The buffer of a send that is about to start is lent to its receiver.
+    /// Notes that the buffer of a send that is about to start is exposed to its receiver.
     pub fn lend_near(&mut self, id: RequestId, lent: LentMessage) {
         self.state.remote.near.insert(id, lent);
     }
 
-    /// Lends the buffer of a send, if that is worth while and the link takes it.
+    /// Exposes the buffer of a send, if that pays and the link accepts it.
     pub(super) fn lend(&mut self, id: RequestId, peer: Peer) -> Option<Loan> {
         let Some(Work::Send { buffer, .. }) = self.state.requests.get(id).map(|request| &request.work) else {
             return None;
@@ -137,7 +138,7 @@ impl<L: Link> PointToPoint<L> {
         Some(loan)
     }
 
-    /// Begins the reads that are planned, ends those that are complete, and takes back what was lent.
+    /// Starts planned reads, completes finished ones, and ends exposures. Returns true if anything happened.
     pub(super) fn read_remote(&mut self) -> bool {
         let mut any = false;
         while let Some(wanted) = self.state.remote.wanted.pop_front() {

@@ -1,6 +1,8 @@
-//! Settings as control variables. Values are fixed when the process starts, so they can be written until
-//! MPI_Init (or the first session), as if the environment had said them; TUTTI_TUNE also later, and
-//! TUTTI_CHECKPOINT only later: it is no setting, but asks the launcher for something.
+//! Settings as control variables (MPI-5 section 15.3.6).
+//!
+//! Values are fixed when the process starts. Until MPI_Init or the first session they can be written, with
+//! the same effect as the environment. TUTTI_TUNE can be written later too. TUTTI_CHECKPOINT can be written
+//! only later: it is not a setting, but a request to the launcher.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,41 +12,41 @@ use tutti_sys::spawning;
 use super::Names;
 use crate::collective::wishes;
 
-/// The type of a variable.
+/// Type of a control variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A count or size that is not negative.
+    /// Non-negative count or size.
     Count,
-    /// A number with a sign.
+    /// Number with a sign.
     Number,
-    /// An integer that stands for one of these words.
+    /// Integer that stands for one of these words.
     Word(Names),
-    /// Text.
+    /// Text of any form.
     Text,
 }
 
-/// What may be written at any time, as [`wishes::set_tune`] says.
+/// Setting that can be written at any time, see [`wishes::set_tune`].
 const TUNE: &str = "TUTTI_TUNE";
 
-/// What asks for a checkpoint, at any time while the process runs ([`keep`]).
+/// Setting that requests a checkpoint while the process runs ([`keep`]).
 const CHECKPOINT: &str = "TUTTI_CHECKPOINT";
 
-/// What was written so far: names and values.
+/// Names and values that were written so far.
 static WRITTEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 fn written() -> Vec<(String, String)> {
     WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The settings that a process starts with: those of the environment, and what a tool has written since.
+/// Returns the settings for the start of a process: those of the environment, then those written by a tool.
 ///
 /// # Errors
-/// A wrong value, or a setting that does not exist.
+/// An error for a wrong value or an unknown setting.
 pub fn at_start() -> Result<Config, ConfigError> {
     Config::from_variables(std::env::vars_os(), written().into_iter())
 }
 
-/// The type of a setting.
+/// Returns the type of a setting.
 pub fn type_of(index: usize) -> Type {
     match SETTINGS[index].kind {
         ValueKind::Size | ValueKind::Count | ValueKind::Milliseconds => Type::Count,
@@ -54,10 +56,10 @@ pub fn type_of(index: usize) -> Type {
     }
 }
 
-/// The value of a setting as text; `config` is what the process has, if it has started.
+/// Returns the value of a setting as text. `config` has the settings of the process if it has started.
 ///
 /// # Errors
-/// The environment has a wrong value.
+/// An error for a wrong value in the environment.
 pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError> {
     let setting = &SETTINGS[index];
     match config {
@@ -68,21 +70,21 @@ pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError
     }
 }
 
-/// Whether a setting may still be written when the process runs.
+/// Returns true if a setting can be written while the process runs.
 pub fn is_always_writable(index: usize) -> bool {
     [TUNE, CHECKPOINT].contains(&SETTINGS[index].name)
 }
 
-/// Whether writing a setting asks the launcher for a checkpoint.
+/// Returns true if writing a setting requests a checkpoint.
 pub fn asks_for_checkpoint(index: usize) -> bool {
     SETTINGS[index].name == CHECKPOINT
 }
 
-/// Asks the launcher of a process of this job and host for what is written: `now` or `stop`; it begins soon,
-/// and nobody waits for it. One rank is enough.
+/// Requests a checkpoint from the launcher of this job and host: `now` or `stop`. The checkpoint begins soon,
+/// and this function does not wait for it. The request of one rank is enough.
 ///
 /// # Errors
-/// What a user is told: there is no such launcher.
+/// A message for the user if there is no such launcher.
 pub fn keep(job_id: u64, host: u32, value: &str) -> Result<(), String> {
     let stops = value == Checkpoint::Stop.name();
     if value == Checkpoint::No.name() {
@@ -96,7 +98,7 @@ pub fn keep(job_id: u64, host: u32, value: &str) -> Result<(), String> {
 /// Writes a setting, given as text.
 ///
 /// # Errors
-/// The value is not one of this setting. Nothing is written then.
+/// An error for an invalid value. Nothing is written then.
 pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
     let pair = (SETTINGS[index].name.to_string(), value.to_string());
     let config = Config::from_pairs(std::iter::once(pair.clone()))?;

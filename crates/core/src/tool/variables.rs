@@ -14,36 +14,37 @@ pub use crate::events::chosen::{AREAS, algorithms, chosen, collectives, number_o
 use crate::lanes::{self, LaneGuard};
 use crate::process::process;
 
-/// What a variable is (MPI-5 section 15.3.7).
+/// Class of a performance variable (MPI-5 section 15.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// One of several words; `-1` where none holds.
+    /// State that is one of these names, or `-1` for none.
     State(Names),
-    /// Use of a resource now.
+    /// Current use of a resource.
     Level,
-    /// The most so far.
+    /// Maximum since the start of the process.
     HighWatermark,
-    /// How often.
+    /// Number of occurrences of an event.
     Counter,
-    /// A sum.
+    /// Sum of amounts, as of bytes.
     Aggregate,
 }
 
 impl Class {
-    /// It counts from where a handle is started; what is not so holds for the process and is always active.
+    /// Returns true if the variable counts from the start of a handle. Others are always active and hold for
+    /// the process.
     pub fn is_counted(self) -> bool {
         matches!(self, Class::Counter | Class::Aggregate)
     }
 }
 
-/// A performance variable.
+/// Performance variable with its source.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable, for tools.
     pub name: String,
-    /// What it means.
+    /// Meaning of the variable, for users.
     pub doc: String,
-    /// What it is.
+    /// Class of the variable.
     pub class: Class,
     /// Index into [`AREAS`].
     pub area: usize,
@@ -59,7 +60,7 @@ enum Source {
     Algorithm(usize),
 }
 
-/// All performance variables.
+/// Returns all performance variables.
 pub fn all() -> &'static [Variable] {
     static ALL: OnceLock<Vec<Variable>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -254,7 +255,8 @@ fn matching(all: &mut Vec<Variable>) {
 }
 
 impl Variable {
-    /// The value now, for the whole life of the process; a state is its place among its words, as a signed number.
+    /// Returns the value since the start of the process. The value of a state is the index of its name, as a
+    /// signed number.
     pub fn value(&self, held: &LaneGuard) -> u64 {
         match self.source {
             Source::Traffic(read) => read(),
@@ -279,7 +281,7 @@ impl Variable {
     }
 }
 
-/// The value of the variable of this name, for the library itself.
+/// Returns the value of the variable with this name, for the library itself.
 pub fn value_of(name: &str) -> Option<u64> {
     all().iter().find(|variable| variable.name == name).map(|variable| variable.value(&lanes::enter()))
 }

@@ -1,8 +1,8 @@
-//! Grids of processes (MPI-5 section 8.5): ranks in row-major order, the last dimension varying fastest.
+//! Grids of processes (MPI-5 section 8.5). Ranks are in row-major order: the last dimension varies fastest.
 
 use tutti_base::{Error, ErrorClass, Result};
 
-/// A grid. A grid of no dimension has one process.
+/// Grid of processes. A grid without dimensions has one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cartesian {
     dims: Vec<u32>,
@@ -11,10 +11,10 @@ pub struct Cartesian {
 }
 
 impl Cartesian {
-    /// A grid with these extents, each periodic where its period is not 0.
+    /// Returns a grid with these extents. A dimension is periodic if its period is not 0.
     ///
     /// # Errors
-    /// `Dims` for an extent below 1, or more processes than an `int` counts.
+    /// `Dims` for an extent below 1, or for more processes than an `int` can count.
     pub fn new(dims: &[i32], periods: &[i32]) -> Result<Cartesian> {
         let mut size = 1i32;
         let mut extents = Vec::with_capacity(dims.len());
@@ -32,22 +32,22 @@ impl Cartesian {
         Ok(Cartesian { dims: extents, periodic, size: size as u32 })
     }
 
-    /// The extents.
+    /// Returns the extents of the dimensions.
     pub fn dims(&self) -> &[u32] {
         &self.dims
     }
 
-    /// Which dimensions are periodic.
+    /// Returns a flag for each dimension: true if it is periodic.
     pub fn periodic(&self) -> &[bool] {
         &self.periodic
     }
 
-    /// Number of processes.
+    /// Returns the number of processes.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Where `rank` is, which must be below [`Cartesian::size`].
+    /// Returns the coordinates of `rank`, which must be below [`Cartesian::size`].
     pub fn coords(&self, rank: u32) -> Vec<u32> {
         let mut rest = rank;
         let mut coords = vec![0; self.dims.len()];
@@ -57,10 +57,11 @@ impl Cartesian {
         coords
     }
 
-    /// Who is at `coords`; in a periodic dimension any number names a place.
+    /// Returns the rank at `coords`. In a periodic dimension any coordinate is valid.
     ///
     /// # Errors
-    /// `Arg` for a number outside a dimension that is not periodic (the standard calls that erroneous).
+    /// `Arg` for an invalid coordinate in a dimension that is not periodic (the standard calls that
+    /// erroneous).
     pub fn rank(&self, coords: &[i32]) -> Result<u32> {
         let mut rank = 0;
         for (place, (coord, dim)) in coords.iter().zip(&self.dims).enumerate() {
@@ -74,8 +75,8 @@ impl Cartesian {
         Ok(rank)
     }
 
-    /// Who sends to `rank` and to whom it sends, when all data move by `displacement` along `direction`; `None`
-    /// for MPI_PROC_NULL.
+    /// Returns the source and the destination of `rank` when all data move by `displacement` along
+    /// `direction`. None stands for MPI_PROC_NULL.
     pub fn shift(&self, rank: u32, direction: usize, displacement: i32) -> (Option<u32>, Option<u32>) {
         let dim = self.dims[direction];
         let stride: u32 = self.dims[direction + 1..].iter().product();
@@ -87,7 +88,8 @@ impl Cartesian {
         (at(-i64::from(displacement)), at(displacement.into()))
     }
 
-    /// The grid of the dimensions that remain, and which of those grids `rank` is in.
+    /// Returns the grid of the remaining dimensions, and the number of the one of these grids that contains
+    /// `rank`.
     pub fn sub(&self, rank: u32, remain: &[bool]) -> (Cartesian, u32) {
         let (mut kept, mut color) = (Cartesian { dims: vec![], periodic: vec![], size: 1 }, 0);
         for (place, coord) in self.coords(rank).into_iter().enumerate() {
@@ -103,8 +105,8 @@ impl Cartesian {
         (kept, color)
     }
 
-    /// The neighbours of `rank`, dimension by dimension, first in the negative and then in the positive direction;
-    /// `None` for MPI_PROC_NULL (MPI-5 section 8.6).
+    /// Returns the neighbours of `rank`, dimension by dimension, first in the negative and then in the
+    /// positive direction. None stands for MPI_PROC_NULL (MPI-5 section 8.6).
     pub fn neighbours(&self, rank: u32) -> impl Iterator<Item = Option<u32>> + '_ {
         (0..self.dims.len()).flat_map(move |direction| {
             let (below, above) = self.shift(rank, direction, 1);
@@ -113,7 +115,7 @@ impl Cartesian {
     }
 }
 
-/// A coordinate brought into `0..dim`, if it is there.
+/// Returns a coordinate as one in `0..dim`, or None if it is outside a dimension that is not periodic.
 fn wrap(coord: i64, dim: u32, periodic: bool) -> Option<u32> {
     let dim = i64::from(dim);
     let within = if periodic { coord.rem_euclid(dim) } else { coord };

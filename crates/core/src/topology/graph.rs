@@ -1,40 +1,41 @@
-//! Graphs of processes: known to all (MPI_Graph_create, MPI-5 section 8.5.3), or by each its own edges (section 8.5.4).
+//! Graphs of processes: known to all members (MPI_Graph_create, MPI-5 section 8.5.3), or distributed (section
+//! 8.5.4).
 
 use tutti_base::{Error, ErrorClass, Result};
 
-/// A graph that every member knows.
+/// Graph that every member knows completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the neighbours of each node end in `edges`.
+    /// End of the neighbours of each node in `edges`.
     index: Vec<i32>,
     edges: Vec<i32>,
 }
 
-/// The edges of one member. An edge may be there several times, and may lead back to the member.
+/// Edges of one member in a distributed graph. Multiple edges and edges to the member itself are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distributed {
-    /// Edges that lead here.
+    /// Edges that lead to this member.
     pub sources: Edges,
-    /// Edges that lead away.
+    /// Edges that lead away from this member.
     pub destinations: Edges,
-    /// Whether weights were given; equal at all members.
+    /// True if weights were given; equal at all members.
     pub weighted: bool,
 }
 
-/// Edges in one direction.
+/// Edges of a member in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edges {
-    /// The rank at the other end of each.
+    /// Rank at the other end of each edge.
     pub ranks: Vec<u32>,
-    /// The weight of each; 1 where none were given.
+    /// Weight of each edge; 1 if none were given.
     pub weights: Vec<i32>,
 }
 
 impl Graph {
-    /// A graph of `index.len()` nodes: the neighbours of node i are `edges[index[i - 1]..index[i]]`.
+    /// Returns a graph of `index.len()` nodes. The neighbours of node i are `edges[index[i - 1]..index[i]]`.
     ///
     /// # Errors
-    /// `Arg` where the numbers do not describe one.
+    /// `Arg` if the numbers do not describe a graph.
     pub fn new(index: &[i32], edges: &[i32]) -> Result<Graph> {
         let nodes = index.len();
         let mut last = 0;
@@ -54,22 +55,22 @@ impl Graph {
         Ok(Graph { index: index.to_vec(), edges: edges.to_vec() })
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn size(&self) -> u32 {
         self.index.len() as u32
     }
 
-    /// Where the neighbours of each node end in [`Graph::edges`].
+    /// Returns the end of the neighbours of each node in [`Graph::edges`].
     pub fn index(&self) -> &[i32] {
         &self.index
     }
 
-    /// All neighbours, node by node.
+    /// Returns the neighbours of all nodes, node by node.
     pub fn edges(&self) -> &[i32] {
         &self.edges
     }
 
-    /// The neighbours of a node, in the order they were given; `node` must be below [`Graph::size`].
+    /// Returns the neighbours of a node in the order given by the user. `node` must be below [`Graph::size`].
     pub fn neighbours(&self, node: u32) -> &[i32] {
         let node = node as usize;
         let start = if node == 0 { 0 } else { self.index[node - 1] };
@@ -78,10 +79,11 @@ impl Graph {
 }
 
 impl Edges {
-    /// Edges to or from `ranks`, which must be below `size`; `argument` names them in errors. Without weights all weigh 1.
+    /// Returns edges to or from `ranks`, which must be below `size`. `argument` names them in errors. Without
+    /// weights, each weight is 1.
     ///
     /// # Errors
-    /// `Rank` for one that is not there, `Arg` for a negative weight.
+    /// `Rank` for an invalid rank, `Arg` for a negative weight.
     pub fn new(ranks: &[i32], weights: Option<&[i32]>, size: u32, argument: &str) -> Result<Edges> {
         let mut edges = Edges::default();
         for (place, rank) in ranks.iter().enumerate() {
@@ -100,18 +102,18 @@ impl Edges {
         Ok(edges)
     }
 
-    /// One more.
+    /// Appends one edge.
     pub fn push(&mut self, rank: u32, weight: i32) {
         self.ranks.push(rank);
         self.weights.push(weight);
     }
 
-    /// How many.
+    /// Returns the number of edges.
     pub fn len(&self) -> usize {
         self.ranks.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no edges.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
     }
