@@ -1,8 +1,7 @@
-//! How long this process has been inside of MPI, waiting for or moving operations: what tuning decides by
-//! ([`tutti_coll::tune`]). Nothing is measured, and nothing is spent, unless somebody asked for it.
+//! Time that this process spends in MPI, waiting for or progressing operations. Tuning decides by it
+//! ([`tutti_coll::tune`]). Nothing is measured unless tuning requests it.
 //!
-//! A program may bracket what is to count: from MPI_Pcontrol(0) to the next MPI_Pcontrol(1) time stands still
-//! here.
+//! A program may exclude phases: the clock stands still from MPI_Pcontrol(0) to the next MPI_Pcontrol(1).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,11 +10,11 @@ use tutti_sys::clock;
 /// Number of live [`Measuring`] guards. Time is measured while there is one.
 static MEASURING: AtomicU32 = AtomicU32::new(0);
 static TOTAL_NS: AtomicU64 = AtomicU64::new(0);
-/// Since when time stands still, or 0.
+/// Time in nanoseconds since which the clock stands still, or 0.
 static STANDS_NS: AtomicU64 = AtomicU64::new(0);
-/// How long it has stood still before.
+/// Total time of earlier standstills in nanoseconds.
 static STOOD_NS: AtomicU64 = AtomicU64::new(0);
-/// Of so many tests one moves operations on; and how many there were.
+/// Interval in tests at which a test makes progress, and the number of tests so far.
 static EVERY: AtomicU32 = AtomicU32::new(1);
 static TESTS: AtomicU32 = AtomicU32::new(0);
 
@@ -42,7 +41,7 @@ fn is_measured() -> bool {
     MEASURING.load(Ordering::Relaxed) > 0
 }
 
-/// Time does not count from here on (`false`), or counts again.
+/// Stops the clock (`false`) or continues it.
 pub fn counts(counts: bool) {
     let now_ns = clock::now_ns();
     match (counts, STANDS_NS.load(Ordering::Relaxed)) {
@@ -55,16 +54,16 @@ pub fn counts(counts: bool) {
     }
 }
 
-/// When, and how long inside of MPI until then.
+/// Reading of the clock, with the time spent in MPI so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// The time, as far as it counts.
+    /// Time in nanoseconds, without standstills.
     pub now_ns: u64,
-    /// Inside of MPI since the start.
+    /// Time in MPI since the start, in nanoseconds.
     pub inside_ns: u64,
 }
 
-/// The time now.
+/// Returns the current reading of the clock.
 pub fn reading() -> Reading {
     let since_ns = STANDS_NS.load(Ordering::Relaxed);
     let now_ns = if since_ns > 0 { since_ns } else { clock::now_ns() };
@@ -74,11 +73,11 @@ pub fn reading() -> Reading {
     }
 }
 
-/// Time that counts while it lives.
+/// Guard during whose life time counts as spent in MPI.
 #[derive(Debug)]
 pub struct Inside(Option<u64>);
 
-/// What the caller does from here on is inside of MPI; not to be nested.
+/// Starts to count time as spent in MPI, until the guard is dropped. Guards must not be nested.
 #[inline]
 pub fn measure() -> Inside {
     Inside((is_measured() && STANDS_NS.load(Ordering::Relaxed) == 0).then(clock::now_ns))
@@ -93,7 +92,7 @@ impl Drop for Inside {
     }
 }
 
-/// From now on one of so many tests that find nothing moves operations on.
+/// Makes only one of `tests` tests that find nothing progress operations.
 pub fn move_on_every(tests: u32) {
     EVERY.store(tests.max(1), Ordering::Relaxed);
 }
@@ -104,7 +103,7 @@ pub fn is_off() -> bool {
     !is_measured() && EVERY.load(Ordering::Relaxed) == 1
 }
 
-/// A test: whether it is one that moves operations on.
+/// Counts a test. Returns true if it must make progress.
 #[inline]
 pub fn test_moves_on() -> bool {
     let every = EVERY.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Intercommunicators: made from two groups, merged into one (MPI-5 section 7.6).
+//! Intercommunicators: creation from two groups, and merging into one (MPI-5 section 7.6).
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::lanes::LaneGuard;
 use crate::other_jobs::are_several;
 use crate::process::Process;
 
-/// Who speaks for the two groups, where they can speak to one another.
+/// Leaders of two groups, which can communicate with each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaders<'a> {
     /// Rank of the own leader in the local communicator.
     pub local: Rank,
-    /// Where the leaders meet; only looked at by the leader.
+    /// Communicator of both leaders; significant at the leader only.
     pub peer_comm: &'a Communicator,
-    /// Rank of the other leader in `peer_comm`; only looked at by the leader.
+    /// Rank of the other leader in `peer_comm`; significant at the leader only.
     pub remote: i32,
     /// Tag on `peer_comm` that no other agreement uses at the same time.
     pub tag: i32,
 }
 
-/// MPI_Intercomm_create.
+/// Creates an intercommunicator (MPI_Intercomm_create).
 ///
 /// # Errors
-/// `Rank` for a leader that is not there, `Comm` when the groups overlap.
+/// `Rank` for an invalid leader, `Comm` if the groups overlap.
 pub fn create(
     held: &mut LaneGuard,
     process: &Process,
@@ -67,7 +67,8 @@ pub fn create(
     Ok(between(held, process, comm, local, remote, serial))
 }
 
-/// Whether a member of either group has never met one of the other: all members find the same.
+/// Returns true if a member of either group does not know a member of the other. All members get the same
+/// result.
 fn have_strangers(
     held: &mut LaneGuard,
     process: &Process,
@@ -87,7 +88,8 @@ fn have_strangers(
     Ok(either != [0])
 }
 
-/// Lets groups meet of which only the leaders can speak to one another: at a port of the leader that `accepts`.
+/// Connects two groups of which only the leaders can communicate, through a port of the leader that
+/// `accepts`.
 fn introduce(
     held: &mut LaneGuard,
     process: &Process,
@@ -105,8 +107,8 @@ fn introduce(
     meet(held, process, comm, leaders.local, line, (part, ErrorClass::Comm))
 }
 
-/// MPI_Intercomm_merge: the side that says `high` comes second; if both say the same, the group whose first
-/// process comes first in the world.
+/// Merges an intercommunicator (MPI_Intercomm_merge). The side with `high` set comes second. If both sides
+/// pass the same value, the group whose first process has the lower world rank comes first.
 ///
 /// # Errors
 /// `Comm` for an intracommunicator.

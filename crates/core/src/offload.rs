@@ -1,9 +1,10 @@
-//! What this process has of the kernel's packet program (S9), and its calls of operations there.
+//! Use of the kernel's packet program (S9) by this process, and calls of its operations.
 //!
-//! A [`Call`] is one operation of one group: it is sent to the kernel when its turn has come
-//! ([`tutti_coll::lower::Rotation`]), looked for in mapped memory by who spins, and told by a packet to who
-//! sleeps. What is overdue is asked for again. Interfaces whose ranks sleep or are stopped answer that they
-//! wait too; one that says nothing for long is gone, and with it the operation.
+//! A [`Call`] is one operation of one group. It is sent to the kernel when the order of operations allows it
+//! ([`tutti_coll::lower::Rotation`]). A spinning process finds the result in mapped memory; a sleeping one is
+//! woken by a packet. If a result is overdue, this process sends inquiries. Packet programs reply even if
+//! their ranks sleep or are stopped. If one is silent for long, it is considered gone and the operation
+//! fails.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,41 +16,44 @@ use tutti_offload::layout::PORT;
 use tutti_offload::seat::{self, Seat};
 use tutti_sys::kept;
 
-/// After so long a rank asks for what it misses, or sooner where packets get lost: see [`Pace`]. To ask in
-/// vain costs packets, and where hosts share processors the time of those who are waited for.
+/// Time after which a rank first inquires about missing packets. It becomes shorter where packets get lost:
+/// see [`Pace`]. Useless inquiries cost packets, and processor time of the awaited ranks if hosts share
+/// processors.
 const FIRST_DOUBT: Duration = Duration::from_millis(2);
-/// Never sooner than that.
+/// Shortest time before the first inquiry.
 const LEAST_DOUBT: Duration = Duration::from_micros(200);
-/// Never later than that. Each further time is after twice as long, if those who were asked wait themselves.
+/// Longest time between two inquiries. The interval doubles each time if the other ranks reply that they wait
+/// too.
 const LAST_DOUBT: Duration = Duration::from_millis(100);
-/// If they have not answered, only after so many questions: these or the answers may be lost.
+/// Number of inquiries without reply after which the interval doubles. Before, inquiries or replies may be
+/// lost.
 const UNANSWERED: u32 = 4;
 
-/// What the process has: one seat for all its groups.
+/// State of the kernel offload of this process: one seat for all its groups.
 #[derive(Debug, Default)]
 pub struct Kernel {
     seat: Option<std::result::Result<Arc<Seat>, String>>,
-    /// Operations that have been called and are not over.
+    /// Calls that are not complete: group, sequence number, and time of the next inquiry.
     calls: Vec<(Arc<OffloadGroup>, u32, Instant)>,
 }
 
-/// A group of ranks, as this one sees it.
+/// Group of ranks, as seen by this rank.
 #[derive(Debug)]
 pub struct OffloadGroup {
     seat: Arc<Seat>,
     group: seat::Group,
     programs: Vec<Program>,
     rank: u32,
-    /// The program of a barrier.
+    /// Index of the program of a barrier.
     barrier: u8,
-    /// Who says nothing for so long is gone.
+    /// Time of silence after which a packet program is considered gone.
     silence: Duration,
     turns: Mutex<Turns>,
 }
 
-/// After how long a rank of a group asks. It is learned from what questions have found: packets that were
-/// lost, or only others who wait too. Many wait for one that was lost, and so ask in vain: what was found
-/// counts for several of these.
+/// Time before a rank's first inquiry in a group. It is learned from earlier inquiries: whether packets were
+/// lost, or the others only waited too. Many ranks wait for one lost packet, and most of their inquiries are
+/// useless. So one success counts as much as several useless inquiries.
 #[derive(Debug)]
 struct Pace(Duration);
 
@@ -60,7 +64,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// An operation is over that was asked about.
+    /// Notes the end of an operation about which there was an inquiry.
     fn asked(&mut self, in_vain: bool) {
         let next = if in_vain { self.0 + self.0 / 8 } else { self.0 / 2 };
         self.0 = next.clamp(LEAST_DOUBT, FIRST_DOUBT);
@@ -71,33 +75,34 @@ impl Pace {
 struct Turns {
     rotation: Rotation,
     pace: Pace,
-    /// Own operations that are not over.
+    /// Own operations that are not complete.
     open: Vec<u32>,
-    /// Barriers of the library's own.
+    /// Barriers that the library has inserted.
     own: Vec<Call>,
 }
 
-/// An operation that this rank has called.
+/// Operation that this rank has called.
 #[derive(Debug)]
 pub struct Call {
     packet: Packet,
-    /// It is sent when all up to this one are over here.
+    /// Sequence number: the call is sent when all operations up to this one are complete here.
     after: u32,
-    /// And this one, which all had to call.
+    /// Sequence number of a synchronising operation that must be complete at all members before.
     synchronised: u32,
     doubt: Option<Doubt>,
-    /// Since when not all answer that are asked.
+    /// Time since which some inquiries have no reply.
     silent: Option<Instant>,
 }
 
-/// When a call that was sent is asked about.
+/// Schedule of inquiries about a call that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     next: Instant,
     interval: Duration,
-    /// Questions so far.
+    /// Number of inquiries so far.
     asked: u32,
-    /// Restarts of this process when `next` was set: the clock of another machine is another one.
+    /// Number of restarts of this process when `next` was set. After a restart the clock may be that of
+    /// another host.
     restarts: u32,
 }
 
@@ -106,12 +111,12 @@ impl Doubt {
         Doubt { next: called + interval, interval, asked: 0, restarts: kept::restarts() }
     }
 
-    /// Returns true if it is time to ask.
+    /// Returns true if an inquiry is due.
     fn is_due(&self, now: Instant) -> bool {
         now >= self.next || self.restarts != kept::restarts()
     }
 
-    /// It is asked about now; `all_wait`: those whom it was asked of before have answered that they wait.
+    /// Notes an inquiry. `all_wait` is true if all ranks have replied to the last one that they wait too.
     fn again(&mut self, now: Instant, all_wait: bool) {
         if self.asked > 0 && (all_wait || self.asked >= UNANSWERED) {
             self.interval = (2 * self.interval).min(LAST_DOUBT);
@@ -121,10 +126,10 @@ impl Doubt {
 }
 
 impl Kernel {
-    /// The seat, which is asked for once.
+    /// Returns the seat, which is taken at the first call.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for which there is no seat.
     pub fn seat(
         &mut self,
         take: impl FnOnce() -> std::result::Result<Seat, String>,
@@ -132,11 +137,11 @@ impl Kernel {
         self.seat.get_or_insert_with(|| take().map(Arc::new)).clone()
     }
 
-    /// Gets the program of another host, if this process was made from a checkpoint and runs there now. What
-    /// was called is asked about at once: packets that were on their way are lost.
+    /// Attaches to the program of a new host, if this process was restarted from a checkpoint there.
+    /// Inquiries about all calls are then due at once, as packets on their way are lost.
     ///
     /// # Errors
-    /// Why there is none there.
+    /// The reason for which there is no program.
     pub fn go_on(&mut self) -> Result<()> {
         let Some(Ok(seat)) = &self.seat else { return Ok(()) };
         let has_moved = seat.go_on().map_err(|why| {
@@ -155,9 +160,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// Before a sleep: writes down what wakes, and until when; false if something is over already.
+    /// Determines the descriptors that a sleep watches, and its end. Returns false if a call is complete
+    /// already.
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>, until: &mut Option<Instant>) -> bool {
-        // A rank that waits for nothing here may have what others ask for. Errors are for its next operation.
+        // A rank that waits for nothing may still have packets that others need. Errors concern its next
+        // operation only.
         let _ = self.go_on();
         let Some(Ok(seat)) = self.seat.as_ref().filter(|_| !self.calls.is_empty()) else { return true };
         for (place, sequence, _) in &self.calls {
@@ -171,8 +178,8 @@ impl Kernel {
 }
 
 impl OffloadGroup {
-    /// A group that the kernel knows, with the own program of each operation; `barrier` is one of them.
-    /// Who says nothing for `silence` is gone.
+    /// Returns a group that the kernel knows, with this rank's program of each operation. `barrier` is the
+    /// index of one of them. A packet program that is silent for `silence` is considered gone.
     pub fn new(
         seat: Arc<Seat>,
         group: seat::Group,
@@ -184,7 +191,7 @@ impl OffloadGroup {
         OffloadGroup { seat, group, programs, rank, barrier, silence, turns: Mutex::default() }
     }
 
-    /// Calls an operation; `synchronises`: it ends nowhere before all have called it.
+    /// Calls an operation. `synchronises` is true if it can end at no member before all have called it.
     pub fn call(
         self: &Arc<OffloadGroup>,
         kernel: &mut Kernel,
@@ -211,10 +218,10 @@ impl OffloadGroup {
         }
     }
 
-    /// Moves a call on; whether it is over.
+    /// Makes progress with a call. Returns true if it is complete.
     ///
     /// # Errors
-    /// Members have called different operations.
+    /// An error if members have called different operations, or a packet program is gone.
     pub fn advance(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
         kernel.go_on()?;
         let mut own = std::mem::take(&mut self.turns().own);
@@ -225,7 +232,7 @@ impl OffloadGroup {
         self.tend(kernel, call)
     }
 
-    /// A block of an operation that is over.
+    /// Copies the result of a completed operation to `into`.
     pub fn result(&self, call: &Call, into: &mut [u8]) {
         let program = &self.programs[usize::from(call.packet.operation.program)];
         if let Some(area) = program.result.first() {
@@ -281,11 +288,11 @@ impl OffloadGroup {
         Ok(false)
     }
 
-    /// Since when not all answer whose messages are missing, or this host's own program does not take what
-    /// this process sends.
+    /// Returns the time since which packet programs with missing messages do not reply, or None if all reply.
+    /// The own program counts as silent if it does not accept this process's packets.
     ///
     /// # Errors
-    /// It is too long.
+    /// An error if the silence is too long.
     fn silent_since(
         &self,
         call: &Call,
@@ -297,7 +304,7 @@ impl OffloadGroup {
         let peer = match (arrived & tutti_coll::lower::ENTERED, silent) {
             (0, _) => self.rank,
             (_, 0) => return Ok(None),
-            // A rank that computes after a restart has no program until it calls MPI.
+            // After a restart, a computing rank has no program until it calls MPI.
             _ if self.seat.has_moved() => return Ok(None),
             (_, silent) => program.events[silent.trailing_zeros() as usize].peer,
         };
@@ -315,7 +322,7 @@ impl OffloadGroup {
         ))
     }
 
-    /// Sends again what the kernel does not know, and asks for what it has not got.
+    /// Repeats packets that the kernel has not received, and requests those that are missing.
     fn ask(&self, call: &Packet, arrived: u32) {
         self.seat.forget_heard(&self.group, call.sequence);
         if arrived & tutti_coll::lower::ENTERED == 0 {
@@ -332,7 +339,7 @@ impl OffloadGroup {
         synchronised && self.turns().open.iter().all(|open| *open > call.after)
     }
 
-    /// Whether an operation is over; then it is forgotten.
+    /// Returns true if an operation is complete. Its state is then removed.
     fn finish(self: &Arc<OffloadGroup>, kernel: &mut Kernel, sequence: u32, doubt: Doubt) -> bool {
         let is_done = self.seat.is_done(&self.group, sequence);
         if is_done {

@@ -1,17 +1,18 @@
-//! Where groups and communicators come from.
+//! Origin of groups and communicators.
 
 use std::fmt;
 
-/// Where groups and communicators come from. Such of different origin must not be mixed in one call (MPI-5
-/// section 11.3).
+/// Origin of a group or communicator: the world model, or a session. One call must not mix objects of
+/// different origins (MPI-5 section 11.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin(u32);
 
 impl Origin {
-    /// What is not of a session: MPI_COMM_WORLD, the parent and who was joined, and all that is made from them.
+    /// Origin of objects outside sessions: MPI_COMM_WORLD, the parent, joined processes, and all objects made
+    /// of them.
     pub const WORLD: Origin = Origin(0);
 
-    /// That of the session with this number, from 1 on.
+    /// Returns the origin of the session with this number, which counts from 1.
     pub(crate) fn numbered(number: u32) -> Origin {
         Origin(number)
     }

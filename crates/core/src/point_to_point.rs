@@ -1,9 +1,9 @@
-//! What the MPI functions of point-to-point communication call (MPI-5 chapter 3).
+//! Functions behind the MPI calls of point-to-point communication (MPI-5 chapter 3).
 //!
-//! Ranks and tags are still the user's numbers here and become typed in [`send_spec`] and [`receive_spec`].
-//! Callers hold the communicator's lane or the first one, unless a function says more.
-//! Blocking is starting and waiting; a short standard send or a receive whose message is there never makes a
-//! request visible to anybody else.
+//! Ranks and tags are the user's numbers here, and become typed in [`send_spec`] and [`receive_spec`].
+//! Callers hold the communicator's lane or the first one, unless a function says more. A blocking call starts
+//! an operation and waits. A short standard send creates no request, and neither does a receive whose message
+//! has arrived.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ use crate::request::{Persistent, Request, RequestId, Status, Template, Work};
 use crate::special::ANY_TAG;
 use crate::trace;
 
-/// A buffer with the datatype it was made of: what a user passes.
+/// Buffer of a user, with its datatype.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<'a> {
-    /// The memory.
+    /// Memory of the items.
     pub buffer: &'a Buffer,
-    /// Its datatype.
+    /// Datatype of each item.
     pub datatype: &'a Datatype,
-    /// Items.
+    /// Number of items.
     pub count: u64,
 }
 
-/// A message taken by a matched probe, until it is received.
+/// Message taken by a matched probe, until it is received.
 #[derive(Debug)]
 pub struct Matched {
     context: u32,
@@ -48,13 +48,13 @@ pub struct Matched {
 }
 
 impl Matched {
-    /// The context of the communicator that it came over.
+    /// Returns the context of the communicator over which it came.
     pub fn context(&self) -> u32 {
         self.context
     }
 }
 
-/// Parses the arguments of a send; `None` for `MPI_PROC_NULL`.
+/// Parses the arguments of a send. Returns None for `MPI_PROC_NULL`.
 ///
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
@@ -73,7 +73,7 @@ pub fn send_spec(
     Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
 }
 
-/// Parses destination and tag of a send; `None` for `MPI_PROC_NULL`.
+/// Parses destination and tag of a send. Returns None for `MPI_PROC_NULL`.
 #[inline(always)]
 fn destination_of(comm: &Communicator, destination: i32, tag: i32) -> Result<Option<(WorldRank, Envelope)>> {
     if tag < 0 {
@@ -84,7 +84,7 @@ fn destination_of(comm: &Communicator, destination: i32, tag: i32) -> Result<Opt
     Ok(Some((peer, Envelope { context, source: comm.rank().0, tag })))
 }
 
-/// Parses source and tag of a receive or probe; `None` for `MPI_PROC_NULL`.
+/// Parses source and tag of a receive or probe. Returns None for `MPI_PROC_NULL`.
 ///
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
@@ -102,7 +102,7 @@ pub fn pattern(comm: &Communicator, source: i32, tag: i32) -> Result<Option<Patt
     })
 }
 
-/// Parses the arguments of a receive; `None` for `MPI_PROC_NULL`.
+/// Parses the arguments of a receive. Returns None for `MPI_PROC_NULL`.
 ///
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
@@ -124,10 +124,10 @@ fn check_of(messenger: &Messenger, datatype: &Datatype) -> Check {
     if messenger.config.diagnosis.check_types { Check::Type(datatype.clone()) } else { Check::Nothing }
 }
 
-/// MPI_Send, MPI_Ssend, MPI_Rsend.
+/// Performs MPI_Send, MPI_Ssend or MPI_Rsend.
 ///
 /// # Errors
-/// As [`send_spec`].
+/// The errors of the send operation.
 #[inline]
 pub fn send(
     held: &mut LaneGuard,
@@ -146,10 +146,11 @@ pub fn send(
     completion::wait(held, messenger, id, "").result.map(|_| ())
 }
 
-/// A standard send of one run of memory, if that takes no more than a copy into the transport: whether it is on its way.
+/// Performs a standard send of contiguous memory, if a copy into the transport suffices. Returns false if it
+/// does not; then nothing was sent.
 ///
 /// # Errors
-/// As [`send_spec`].
+/// The same as of [`send_spec`].
 #[inline(never)]
 pub fn send_run(
     held: &LaneGuard,
@@ -166,7 +167,8 @@ pub fn send_run(
     Ok(messenger.messages.borrow_mut(held).send_run(peer, envelope, run))
 }
 
-/// MPI_Isend and its like: a request that is already running, or [`RequestId::DONE`] for a message that is on its way.
+/// Starts MPI_Isend or a similar send. Returns its request, or [`RequestId::DONE`] if the message was sent at
+/// once.
 #[inline]
 pub fn start_send(
     held: &LaneGuard,
@@ -186,7 +188,7 @@ pub fn start_send(
     start_send_later(held, messenger, comm, spec)
 }
 
-/// As [`start_send`], for what needs a request.
+/// Starts a send that needs a request.
 fn start_send_later(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -203,7 +205,7 @@ fn start_send_later(
     })
 }
 
-/// Starts a send behind a request that exists; its receiver may read what is `near`.
+/// Starts a send for a request that exists. Its receiver may read the memory in `near`.
 fn begin_send(
     messages: &mut PointToPoint<AllLinks>,
     id: RequestId,
@@ -219,10 +221,10 @@ fn begin_send(
     messages.start_send(id, spec);
 }
 
-/// Lends the buffer of a send to its receiver, where that is a process of the same host and the buffer is mapped, or is from
-/// now on. Threads in lanes of their own do not lend.
+/// Exposes the buffer of a send if the receiver is a process of this host and the buffer can be mapped.
+/// Threads in lanes of their own do not expose buffers.
 fn lend(held: &LaneGuard, messenger: &Messenger, spec: &SendSpec) -> Option<LentMessage> {
-    // Those of other jobs have numbers beyond.
+    // Processes of other jobs have larger numbers.
     let is_own = spec.peer.0 < messenger.job.header().world_size && spec.peer != messenger.rank;
     let is_near = is_own && messenger.job.local_rank(spec.peer.0).is_some();
     (is_near && held.lane().is_first())
@@ -230,7 +232,7 @@ fn lend(held: &LaneGuard, messenger: &Messenger, spec: &SendSpec) -> Option<Lent
         .flatten()
 }
 
-/// Starts something with the messages of a communicator's lane.
+/// Calls `work` with the messages of the communicator's lane.
 #[inline]
 fn inside<R>(
     held: &LaneGuard,
@@ -242,7 +244,7 @@ fn inside<R>(
     messenger.in_lane(held, comm.lane(), |held| work(&mut messenger.messages.borrow_mut(held)))
 }
 
-/// MPI_Recv.
+/// Performs MPI_Recv. Returns the outcome, as receives report a status even after an error.
 #[inline]
 pub fn receive(
     held: &mut LaneGuard,
@@ -260,8 +262,8 @@ pub fn receive(
     completion::wait(held, messenger, id, "")
 }
 
-/// A blocking receive whose message arrives within a few looks: the usual case of a short message between
-/// processes that run.
+/// Performs a blocking receive whose message arrives within a few polls, which is usual for short messages
+/// between running processes. Returns None if it does not arrive.
 #[inline]
 fn receive_soon(held: &mut LaneGuard, messenger: &Messenger, spec: &ReceiveSpec) -> Option<Finished> {
     if held.lane().is_first() && !messenger.activities.borrow(held).is_empty() {
@@ -283,7 +285,7 @@ fn receive_soon(held: &mut LaneGuard, messenger: &Messenger, spec: &ReceiveSpec)
     finished
 }
 
-/// Looks for the message of a blocking receive as long as `spin` goes on, and `while_so`.
+/// Polls for the message of a blocking receive as long as `spin` continues and `while_so` returns true.
 #[inline]
 fn look_for(
     held: &mut LaneGuard,
@@ -303,7 +305,7 @@ fn look_for(
         }
         drop(messages);
         held.relax();
-        // A pause takes as long as several looks, so it would delay what is about to arrive.
+        // A pause takes as long as several polls and would delay a message that is about to arrive.
         look += 1;
         if look.is_multiple_of(8) {
             std::hint::spin_loop();
@@ -312,7 +314,7 @@ fn look_for(
     None
 }
 
-/// MPI_Irecv.
+/// Starts a receive (MPI_Irecv) and returns its request.
 #[inline]
 pub fn start_receive(
     held: &LaneGuard,
@@ -327,10 +329,11 @@ pub fn start_receive(
     })
 }
 
-/// MPI_Irecv into one run of memory: `None` where there is more to it.
+/// Starts MPI_Irecv into contiguous memory. Returns None if the receive needs the general path; then nothing
+/// was started.
 ///
 /// # Errors
-/// As [`receive_spec`].
+/// The same as of [`receive_spec`].
 #[inline(never)]
 pub fn start_receive_run(
     held: &LaneGuard,
@@ -350,7 +353,8 @@ pub fn start_receive_run(
     Ok(Some(messenger.messages.borrow_mut(held).start_new_receive(spec, comm.context().0)))
 }
 
-/// MPI_Send_init and MPI_Recv_init: an inactive persistent request. `None` is `MPI_PROC_NULL`.
+/// Creates an inactive persistent request (MPI_Send_init, MPI_Recv_init). A `template` of None is
+/// `MPI_PROC_NULL`.
 pub fn persistent(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -369,10 +373,10 @@ pub fn persistent(
     inside(held, messenger, comm, |messages| messages.state.insert(request))
 }
 
-/// MPI_Start. For who holds the first lane.
+/// Starts a persistent request (MPI_Start). The caller holds the first lane.
 ///
 /// # Errors
-/// `Request` when it is not persistent or already active.
+/// `Request` if it is not persistent or already active.
 #[inline]
 pub fn start(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let is_here = id.lane() == Some(held.lane());
@@ -382,7 +386,7 @@ pub fn start(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<(
     start_later(held, messenger, id)
 }
 
-/// As [`start`], for what is not over at once.
+/// Starts a persistent request that could not finish at once.
 fn start_later(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let lane = id.lane().unwrap_or(Lane::FIRST);
     engage(lane);
@@ -395,7 +399,7 @@ fn start_later(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result
     start_message(held, messenger, id, lane)
 }
 
-/// Starts a persistent request that has begun and is no collective operation.
+/// Starts a persistent request that is marked active and is not a collective operation.
 fn start_message(held: &LaneGuard, messenger: &Messenger, id: RequestId, lane: Lane) -> Result<()> {
     let template = messenger.in_lane(held, lane, |held| {
         let messages = messenger.messages.borrow(held);
@@ -426,11 +430,11 @@ fn start_message(held: &LaneGuard, messenger: &Messenger, id: RequestId, lane: L
     Ok(())
 }
 
-/// MPI_Bsend: copies the message into the attached buffer, from where it is sent, in the communicator's lane. Nobody waits
-/// for it. For who holds the first lane.
+/// Performs MPI_Bsend: copies the message into the attached buffer and sends the copy in the communicator's
+/// lane. No call waits for it. The caller holds the first lane.
 ///
 /// # Errors
-/// `Buffer` when it does not fit.
+/// `Buffer` if the message does not fit.
 pub fn send_buffered(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -454,8 +458,8 @@ pub fn send_buffered(
     Ok(())
 }
 
-/// MPI_Isendrecv and MPI_Isendrecv_replace: one request for both halves, with the status of the receive. For who holds the
-/// first lane.
+/// Starts MPI_Isendrecv or MPI_Isendrecv_replace. Returns one request for both halves, with the status of the
+/// receive. The caller holds the first lane.
 pub fn start_send_receive(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -471,7 +475,7 @@ pub fn start_send_receive(
     whole
 }
 
-/// Both halves of an MPI_Isendrecv.
+/// Progress handler for both halves of an MPI_Isendrecv.
 #[derive(Debug)]
 struct SendReceive {
     sending: RequestId,
@@ -491,7 +495,7 @@ impl Activity for SendReceive {
 }
 
 impl SendReceive {
-    /// Whether it is over.
+    /// Returns true, and completes the request, if both halves are complete.
     fn go_on(&mut self, held: &LaneGuard, messenger: &Messenger) -> bool {
         let over = |id| completion::is_complete(held, messenger, id).unwrap_or(true);
         if !over(self.sending) || !over(self.receiving) {
@@ -508,10 +512,10 @@ impl SendReceive {
     }
 }
 
-/// MPI_Iprobe: what a receive would get now. Moves messages forward.
+/// Performs MPI_Iprobe: returns the status of the message that a receive would get now. Makes progress.
 ///
 /// # Errors
-/// As [`probe`], if the program has called nothing else for long.
+/// The same as of [`probe`], if the program has only called such functions for long.
 pub fn probe_now(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -528,10 +532,10 @@ pub fn probe_now(
     })
 }
 
-/// MPI_Probe.
+/// Performs MPI_Probe: waits for a message and returns its status.
 ///
 /// # Errors
-/// `Other` when all ranks that could send such a message have left.
+/// `Other` if all ranks that could send such a message have left.
 pub fn probe(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -544,7 +548,7 @@ pub fn probe(
     engage(comm.lane());
     inside(held, messenger, comm, |messages| messages.state.departures.begin_probe(wanted));
     crate::progress::wait_until(held, messenger, &what, |held| {
-        // A probe is given up once: what was found stays.
+        // The probe may be abandoned later, so a message that was found is kept.
         if found.is_none() {
             found = inside(held, messenger, comm, |messages| {
                 let vain = messages.state.departures.take_vain_probe(wanted);
@@ -557,10 +561,10 @@ pub fn probe(
     found.unwrap_or(Ok(Status::EMPTY))
 }
 
-/// MPI_Improbe: takes the message that a receive would get now. For who holds the first lane.
+/// Performs MPI_Improbe: takes the message that a receive would get now. The caller holds the first lane.
 ///
 /// # Errors
-/// As [`probe_now`].
+/// The same as of [`probe_now`].
 pub fn match_now(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -581,10 +585,10 @@ pub fn match_now(
     Ok(found.map(matched))
 }
 
-/// MPI_Mprobe. For who holds the first lane.
+/// Performs MPI_Mprobe: waits for a message and takes it. The caller holds the first lane.
 ///
 /// # Errors
-/// As [`probe`].
+/// The same as of [`probe`].
 pub fn match_message(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -599,10 +603,10 @@ pub fn match_message(
     }
 }
 
-/// MPI_Imrecv: receives a matched message. For who holds the first lane.
+/// Starts the receive of a matched message (MPI_Imrecv). The caller holds the first lane.
 ///
 /// # Errors
-/// `Request` when the message was received already.
+/// `Request` if the message was received already.
 pub fn start_receive_matched(
     held: &LaneGuard,
     messenger: &Messenger,
@@ -626,10 +630,11 @@ pub fn start_receive_matched(
     }))
 }
 
-/// MPI_Cancel. Receives and sends that are not matched yet and generalised requests are cancelled.
+/// Performs MPI_Cancel. Generalised requests are cancelled, and receives and sends that are not matched yet.
 ///
 /// # Errors
-/// `Request` for an unknown one and for an operation that is neither; what the user's callback returned.
+/// `Request` for an unknown request and for an operation that cannot be cancelled; the error of the user's
+/// callback.
 pub fn cancel(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Result<()> {
     let refused = |what: &str| {
         let reason = format!("argument request is {what}, which cannot be cancelled");

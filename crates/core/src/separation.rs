@@ -1,13 +1,15 @@
-//! When a rank moves to another processor, away from the one it exchanges messages with.
+//! Decision when a rank moves to another processor, away from a rank with which it exchanges messages.
 //!
-//! Two ranks that answer each other on one processor pay a switch between processes for each message, ten times what a message
-//! costs between two processors. The kernel does not part them: since one waits whenever the other runs, it sees no more than one that
-//! wants the processor, and so they may lie there for as long as they live. They can see it themselves: who waits finds the other
-//! one waiting for the same processor ([`tutti_sys::job::Doorbell::away_from`]), wait after wait in quick succession. Then one of the two
-//! moves once; afterwards the kernel has its freedom again.
+//! Two ranks that answer each other on one processor need a context switch for each message. That takes ten
+//! times as long as a message between two processors. The kernel does not separate them: one waits whenever
+//! the other runs, so it sees only one runnable process. They may share the processor for their whole life.
+//! The ranks can detect this themselves. A waiting rank finds that the other waits for the same processor
+//! ([`tutti_sys::job::Doorbell::away_from`]), wait after wait in quick succession. Then one of the two moves
+//! once. Afterwards the kernel schedules it freely again.
 //!
-//! This is a guess, for where it moves to others may compute. So only those move that do nothing but exchange messages; and who
-//! finds itself beside the same one again soon moves ever more seldom.
+//! The move is a guess, as other processes may compute on the new processor. So only ranks move that do
+//! nothing but exchange messages. If a rank soon shares a processor with the same rank again, it moves more
+//! and more rarely.
 
 use tutti_base::traffic::TRAFFIC;
 use tutti_sys::job::Doorbell;
@@ -16,37 +18,40 @@ use tutti_transport::Paused;
 
 use crate::lanes::{FirstLaneCell, LaneGuard};
 
-/// So many waits in a row find the other one on the same processor before a rank moves.
+/// Number of successive waits that find the other rank on the same processor before a rank moves.
 const TOGETHER: u32 = 16;
-/// Longest time that each of them takes for each rank of the host: a switch between processes and a message. With more, ranks also
-/// compute between their messages. Then there is more to lose beside one that computes than to win here.
+/// Maximum time of each such wait for each rank of the host: a context switch and a message. If it takes
+/// longer, ranks also compute between their messages. Then a move next to a computing process would lose more
+/// than it wins.
 const TURN_NS: u64 = 8_000;
-/// A move was worth it if the two did not meet again for so long.
+/// Time in nanoseconds without a common processor after which a move counts as useful.
 const WORTH_NS: u64 = 2_000_000;
 /// Shortest and longest time between two moves.
 const SHORTEST_NS: u64 = 1_000_000;
 const LONGEST_NS: u64 = 1_000_000_000;
 
-/// Longest message for which ranks move. What is longer takes more time to copy than a switch between processes does, and is copied out of
-/// a ring sooner on the processor whose caches still have it.
+/// Length in bytes of the longest message for which ranks move. A longer one takes more time to copy than a
+/// context switch does. Its copy out of a ring is faster on the processor whose caches still have it.
 const SHORT_BYTES: u64 = 4096;
 
-/// What a process knows about those it waits for.
+/// State of a process for its decisions to move.
 #[derive(Debug, Default)]
 pub struct Separation {
-    /// Waits in a row that found the other one on the same processor, and when the first of them was.
+    /// Number of successive waits that found the other on the same processor, and the time of the first of
+    /// them.
     together: u32,
     since_ns: u64,
-    /// When it moved last, and how long it moves no more after that.
+    /// Time of the last move, and the time that must pass before the next one.
     moved_ns: u64,
     pause_ns: u64,
-    /// When the two met again after that.
+    /// Time at which the two first shared a processor after the move.
     met_ns: Option<u64>,
 }
 
 impl Separation {
-    /// A wait has given its processor away; `together`: to the one it waits for, among others. Whether to move now. `ranks`: those of
-    /// the host. The time is asked rarely.
+    /// Notes a wait that has yielded its processor. `together` is true if the awaited rank got it, among
+    /// others. `ranks` is their number on the host. Returns true if this rank must move now. The clock is
+    /// read rarely.
     pub fn waited(&mut self, together: bool, ranks: u32, now_ns: impl Fn() -> u64) -> bool {
         if !together {
             self.together = 0;
@@ -77,7 +82,7 @@ impl Separation {
     }
 }
 
-/// Another rank of this host whom a wait is for.
+/// Other rank of this host that a wait is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Counterpart<'a> {
     doorbell: &'a Doorbell,
@@ -85,38 +90,39 @@ pub struct Counterpart<'a> {
 }
 
 impl Counterpart<'_> {
-    /// The rank with this doorbell. `moves`: whether it is this process that moves if both lie on one processor; one of the two.
+    /// Returns the rank with this doorbell. `moves` is true if this process is the one of the two that moves.
     pub fn new(doorbell: &Doorbell, moves: bool) -> Counterpart<'_> {
         Counterpart { doorbell, moves }
     }
 
-    /// The same for a message of so many bytes.
+    /// Returns the counterpart for a message of `bytes` bytes. For long messages this process does not move.
     pub fn for_message(self, bytes: u64) -> Self {
         Counterpart { moves: self.moves && bytes <= SHORT_BYTES, ..self }
     }
 
-    /// Whether it waits without a processor, as far as it says itself: a hint.
+    /// Returns true if it waits without a processor. This is a hint from its doorbell.
     #[inline]
     pub fn is_away(&self) -> bool {
         self.doorbell.is_away()
     }
 
-    /// Moves to another processor if the two are in each other's way on this one.
+    /// Moves to another processor if the two share this one.
     fn part(&self, held: &LaneGuard, (apart, ranks): (&FirstLaneCell<Separation>, u32)) {
         if !self.moves {
             return;
         }
         let together = self.doorbell.away_from().is_some_and(|processor| cpu::current() == Some(processor));
         let due = apart.borrow_mut(held).waited(together, ranks, clock::now_ns);
-        // Where this is refused ranks stay where they are.
+        // If the system refuses, the rank stays where it is.
         if due && cpu::move_elsewhere().unwrap_or(false) {
             TRAFFIC.moves.add(1);
         }
     }
 }
 
-/// After a pause of a wait for `other`, which is taken once the wait has given its processor away: moves if that is in the way. `own`: what
-/// this process knows, and the number of ranks of the host.
+/// Handles the pause of a wait for `other`, which is taken if the wait has yielded its processor. Moves this
+/// process if the two share a processor. `own` has the state of this process, and the number of ranks of the
+/// host.
 #[inline]
 pub fn after(
     paused: Paused,

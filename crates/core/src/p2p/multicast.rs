@@ -1,8 +1,8 @@
-//! Messages that go to several peers at once (S8).
+//! Messages to several peers at once (S8).
 //!
-//! What the link does not multicast is sent to each peer as an ordinary message, and so is what it hands
-//! back. A receiver keeps no more of what nobody waits for than a part of `TUTTI_UNEXPECTED_BYTES`; what it
-//! has no room for it leaves with the link, which makes the sender wait, and in the end send it as ordinary
+//! A message that the link does not multicast is sent to each peer as an ordinary message. So is a message
+//! that the link hands back. A receiver keeps unexpected multicasts up to a part of `TUTTI_UNEXPECTED_BYTES`.
+//! It leaves further ones with the link. The link makes the sender wait and finally send them as ordinary
 //! messages.
 
 use tutti_base::WorldRank;
@@ -15,17 +15,17 @@ use crate::matching::Envelope;
 use crate::request::{Request, Work};
 use crate::wire::{Packet, Signature};
 
-/// What part of `TUTTI_UNEXPECTED_BYTES` messages may take that were multicast.
+/// Divisor of `TUTTI_UNEXPECTED_BYTES` that gives the bound for multicast messages.
 const PART: u64 = 8;
 
-/// What a message counts while it is kept.
+/// Returns the number of bytes that a message counts while it is kept.
 pub(super) fn cost(payload: &[u8]) -> u64 {
     eager_cost(payload.len() as u64)
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Sends a message to several; those to whom it has to be sent one by one are added to `rest`. False:
-    /// there is no room now. Messages of one envelope keep their order, whichever way they go.
+    /// Sends a message to several peers. Peers that need a single message are added to `rest`. Returns false
+    /// if there is no room now. Messages of one envelope keep their order on all paths.
     pub fn multicast(
         &mut self,
         to: &[Peer],
@@ -49,7 +49,7 @@ impl<L: Link> PointToPoint<L> {
         self.link.multicast(to, header, buffer.bytes() as usize, fill, rest).is_ok()
     }
 
-    /// Sends what the link has handed back.
+    /// Sends the messages that the link has handed back.
     #[inline]
     pub(super) fn send_handed_back(&mut self) {
         while let Some((peer, header, payload)) = self.link.handed_back() {
@@ -71,7 +71,7 @@ impl<L: Link> PointToPoint<L> {
 }
 
 impl State {
-    /// A message that was multicast. It is left if there is no room to keep it, unless it has to be kept.
+    /// Handles a message that was multicast. Without room it is left with the link, unless `keep` is true.
     pub(super) fn multicast(
         &mut self,
         from: Peer,

@@ -17,14 +17,14 @@ use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
 use crate::wire::{Packet, RendezvousRequest, Signature};
 
-/// Fills the room of a record with a run of memory.
+/// Copies contiguous memory into the space of a record.
 #[inline(always)]
 fn fill(stores: &mut PeerStores, run: ByteRun, out: &mut [u8]) {
     stores.fill(out, |out| run.pack(out), |out| run.stream(out));
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Sends a standard message at once if that takes no more than a copy into the transport.
+    /// Sends a standard message at once, if a copy into the transport suffices. Returns false if it does not.
     #[inline]
     pub fn send_now(&mut self, spec: &SendSpec) -> bool {
         let fill = |stores: &mut PeerStores, out: &mut [u8]| match spec.buffer.user_run() {
@@ -35,7 +35,8 @@ impl<L: Link> PointToPoint<L> {
         spec.mode == Mode::Standard && self.send_eager(peer, envelope, signature, spec.buffer.bytes(), fill)
     }
 
-    /// Sends a run of memory in standard mode at once if that takes no more than a copy into the transport.
+    /// Sends contiguous memory in standard mode at once, if a copy into the transport suffices. Returns false
+    /// if it does not.
     #[inline]
     pub fn send_run(&mut self, peer: WorldRank, envelope: Envelope, run: ByteRun) -> bool {
         self.send_eager(peer, envelope, 0, run.bytes(), |stores, out| fill(stores, run, out))
@@ -71,14 +72,14 @@ impl<L: Link> PointToPoint<L> {
         sent
     }
 
-    /// Whether a message is sent before it is asked for.
+    /// Returns true if a message is sent without a request of its receiver.
     #[inline]
     fn is_short(&self, peer: Peer, bytes: u64) -> bool {
         let Limits { eager_bytes, connected_eager_bytes, .. } = self.state.limits;
         bytes <= eager_bytes || bytes <= connected_eager_bytes && self.link.is_connected(peer)
     }
 
-    /// Starts a send behind a request that exists (new or persistent).
+    /// Starts a send for a request that exists (new or persistent).
     pub fn start_send(&mut self, id: RequestId, spec: SendSpec) {
         if self.send_now(&spec) {
             self.state.requests.complete(id, None);
@@ -104,7 +105,8 @@ impl<L: Link> PointToPoint<L> {
         self.flush();
     }
 
-    /// What goes to the receiver of a message now: all of it, or that it is here; `None` if there is no room there for either.
+    /// Returns the packet to send for a message now: the message itself or an offer. Returns None if the
+    /// receiver has no room for either.
     pub(super) fn departure(&mut self, peer: Peer, message: &Waiting) -> Option<Queued> {
         let Waiting { id, envelope, signature, sync, bytes } = *message;
         let is_short = self.is_short(peer, bytes);
@@ -130,19 +132,20 @@ impl<L: Link> PointToPoint<L> {
         }))
     }
 
-    /// Says something to a process that has not asked; it goes with the next [`PointToPoint::flush_answers`].
+    /// Queues a packet that is no reply. The next [`PointToPoint::flush_answers`] sends it.
     #[cold]
     pub fn tell(&mut self, to: WorldRank, packet: Packet) {
         self.state.answer(Peer(to.0), packet);
     }
 
-    /// Hands answers to the transport, as far as it takes them now.
+    /// Passes queued packets to the transport, as far as it accepts them now.
     #[cold]
     pub fn flush_answers(&mut self) {
         self.flush();
     }
 
-    /// Sends answers, then for each busy peer its backlog in order and pieces of its streams in turn.
+    /// Sends queued replies. Then sends the backlog of each busy peer in order, and pieces of its streams in
+    /// turn. Returns true if anything was sent.
     #[inline]
     pub(super) fn flush(&mut self) -> bool {
         !self.is_idle() && self.flush_busy()
@@ -207,7 +210,7 @@ impl<L: Link> PointToPoint<L> {
         sent.is_ok()
     }
 
-    /// One piece of each stream in turn, until the transport is full or the streams are over.
+    /// Sends one piece of each stream in turn, until the transport is full or the streams are complete.
     fn pump_streams(&mut self, peer: Peer) -> bool {
         let mut any = false;
         while let Some(stream) = self.state.peers.get(peer).streams.pop_front() {
@@ -269,7 +272,7 @@ impl<L: Link> PointToPoint<L> {
     }
 }
 
-/// What became of the next piece of a stream.
+/// Outcome of sending the next piece of a stream.
 pub(super) enum Piece {
     Full,
     More,
@@ -277,7 +280,7 @@ pub(super) enum Piece {
 }
 
 impl State {
-    /// Puts a peer on the list of those to be served.
+    /// Adds a peer to the list of busy peers.
     pub(super) fn list(&mut self, peer: Peer) {
         let towards = self.peers.get(peer);
         if !towards.listed {
@@ -286,7 +289,7 @@ impl State {
         }
     }
 
-    /// A small packet goes behind all that was said to a peer before.
+    /// Queues a small packet behind all earlier packets to a peer.
     pub(super) fn queue(&mut self, peer: Peer, small: Small) {
         self.peers.get(peer).backlog.push_back(Queued::Small(small));
         self.list(peer);
@@ -313,7 +316,7 @@ impl State {
         self.requests.complete(id, None);
     }
 
-    /// The peer asks for the data of an offer.
+    /// Handles a peer's request for the data of an offer.
     pub(super) fn clear_to_send(&mut self, from: Peer, sender: RequestId, receiver: RequestId) {
         match self.requests.get(sender).map(|request| &request.work) {
             Some(Work::Send { peer, .. }) if *peer == from.0 => {
@@ -325,11 +328,12 @@ impl State {
         }
     }
 
-    /// The peer has what it wanted of a message.
+    /// Handles a peer's report that it needs nothing more of a message.
     pub(super) fn done(&mut self, from: Peer, sender: RequestId) {
         match self.requests.get(sender) {
             Some(Request { work: Work::Send { peer, .. }, detached, .. }) if *peer == from.0 => {
-                // Of a request that was freed the program may know otherwise that its buffer is its own again.
+                // After the request was freed, the program may know in another way that its buffer is free
+                // again.
                 if !detached {
                     self.remote.was_read(sender);
                 }
@@ -341,13 +345,13 @@ impl State {
         }
     }
 
-    /// Starts a request that is over at once: to or from `MPI_PROC_NULL`.
+    /// Adds a request that is complete at once: to or from `MPI_PROC_NULL`.
     pub fn completed(&mut self, status: Status, context: u32) -> RequestId {
         self.requests.insert(Request::completed(status, context))
     }
 }
 
-/// Of the message of a send.
+/// Returns the length of the message of a send in bytes.
 pub(super) fn payload_bytes(request: &Request) -> usize {
     match &request.work {
         Work::Send { buffer, .. } => buffer.bytes() as usize,
