@@ -1,8 +1,8 @@
-//! Error classes, codes and strings, those of the standard and those that a program adds
-//! (MPI-5 sections 9.4 and 9.5).
+//! Error classes, codes and strings: those of the standard and those that a program adds (MPI-5 sections 9.4
+//! and 9.5).
 //!
-//! A class of the standard is its own only code. What a program adds is numbered upwards from
-//! `MPI_ERR_LASTCODE`; a number is used again when all have been used, if it was removed.
+//! A standard class is also its only code. Classes and codes of the program have numbers above
+//! `MPI_ERR_LASTCODE`. The number of a removed one is used again when all numbers have been used.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use tutti_base::{Error, ErrorClass, Result};
 
 use crate::lanes::FirstLaneCell;
 
-/// `MPI_ERR_LASTCODE`: the largest code of the standard ABI; codes of the program follow.
+/// Value of `MPI_ERR_LASTCODE`: the largest code of the standard ABI. Codes of the program follow.
 pub const LAST_CODE: i32 = 16383;
 
-/// The longest string in bytes: `MPI_MAX_ERROR_STRING` less the terminator.
+/// Maximum length of an error string in bytes: `MPI_MAX_ERROR_STRING` minus the terminator.
 pub const MAX_STRING_BYTES: usize = 511;
 
-/// The codes of this process.
+/// Error codes of this process.
 pub static CODES: FirstLaneCell<ErrorCodes> = FirstLaneCell::new(ErrorCodes::new());
 
-/// The classes of the tool information interface (MPI-5 section 15.3.10) from `MPI_T_ERR_CANNOT_INIT` on.
+/// Meanings of the tool interface's classes (MPI-5 section 15.3.10), from `MPI_T_ERR_CANNOT_INIT` on.
 const TOOL_ERRORS: [&str; 18] = [
     "MPI_T_ERR_CANNOT_INIT: the interface cannot be initialised",
     "MPI_T_ERR_NOT_ACCESSIBLE: the interface is not accessible",
@@ -43,18 +43,18 @@ const TOOL_ERRORS: [&str; 18] = [
 ];
 const FIRST_TOOL_ERROR: i32 = 1001;
 
-/// What a program added.
+/// Classes and codes that the program has added.
 #[derive(Debug)]
 pub struct ErrorCodes {
     last_used: i32,
-    /// The number that was given last.
+    /// Number that was assigned last.
     latest: i32,
     added: BTreeMap<i32, Added>,
 }
 
 #[derive(Debug)]
 struct Added {
-    /// The class of a code; a class has itself.
+    /// Class of a code; a class has itself.
     class: i32,
     string: Vec<u8>,
 }
@@ -66,17 +66,17 @@ impl Default for ErrorCodes {
 }
 
 impl ErrorCodes {
-    /// Nothing but the standard's classes.
+    /// Returns the codes of the standard only.
     pub const fn new() -> ErrorCodes {
         ErrorCodes { last_used: LAST_CODE, latest: LAST_CODE, added: BTreeMap::new() }
     }
 
-    /// The largest number in use: the value of `MPI_LASTUSEDCODE`.
+    /// Returns the largest number in use: the value of `MPI_LASTUSEDCODE`.
     pub fn last_used(&self) -> i32 {
         self.last_used
     }
 
-    /// Makes a new class.
+    /// Adds a new class and returns it.
     ///
     /// # Errors
     /// `Other` if there are no more numbers.
@@ -86,7 +86,7 @@ impl ErrorCodes {
         Ok(number)
     }
 
-    /// Makes a new code of `class`.
+    /// Adds a new code of `class` and returns it.
     ///
     /// # Errors
     /// `Arg` if there is no such class, `Other` if there are no more numbers.
@@ -99,7 +99,7 @@ impl ErrorCodes {
         Ok(number)
     }
 
-    /// Gives a class or code that was added a string; cut where it is too long.
+    /// Sets the string of an added class or code. A string that is too long is truncated.
     ///
     /// # Errors
     /// `Arg` if `code` was not added.
@@ -109,7 +109,7 @@ impl ErrorCodes {
         Ok(())
     }
 
-    /// Removes a class that was added.
+    /// Removes an added class.
     ///
     /// # Errors
     /// `Arg` if `class` was not added, or has a string or codes.
@@ -126,7 +126,7 @@ impl ErrorCodes {
         self.remove(class)
     }
 
-    /// Removes a code that was added.
+    /// Removes an added code.
     ///
     /// # Errors
     /// `Arg` if `code` was not added or has a string.
@@ -137,7 +137,7 @@ impl ErrorCodes {
         self.remove(code)
     }
 
-    /// Takes the string of a class or code that was added away.
+    /// Removes the string of an added class or code.
     ///
     /// # Errors
     /// `Arg` if `code` was not added or has no string.
@@ -150,7 +150,7 @@ impl ErrorCodes {
         Ok(())
     }
 
-    /// The class that `code` belongs to.
+    /// Returns the class of `code`.
     ///
     /// # Errors
     /// `Arg` if there is no such code.
@@ -162,7 +162,7 @@ impl ErrorCodes {
         }
     }
 
-    /// The string of `code`; empty if the program added the code and no string.
+    /// Returns the string of `code`. It is empty if the program has added the code without a string.
     ///
     /// # Errors
     /// `Arg` if there is no such code.

@@ -1,4 +1,5 @@
-//! Small messages between two processes on behalf of the library: how leaders agree outside a collective.
+//! Small messages between two processes on behalf of the library, for agreements of leaders outside
+//! collectives.
 
 use tutti_base::ids::Plane;
 use tutti_base::{Rank, Result};
@@ -12,11 +13,11 @@ use crate::messenger::Messenger;
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
 use crate::point_to_point::{start_receive, start_send};
 
-/// Sends `mine` to `partner` (a rank that messages on `comm` may name) and receives as many bytes as it says
-/// from it. Both call this with one tag.
+/// Sends `mine` to `partner`, a rank of the peers of `comm`, and receives its bytes, whatever their number.
+/// Both call this with the same tag.
 ///
 /// # Errors
-/// What went wrong with the messages.
+/// The error of a message.
 pub fn exchange(
     held: &mut LaneGuard,
     messenger: &Messenger,
@@ -31,7 +32,7 @@ pub fn exchange(
     swap(held, messenger, comm, partner, tag, mine, length)
 }
 
-/// As [`exchange`] where it is known how much comes.
+/// Exchanges messages whose lengths both processes know: `theirs` is the number of bytes to receive.
 pub(crate) fn swap(
     held: &mut LaneGuard,
     messenger: &Messenger,

@@ -1,4 +1,4 @@
-//! The machine of the job, and what of it this process is confined to (MPI-5 section 9.1.2,
+//! Machine of the job, and the resources that this process is confined to (MPI-5 section 9.1.2,
 //! MPI_Get_hw_resource_info).
 
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use tutti_topo::resource;
 
 use crate::host::Host;
 
-/// The machine of the job; before there is a process, the one that it runs on.
+/// Returns the machine of the job. Before MPI_Init it is the machine on which this process runs.
 pub(crate) fn machine(host: Option<&Host>) -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
     MACHINE.get_or_init(|| match host {
@@ -18,7 +18,8 @@ pub(crate) fn machine(host: Option<&Host>) -> &'static Machine {
     })
 }
 
-/// Every type of resource, and whether this process is confined to one instance of it. Works before MPI_Init.
+/// Returns every type of resource, each with true if this process is confined to one instance of it. It works
+/// before MPI_Init.
 pub fn confinement(host: Option<&Host>) -> Vec<(&'static str, bool)> {
     resource::confinement(machine(host), &cpu::affinity().unwrap_or_default())
 }

@@ -1,29 +1,27 @@
-//! Who is inside the library: at most one thread in each lane.
+//! Locking of the library: at most one thread is inside each *lane*.
 //!
-//! What threads do that ask for `MPI_THREAD_MULTIPLE` mostly concerns different communicators. So messages
-//! are divided into *lanes*: each has its own rings, matcher, requests and lock, and a communicator whose
-//! members all speak in lanes has its point-to-point messages in one of them (see `Communicator::lane`). The
-//! first lane is also the place of everything else (objects, collectives, other hosts): its lock is the one
-//! that most calls take.
+//! The threads of a program with `MPI_THREAD_MULTIPLE` mostly use different communicators. So messages are
+//! divided into lanes. Each lane has its own rings, matcher, requests and lock. A communicator has its
+//! point-to-point messages in one lane if all its members support lanes (see `Communicator::lane`). The first
+//! lane also protects everything else: objects, collectives, other hosts. Most calls take its lock.
 //!
-//! A program that asked for less than `MPI_THREAD_MULTIPLE` takes no lock: [`enter`] is one load. (Unless the
-//! library has a thread of its own, perhaps from some call on: [`allow_helper`].) Otherwise
-//! the first entry of a thread into a lane locks a mutex; entries from callbacks (user operators, attribute
-//! callbacks, error handlers) nest. A thread that waits lets others in by [`LaneGuard::relax`], which takes
-//! the token mutably so that nothing reached through it is still borrowed.
+//! A program with a lower thread level takes no lock: [`enter`] is one load. (An exception is a thread of the
+//! library itself, which may be started by any call: [`allow_helper`].) Otherwise the first entry of a thread
+//! into a lane locks a mutex. Entries from callbacks (user operators, attribute callbacks, error handlers)
+//! nest. A thread that waits admits others by [`LaneGuard::relax`]. That function takes the guard mutably, so
+//! that no data reached through it are still borrowed.
 //!
-//! Mutable state sits in a [`FirstLaneCell`], which opens for who holds the first lane, or in [`LaneCells`],
-//! of which the one opens whose lane is held. Rule: no borrow is alive while a user's callback runs, since
-//! the callback may enter again.
+//! Mutable state is in a [`FirstLaneCell`], for holders of the first lane, or in [`LaneCells`], one for each
+//! lane. No borrow may be alive while a user's callback runs, since the callback may enter again.
 //!
-//! Order of locks: who holds the first lane may enter another one and wait for it; who holds another one only
-//! tries ([`try_enter`]). So no two threads wait for each other.
+//! Order of locks: a holder of the first lane may enter another lane and wait for it. A holder of another
+//! lane only tries ([`try_enter`]). So no two threads wait for each other.
 //!
 //! # Safety
-//! `FirstLaneCell` and `LaneCells` are `Sync` though their `RefCell`s are not: a borrow counter is touched
-//! only by the thread that holds the lane, which each borrow checks (or by the only thread, below
-//! `MPI_THREAD_MULTIPLE`, as MPI-5 section 11.6 demands of the program). `LaneGuard` is neither `Send` nor
-//! `Sync` and borrows end before it does. A lock's guard is touched only by the thread that has locked it.
+//! `FirstLaneCell` and `LaneCells` are `Sync` though their `RefCell`s are not. A borrow counter is touched
+//! only by the thread that holds the lane, which each borrow checks. Below `MPI_THREAD_MULTIPLE` only one
+//! thread calls, as MPI-5 section 11.6 requires of the program. `LaneGuard` is neither `Send` nor `Sync`, and
+//! borrows end before it does. A lock's guard is touched only by the thread that has locked it.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, Ref, RefCell, RefMut, UnsafeCell};
@@ -34,16 +32,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tutti_base::config::MAX_LANES;
 
-/// A lane; below [`count`].
+/// Number of a lane; below [`count`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(u8);
 
-/// One lock, away from the cache lines of the others.
+/// Lock of one lane, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Lock {
     mutex: Mutex<()>,
-    /// While it is locked: what gives it back. Here, since a [`LaneGuard`] of a few bytes stays in registers.
+    /// Guard of the mutex while it is locked. It is here so that a [`LaneGuard`] has few bytes and stays in
+    /// registers.
     guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     owner: AtomicUsize,
     waiters: AtomicUsize,
@@ -53,25 +52,26 @@ struct Lock {
 unsafe impl Sync for Lock {}
 
 static LOCKS: [Lock; MAX_LANES as usize] = [const { Lock::new() }; MAX_LANES as usize];
-/// Lanes if several threads may be inside, otherwise 0.
+/// Number of lanes if several threads may be inside, otherwise 0.
 static LANES: AtomicU32 = AtomicU32::new(0);
 
-/// Whether it may be more than one thread that waits.
+/// True if more than one thread may wait at a time.
 static SEVERAL_WAIT: AtomicBool = AtomicBool::new(false);
 
-/// Threads that are in a wait which has become long.
+/// Number of threads in a wait that has become long.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static MARK: u8 = const { 0 };
-    /// Bit by bit the lanes in which this thread has started something.
+    /// Lanes in which this thread has started operations, one bit each.
     static ENGAGED: Engaged = const { Engaged(Cell::new(0)) };
 }
 
-/// Bit by bit the lanes in which a thread that has ended had started something: who waits next moves them.
+/// Lanes with operations of threads that have ended, one bit each. The next wait of any thread progresses
+/// them.
 static LEFT: AtomicU32 = AtomicU32::new(0);
 
-/// Lanes of a thread, left to the others when it ends: a buffered send may still be under way then.
+/// Lanes of a thread, which are passed to the others when it ends: a buffered send may still be active then.
 struct Engaged(Cell<u32>);
 
 impl Drop for Engaged {
@@ -80,33 +80,33 @@ impl Drop for Engaged {
     }
 }
 
-/// Proof that this thread is the one inside a lane.
+/// Proof that this thread is inside a lane.
 #[derive(Debug)]
 pub struct LaneGuard {
     lane: Lane,
-    /// Whether it was this entry that locked the lane, not one around it.
+    /// True if this entry has locked the lane, false for a nested entry.
     locks: bool,
     not_send: PhantomData<*const ()>,
 }
 
-/// A thread's wait, as long as it lives.
+/// Guard that counts this thread as waiting.
 #[derive(Debug)]
 pub struct Waits(());
 
-/// Proof that this thread is inside a lane which perhaps is not that of the [`LaneGuard`] it comes from.
+/// Proof that this thread is inside a lane, which may differ from that of the original [`LaneGuard`].
 #[derive(Debug)]
 pub enum InLane<'a> {
-    /// The same.
+    /// Same lane as that of the original guard.
     Same(&'a LaneGuard),
-    /// Another one, entered for as long as this lives.
+    /// Other lane, entered for the lifetime of this value.
     Other(LaneGuard),
 }
 
-/// State that only the holder of the first lane can reach.
+/// State that only the holder of the first lane can access.
 #[derive(Debug, Default)]
 pub struct FirstLaneCell<T>(RefCell<T>);
 
-/// State of which there is one in each lane.
+/// State that exists once in each lane.
 #[derive(Debug)]
 pub struct LaneCells<T> {
     first: RefCell<T>,
@@ -118,16 +118,16 @@ unsafe impl<T: Send> Sync for FirstLaneCell<T> {}
 // SAFETY: see the module's Safety section.
 unsafe impl<T: Send> Sync for LaneCells<T> {}
 
-/// Says that several threads may call MPI at the same time from now on (`MPI_THREAD_MULTIPLE`), in so many
-/// lanes. Called before a second thread can be inside.
+/// Allows several threads to call MPI at the same time (`MPI_THREAD_MULTIPLE`), in `lanes` lanes. It must be
+/// called before a second thread can be inside.
 pub fn allow_threads(lanes: u32) {
     tutti_base::traffic::share();
     SEVERAL_WAIT.store(true, Ordering::Relaxed);
     LANES.store(lanes.clamp(1, MAX_LANES), Ordering::Relaxed);
 }
 
-/// Says that a thread of the library's own may be inside at the same time, which never waits there. Called
-/// while no call is under way.
+/// Allows a thread of the library itself to be inside, which never waits there. It must be called while no
+/// MPI call is active.
 pub fn allow_helper() {
     if !threads_allowed() {
         tutti_base::traffic::share();
@@ -135,25 +135,25 @@ pub fn allow_helper() {
     }
 }
 
-/// Whether several threads may wait at the same time.
+/// Returns true if several threads may wait at the same time.
 #[inline]
 pub fn several_wait() -> bool {
     SEVERAL_WAIT.load(Ordering::Relaxed)
 }
 
-/// Whether several threads may call MPI at the same time.
+/// Returns true if several threads may be inside the library at the same time.
 #[inline]
 pub fn threads_allowed() -> bool {
     LANES.load(Ordering::Relaxed) != 0
 }
 
-/// Lanes that threads may be in.
+/// Returns the number of lanes in use.
 #[inline]
 pub fn count() -> u32 {
     LANES.load(Ordering::Relaxed).max(1)
 }
 
-/// Counts this thread among those that wait.
+/// Counts this thread as waiting until the result is dropped.
 pub fn wait() -> Option<Waits> {
     threads_allowed().then(|| {
         WAITING.fetch_add(1, Ordering::Relaxed);
@@ -161,38 +161,38 @@ pub fn wait() -> Option<Waits> {
     })
 }
 
-/// Threads of this process that wait: each wants a processor, to look.
+/// Returns the number of waiting threads of this process. Each needs a processor to poll.
 #[inline]
 pub fn waiting() -> u32 {
     WAITING.load(Ordering::Relaxed)
 }
 
-/// Enters the first lane; nested entries of one thread do not block.
+/// Enters the first lane. Nested entries of one thread do not block.
 #[inline]
 pub fn enter() -> LaneGuard {
     enter_lane(Lane::FIRST)
 }
 
-/// Enters where there is one thread at a time: no lock, no lanes. For who has asked [`threads_allowed`].
+/// Enters while only one thread exists: without lock or lanes. The caller has checked [`threads_allowed`].
 #[inline(always)]
 pub fn enter_alone() -> LaneGuard {
     LaneGuard { lane: Lane::FIRST, locks: false, not_send: PhantomData }
 }
 
-/// Enters a lane. Not for who is inside another one than the first.
+/// Enters a lane. The caller must not be inside another lane than the first.
 #[inline]
 pub fn enter_lane(lane: Lane) -> LaneGuard {
     LaneGuard { lane, locks: threads_allowed() && lock(lane), not_send: PhantomData }
 }
 
-/// Enters a lane in which nobody is.
+/// Enters a lane if no other thread is inside.
 pub fn try_enter(lane: Lane) -> Option<LaneGuard> {
     let lock = &LOCKS[lane.index()];
     lock.keep(lock.try_lock()?, me());
     Some(LaneGuard { lane, locks: true, not_send: PhantomData })
 }
 
-/// Notes that this thread has started something in a lane: its waits move that lane too.
+/// Notes that this thread has started an operation in a lane. Its waits then progress that lane too.
 #[inline]
 pub fn engage(lane: Lane) {
     if threads_allowed() {
@@ -200,20 +200,20 @@ pub fn engage(lane: Lane) {
     }
 }
 
-/// Notes that nothing is left of what this thread has started in a lane.
+/// Notes that this thread has no more operations in a lane.
 pub fn disengage(lane: Lane) {
     change_engaged(|lanes| lanes & !(1 << lane.0));
 }
 
-/// The lanes that [`engage`] was called for by this thread, or by threads that have ended.
+/// Returns the lanes for which this thread, or a thread that has ended, has called [`engage`].
 pub fn engaged() -> impl Iterator<Item = Lane> {
     let left = if LEFT.load(Ordering::Relaxed) == 0 { 0 } else { LEFT.swap(0, Ordering::Relaxed) };
     let lanes = change_engaged(|lanes| lanes | left);
     (0..MAX_LANES as u8).filter(move |lane| lanes >> lane & 1 != 0).map(Lane)
 }
 
-/// The lanes of this thread afterwards. A thread that is ending (whose destructors call MPI) has none of its
-/// own any more.
+/// Changes the lanes of this thread and returns the new ones. A thread that is ending (whose destructors call
+/// MPI) passes them to the others.
 #[inline]
 fn change_engaged(change: impl Fn(u32) -> u32) -> u32 {
     let changed = ENGAGED.try_with(|engaged| {
@@ -228,28 +228,28 @@ fn change_engaged(change: impl Fn(u32) -> u32) -> u32 {
 }
 
 impl Lane {
-    /// The one that is always there.
+    /// First lane, which always exists.
     pub const FIRST: Lane = Lane(0);
 
-    /// The lane with this number, if there is one.
+    /// Returns the lane with this number, if it is in use.
     #[inline]
     pub fn new(number: u32) -> Option<Lane> {
         (number < count()).then_some(Lane(number as u8))
     }
 
-    /// The lane whose [`Lane::number`] this is.
+    /// Returns the lane with this [`Lane::number`], which must exist.
     #[inline]
     pub(crate) fn numbered(number: u32) -> Lane {
         Lane(number as u8)
     }
 
-    /// Its number.
+    /// Returns the number of the lane.
     #[inline]
     pub fn number(self) -> u32 {
         self.0.into()
     }
 
-    /// Whether it is the first.
+    /// Returns true for the first lane.
     #[inline]
     pub fn is_first(self) -> bool {
         self.0 == 0
@@ -270,24 +270,24 @@ impl Lock {
         }
     }
 
-    /// Locks it unless it is locked.
+    /// Locks the mutex if it is free.
     fn try_lock(&'static self) -> Option<MutexGuard<'static, ()>> {
         match self.mutex.try_lock() {
             Ok(guard) => Some(guard),
-            // A panic aborts the process, so poison only appears in tests and says nothing about the state.
+            // A panic aborts the process. So poison appears only in tests and has no meaning for the state.
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    /// It is locked by the calling thread, until [`Lock::give_back`].
+    /// Stores the guard of the calling thread until [`Lock::give_back`].
     fn keep(&'static self, guard: MutexGuard<'static, ()>, me: usize) {
         // SAFETY: this thread has locked it, as the guard shows.
         unsafe { *self.guard.get() = Some(guard) };
         self.owner.store(me, Ordering::Relaxed);
     }
 
-    /// Unlocks it. For who has it.
+    /// Unlocks the mutex. The calling thread must hold it.
     fn give_back(&'static self) {
         // SAFETY: a `LaneGuard` says that this thread has locked it; the guard is out of the cell before it
         // unlocks.
@@ -299,16 +299,16 @@ impl Lock {
 }
 
 impl LaneGuard {
-    /// Where this thread is.
+    /// Returns the lane of this guard.
     #[inline]
     pub fn lane(&self) -> Lane {
         self.lane
     }
 
-    /// Enters `lane` if that is another one.
+    /// Enters `lane` if it is another one. Returns None otherwise.
     ///
     /// # Panics
-    /// If neither of the two is the one held nor the first is: a bug (see the order of locks).
+    /// If this lane is not the first and `lane` differs from it, which is a bug (see the order of locks).
     #[inline(always)]
     pub fn other_lane(&self, lane: Lane) -> Option<LaneGuard> {
         (lane != self.lane).then(|| self.enter_other(lane))
@@ -320,28 +320,27 @@ impl LaneGuard {
         enter_lane(lane)
     }
 
-    /// Enters `lane` if that is another one, for as long as the result lives.
+    /// Enters `lane` for the lifetime of the result, if it is another one.
     ///
     /// # Panics
-    /// As [`LaneGuard::other_lane`].
+    /// The same as of [`LaneGuard::other_lane`].
     pub fn in_lane(&self, lane: Lane) -> InLane<'_> {
         self.other_lane(lane).map_or(InLane::Same(self), InLane::Other)
     }
 
-    /// Leaves this lane for another one. Does nothing but change the lane inside a callback of this thread in
-    /// it.
+    /// Leaves this lane for another one. Inside a callback of this thread the old lane remains locked.
     pub fn move_to(&mut self, lane: Lane) {
         self.unlock();
         *self = enter_lane(lane);
     }
 
-    /// Whether another thread waits for this lane, and could have it.
+    /// Returns true if another thread waits for this lane and can get it.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.locks && LOCKS[self.lane.index()].waiters.load(Ordering::Relaxed) > 0
     }
 
-    /// Lets other threads in, if any waits, and comes back. Does nothing inside a callback.
+    /// Admits waiting threads and enters again. Does nothing inside a callback.
     #[inline]
     pub fn relax(&mut self) {
         if self.is_wanted() {
@@ -349,12 +348,12 @@ impl LaneGuard {
         }
     }
 
-    /// Locks the lane, if it was entered before threads were allowed.
+    /// Locks the lane if it was entered before threads were allowed.
     pub fn secure(&mut self) {
         self.locks = self.locks || threads_allowed() && lock(self.lane);
     }
 
-    /// Runs `sleep` without the lock (unless this is a nested entry) and takes it again.
+    /// Runs `sleep` without the lock and takes it again. A nested entry keeps the lock.
     pub fn release_while<R>(&mut self, sleep: impl FnOnce() -> R) -> R {
         if !self.locks {
             return sleep();
@@ -400,17 +399,17 @@ impl Deref for InLane<'_> {
 }
 
 impl<T> FirstLaneCell<T> {
-    /// Wraps a value.
+    /// Wraps a value that the first lane protects.
     pub const fn new(value: T) -> FirstLaneCell<T> {
         FirstLaneCell(RefCell::new(value))
     }
 
-    /// Unwraps the value, which nobody shares any more.
+    /// Returns the value, which is no longer shared.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 
-    /// Reads. The borrow ends before the token does.
+    /// Borrows the value for reading. The borrow ends before the guard does.
     ///
     /// # Panics
     /// If the value is borrowed mutably, or another lane is held: a bug (a callback ran under a borrow).
@@ -420,7 +419,7 @@ impl<T> FirstLaneCell<T> {
         self.0.borrow()
     }
 
-    /// Reads and writes. The borrow ends before the token does.
+    /// Borrows the value for writing. The borrow ends before the guard does.
     ///
     /// # Panics
     /// If the value is borrowed, or another lane is held: a bug (a callback ran under a borrow).
@@ -432,30 +431,30 @@ impl<T> FirstLaneCell<T> {
 }
 
 impl<T> LaneCells<T> {
-    /// The state of the first lane, and those of the others: as many as threads may be in.
+    /// Returns cells with the state of the first lane, and those of all other lanes in use.
     pub fn new(first: T, further: impl IntoIterator<Item = T>) -> LaneCells<T> {
         LaneCells { first: RefCell::new(first), further: further.into_iter().map(RefCell::new).collect() }
     }
 
-    /// Reads the state of the lane that is held. The borrow ends before the token does.
+    /// Borrows the state of the held lane for reading. The borrow ends before the guard does.
     ///
     /// # Panics
-    /// As [`FirstLaneCell::borrow`].
+    /// The same as of [`FirstLaneCell::borrow`].
     #[inline(always)]
     pub fn borrow<'a>(&'a self, held: &'a LaneGuard) -> Ref<'a, T> {
         self.cell(held).borrow()
     }
 
-    /// Reads and writes the state of the lane that is held. The borrow ends before the token does.
+    /// Borrows the state of the held lane for writing. The borrow ends before the guard does.
     ///
     /// # Panics
-    /// As [`FirstLaneCell::borrow_mut`].
+    /// The same as of [`FirstLaneCell::borrow_mut`].
     #[inline(always)]
     pub fn borrow_mut<'a>(&'a self, held: &'a LaneGuard) -> RefMut<'a, T> {
         self.cell(held).borrow_mut()
     }
 
-    /// The lanes.
+    /// Returns all lanes that have state.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> + use<T> {
         (0..=self.further.len() as u8).map(Lane)
     }
@@ -470,7 +469,7 @@ fn me() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-/// Locks a lane; false, and nothing is done, where this thread has it already.
+/// Locks a lane. Returns false if this thread holds it already.
 fn lock(lane: Lane) -> bool {
     let (lock, me) = (&LOCKS[lane.index()], me());
     let is_new = lock.owner.load(Ordering::Relaxed) != me;
@@ -485,8 +484,8 @@ fn lock_taken(Lock { mutex, waiters, owner, .. }: &'static Lock) -> MutexGuard<'
     waiters.fetch_add(1, Ordering::Relaxed);
     let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     waiters.fetch_sub(1, Ordering::Relaxed);
-    // The mutex orders all of this already; for a thread sanitizer, which does not see the standard library's
-    // slow path, this does.
+    // The mutex orders all of this already. A thread sanitizer does not see the slow path of the standard
+    // library and needs this load.
     owner.load(Ordering::Acquire);
     guard
 }

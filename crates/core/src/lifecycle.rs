@@ -1,5 +1,5 @@
-//! How the process joins its job and leaves it (MPI-5 chapter 11): above all else, as it begins and ends what
-//! there is.
+//! Start and end of the process in its job (MPI-5 chapter 11). This is the highest layer, as it creates and
+//! ends all others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::tool::settings;
 use crate::window::serve;
 use crate::{boot, departed, leaving, other_libraries, progress, progress_thread};
 
-/// So long a process that ends without a barrier repairs its multicasts at most.
+/// Maximum time for which a process that ends without a barrier repairs its multicasts.
 const LAST_REPAIRS: Duration = Duration::from_millis(200);
 
 const ABOVE: Above = Above {
@@ -32,10 +32,10 @@ const ABOVE: Above = Above {
     is_gone: |held, number| dynamic::is_gone(held, started(), number),
 };
 
-/// Joins the job, for the world model or the first session. Waits for nobody.
+/// Joins the job, for the world model or the first session. Does not wait for other ranks.
 ///
 /// # Errors
-/// `Other` when called twice, for a setting that is wrong, for a job object that cannot be used.
+/// `Other` if it is called twice, if a setting is wrong, or if the job object cannot be used.
 pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     if PHASE.load(Ordering::Acquire) != BEFORE {
         return Err(Error::new(ErrorClass::Other, "MPI is initialised already (or was, and is finalised)"));
@@ -60,7 +60,7 @@ fn join(wanted: ThreadLevel) -> Result<Process> {
     let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
     if wanted == ThreadLevel::Multiple || config.waiting.progress_thread {
-        // Lanes are of one host: what other hosts send comes in the first.
+        // Lanes exist within a host only. Messages of other hosts arrive in the first lane.
         let header = boot.job.header();
         let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
         lanes::allow_threads(if has_lanes { header.lanes } else { 1 });
@@ -68,11 +68,11 @@ fn join(wanted: ThreadLevel) -> Result<Process> {
     Process::new(config, boot, ABOVE, split::split)
 }
 
-/// Whether [`finalize`] was called in this process.
+/// True if [`finalize`] was called in this process.
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 
-/// Ends the world model or a session after which nothing is open: for good if the world model `is_over` and
-/// this process has not left the job before, else for now.
+/// Ends the world model or a session, after which none is open. If the world model `is_over` and this process
+/// has not left the job before, it leaves for good. Otherwise it only pauses.
 pub fn close(held: &mut LaneGuard, process: &'static Process, is_over: bool) {
     if is_over && !HAS_LEFT.swap(true, Ordering::Relaxed) {
         finalize(held, process)
@@ -81,26 +81,27 @@ pub fn close(held: &mut LaneGuard, process: &'static Process, is_over: bool) {
     }
 }
 
-/// Warns of a second MPI library, by the first rank of each host: ranks of a host are alike in that.
+/// Warns of a second MPI library. Only the first rank of each host prints the warning, as its ranks are
+/// alike.
 fn warn_of_other_libraries(process: &Process) {
     if process.job.place(process.rank.0).local == 0 {
         other_libraries::warn(process.rank.0);
     }
 }
 
-/// Waits in MPI_Finalize for the other ranks to call it, but not for ever. The caller has deleted the
+/// Waits in MPI_Finalize for the other ranks to call it, for a limited time. The caller has deleted the
 /// attributes of `MPI_COMM_SELF`.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// The error of a message, or a disagreement of ranks about a collective operation.
 pub fn meet(held: &mut LaneGuard, process: &'static Process) -> Result<()> {
-    // A rank that has left does not repair what others lack.
+    // A rank that has left does not repair multicasts.
     collective::leave_multicasts(held, &process.library.world);
     leaving::meet(held, process)
 }
 
-/// MPI_Finalize, after [`meet`]: leaves the job if all ranks have called it; otherwise when the process
-/// exits.
+/// Performs the last part of MPI_Finalize, after [`meet`]. Leaves the job if all ranks have called it.
+/// Otherwise the process leaves at its exit.
 fn finalize(held: &mut LaneGuard, process: &'static Process) {
     boot::set_inheritance(&process.job, true);
     progress_thread::stop(held, process);
@@ -111,7 +112,7 @@ fn finalize(held: &mut LaneGuard, process: &'static Process) {
     }
 }
 
-/// Completes what is under way and leaves the job.
+/// Completes outstanding messages and leaves the job.
 fn leave(held: &mut LaneGuard, process: &'static Process) {
     progress::drain(held, process);
     if process.config.diagnosis.counters {
@@ -138,14 +139,14 @@ fn leave(held: &mut LaneGuard, process: &'static Process) {
     warn_of_other_libraries(process);
     process.block().set_state(RankState::Finalized);
     connected_jobs::end(held, process);
-    // Whoever waits for room towards this process gets it, and sees that it need not wait again.
+    // Peers that wait for room towards this process get it, and see that they need not wait again.
     process.messages.borrow_mut(held).progress();
     process.leave_starter(process.job.header().has_other_hosts());
     PHASE.store(FINALIZED, Ordering::Release);
 }
 
-/// Leaves the job for now, as no session is open and MPI_Init was never called: completes what is under way
-/// and counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
+/// Leaves the job temporarily, as no session is open and MPI_Init was never called. Completes outstanding
+/// messages and counts as finalised for the launcher. A session or MPI_Init may still [`resume`].
 fn pause(held: &mut LaneGuard, process: &'static Process) {
     boot::set_inheritance(&process.job, true);
     progress_thread::stop(held, process);
@@ -154,8 +155,8 @@ fn pause(held: &mut LaneGuard, process: &'static Process) {
     process.block().set_state(RankState::Finalized);
 }
 
-/// Leaves the job at the exit of the process, where that was not possible before. A copy of the process, made
-/// by fork, does nothing.
+/// Leaves the job at the exit of the process if that was not possible before. Does nothing in a copy of the
+/// process that was made by fork.
 fn leave_at_exit(status: i32) {
     let Some(process) = PROCESS.get().filter(|process| process.pid == std::process::id()) else { return };
     match process.block().state() {
@@ -167,10 +168,9 @@ fn leave_at_exit(status: i32) {
     }
 }
 
-/// Leaves the job once all ranks have called MPI_Finalize, which they had not when this process returned from
-/// it.
+/// Leaves the job once all ranks have called MPI_Finalize. Some had not when this process returned from it.
 fn leave_late(process: &'static Process) {
-    // While this process waits its output would be lost with the job.
+    // The output is flushed first, as it could be lost with the job during the wait.
     this_process::flush_streams();
     let mut held = lanes::enter();
     progress::send_queued(&mut held, process, "the end of the process");
@@ -180,11 +180,12 @@ fn leave_late(process: &'static Process) {
     leave(&mut held, process);
 }
 
-/// A process whose sessions are closed has left the job, but may come back until it exits.
+/// Leaves the job for a process whose sessions are closed. It had left temporarily and could resume until its
+/// exit.
 fn leave_after_sessions(process: &'static Process) {
     let mut held = lanes::enter();
     leaving::arrive(&held, process);
-    // What goes to other hosts may have to be sent again.
+    // Messages to other hosts may have to be repeated.
     if process.job.header().has_other_hosts() {
         drain_multicasts(&mut held, process);
         progress::drain(&mut held, process);
@@ -193,8 +194,7 @@ fn leave_after_sessions(process: &'static Process) {
     process.leave_starter(false);
 }
 
-/// Until those who hear this process's multicasts have all of them, or for a moment if one of them says
-/// nothing any more.
+/// Waits until all receivers of this process's multicasts have them, or for a short time if one is silent.
 fn drain_multicasts(held: &mut LaneGuard, process: &Process) {
     let until = Instant::now() + LAST_REPAIRS;
     let is_over = |held: &LaneGuard| {
@@ -207,8 +207,9 @@ fn drain_multicasts(held: &mut LaneGuard, process: &Process) {
     }
 }
 
-/// Returns the process for a session or MPI_Init, with support for threads of the `wanted` level: also after
-/// [`pause`], and for sessions after [`finalize`] (MPI-5 section 11.3). `None` if it never joined the job.
+/// Returns the process for a session or MPI_Init, with support for threads of the `wanted` level. It works
+/// after [`pause`], and for sessions after [`finalize`] (MPI-5 section 11.3). Returns None if the process
+/// never joined the job.
 ///
 /// A call that has entered without a lock holds one only after
 /// [`LaneGuard::secure`](crate::lanes::LaneGuard::secure).

@@ -1,11 +1,14 @@
 //! Kinds of memory that communication buffers may have (MPI-5 section 11.4.3, info key
 //! `mpi_memory_alloc_kinds`).
 //!
-//! A list has entries `kind` or `kind:restrictor:...`, with commas between. Tutti always supports `system`
-//! and `mpi`. It supports `mpi` with restrictors where the program requests them: by `mpirun
-//! -memory-alloc-kinds`, by the info of MPI_Comm_spawn for the processes that it starts, or by the info of
-//! MPI_Session_init. Objects have the kinds of the session that they derive from, or those of the world
-//! model.
+//! A list has entries `kind` or `kind:restrictor:...`, separated by commas. Tutti always supports `system`
+//! and `mpi`. It supports `mpi` with restrictors if the program requests them, in one of three ways:
+//!
+//! - `mpirun -memory-alloc-kinds`,
+//! - the info object of MPI_Comm_spawn, for the processes that it starts,
+//! - the info object of MPI_Session_init.
+//!
+//! Objects have the kinds of the session from which they derive, or those of the world model.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -16,21 +19,21 @@ use crate::info::Info;
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::origin::Origin;
 
-/// The info key of the kinds that an object supports.
+/// Info key with the kinds that an object supports.
 pub const KEY: &str = "mpi_memory_alloc_kinds";
 
 /// Kinds that every object supports.
 const ALWAYS: &str = "mpi,system";
 
-/// The supported kinds, each with its restrictors.
+/// Supported kinds, each with its restrictors.
 const KINDS: [(&str, &[&str]); 2] =
     [("mpi", &["alloc_mem", "win_allocate", "win_allocate_shared"]), ("system", &[])];
 
-/// The kinds of the world model.
+/// Kinds of the world model.
 static OF_WORLD: LazyLock<Arc<str>> =
     LazyLock::new(|| supported(&std::env::var(ENV_MEMORY_KINDS).unwrap_or_default()).into());
 
-/// The kinds of open sessions that requested some.
+/// Kinds of open sessions that requested some.
 static OF_SESSIONS: FirstLaneCell<BTreeMap<Origin, Arc<str>>> = FirstLaneCell::new(BTreeMap::new());
 
 /// Returns true if Tutti supports the entry of a list.
@@ -43,13 +46,13 @@ fn is_supported(entry: &str) -> bool {
     words.all(|word| restrictors.iter().any(|known| known.eq_ignore_ascii_case(word)))
 }
 
-/// Returns true for a list all of whose entries Tutti supports.
+/// Returns true if Tutti supports all entries of a list.
 pub fn are_supported(list: &str) -> bool {
     list.split(',').all(|entry| is_supported(entry.trim()))
 }
 
-/// Returns the kinds of an object for which these were requested: those that are always there, then the
-/// supported requested ones.
+/// Returns the kinds of an object for which these were requested: the permanent ones, then those of the
+/// requested ones that are supported.
 pub fn supported(requested: &str) -> String {
     let mut kinds: Vec<&str> = ALWAYS.split(',').collect();
     for entry in requested.split(',').map(str::trim).filter(|entry| is_supported(entry)) {
@@ -68,11 +71,11 @@ pub fn kinds_of(held: &LaneGuard, origin: Origin) -> Arc<str> {
 
 /// Adds the kinds of an object of this origin to the info object that describes it.
 pub fn add_to(info: &mut Info, held: &LaneGuard, origin: Origin) {
-    // A list that is too long for an info object was none either when it was requested.
+    // A list that is too long for an info object was also too long when it was requested.
     let _ = info.set(KEY, kinds_of(held, origin).as_bytes());
 }
 
-/// Keeps the kinds that a session requested, until [`forget`]. Without a request the session has those of the
+/// Stores the kinds that a session requested, until [`forget`]. A session without a request has those of the
 /// world model.
 pub(crate) fn request(held: &LaneGuard, session: Origin, requested: Option<&str>) {
     if let Some(requested) = requested {
@@ -80,7 +83,7 @@ pub(crate) fn request(held: &LaneGuard, session: Origin, requested: Option<&str>
     }
 }
 
-/// Forgets the kinds of a session that is closed.
+/// Removes the kinds of a session that is closed.
 pub(crate) fn forget(held: &LaneGuard, session: Origin) {
     OF_SESSIONS.borrow_mut(held).remove(&session);
 }

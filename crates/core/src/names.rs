@@ -1,23 +1,23 @@
 //! Names that users give to communicators, datatypes and windows (MPI-5 section 7.8).
 
-/// The longest name in bytes: `MPI_MAX_OBJECT_NAME` less the terminator.
+/// Maximum length of a name in bytes: `MPI_MAX_OBJECT_NAME` minus the terminator.
 pub const MAX_NAME_BYTES: usize = 127;
 
-/// The name of an object: at most [`MAX_NAME_BYTES`] bytes without a zero among them.
+/// Name of an object: at most [`MAX_NAME_BYTES`] bytes, none of them zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectName(Vec<u8>);
 
 impl ObjectName {
-    /// No name.
+    /// Empty name, of an object without a name.
     pub const EMPTY: ObjectName = ObjectName(Vec::new());
 
-    /// Takes a name up to its first zero; a longer one than may be kept is cut, as the standard asks.
+    /// Returns a name up to its first zero byte. A longer one is truncated, as the standard requires.
     pub fn new(name: &[u8]) -> ObjectName {
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         ObjectName(name[..end.min(MAX_NAME_BYTES)].to_vec())
     }
 
-    /// The bytes, without terminator.
+    /// Returns the bytes without terminator.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

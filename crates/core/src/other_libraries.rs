@@ -1,8 +1,8 @@
-//! Notices a second MPI library in the process and names it.
+//! Detection of a second MPI library in the process.
 //!
-//! A plugin or a wheel may load the library of another MPI beside Tutti, by a path of its own. Whoever calls
-//! that one is alone in a job of one rank, and nothing says so. Tutti's libraries for programs of other ABIs
-//! have the same names, but need `libmpi_abi.so.1`, by which they are told from others.
+//! A plugin or a wheel may load another MPI library beside Tutti, by a path of its own. Code that calls it is
+//! alone in a job of one rank, without any error. Tutti's libraries for programs of other ABIs have the same
+//! file names. They differ in that they need `libmpi_abi.so.1`.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tutti_base::mpi_libraries::is_core_library;
 use tutti_sys::loaded;
 
-/// A symbol that only Tutti's `libmpi_abi.so.1` has.
+/// Symbol that only Tutti's `libmpi_abi.so.1` has.
 const OWN_SYMBOL: &std::ffi::CStr = c"tutti_interface";
 
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Prints a warning that names the other library, once. Called at the start and at the end, as a program may
-/// load it between them.
+/// Prints a warning that names the other library, once. It is called at the start and at the end, as a
+/// program may load the library between them.
 pub fn warn(rank: u32) {
     if IS_TOLD.load(Ordering::Relaxed) {
         return;

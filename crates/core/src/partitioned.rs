@@ -1,4 +1,5 @@
-//! What the MPI functions of partitioned communication call (MPI-5 chapter 4). Callers hold the first lane.
+//! Functions behind the MPI calls of partitioned communication (MPI-5 chapter 4). Callers hold the first
+//! lane.
 
 use std::sync::Arc;
 
@@ -17,16 +18,16 @@ use crate::process::Process;
 use crate::progress;
 use crate::request::{RequestId, Template};
 
-/// A message in partitions, as a user passes it: the memory of all of them.
+/// Partitioned message of a user: the memory of all partitions.
 #[derive(Clone, Copy, Debug)]
 pub struct InParts<'a> {
-    /// All partitions, one after the other.
+    /// Buffer of all partitions, one after the other.
     pub buffer: &'a Buffer,
     /// Datatype of the items.
     pub datatype: &'a Datatype,
-    /// How many partitions.
+    /// Number of partitions of equal size.
     pub partitions: u32,
-    /// Items in each.
+    /// Number of items in each partition.
     pub count: u64,
 }
 
@@ -52,7 +53,7 @@ fn check_tag(tag: i32) -> Result<()> {
     Err(Error::new(ErrorClass::Tag, reason))
 }
 
-/// MPI_Psend_init: an inactive request, announced to `destination`.
+/// Creates an inactive send request and announces it to `destination` (MPI_Psend_init).
 ///
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
@@ -79,10 +80,10 @@ pub fn send_init(
     Ok(id)
 }
 
-/// MPI_Precv_init: an inactive request.
+/// Creates an inactive receive request (MPI_Precv_init).
 ///
 /// # Errors
-/// `Rank` or `Tag`, naming the argument: there are no wildcards (MPI-5 section 4.2.1).
+/// `Rank` or `Tag`, naming the argument. Wildcards are not allowed (MPI-5 section 4.2.1).
 pub fn receive_init(
     held: &LaneGuard,
     process: &Process,
@@ -110,10 +111,10 @@ pub fn receive_init(
     Ok(id)
 }
 
-/// MPI_Pready and its like.
+/// Marks partitions of a send as ready (MPI_Pready and similar functions).
 ///
 /// # Errors
-/// As [`crate::p2p::PointToPoint::ready`].
+/// The same as of [`crate::p2p::PointToPoint::ready`].
 pub fn ready(
     held: &LaneGuard,
     process: &Process,
@@ -124,10 +125,11 @@ pub fn ready(
     process.in_lane(held, lane, |held| process.messages.borrow_mut(held).ready(id, partitions))
 }
 
-/// MPI_Parrived. Moves messages forward if the partition is not there. For who holds the first lane.
+/// Returns true if a partition has arrived (MPI_Parrived). Makes progress if it has not. The caller holds the
+/// first lane.
 ///
 /// # Errors
-/// As [`crate::p2p::State::has_arrived`].
+/// The same as of [`crate::p2p::State::has_arrived`].
 pub fn has_arrived(held: &mut LaneGuard, process: &Process, id: RequestId, partition: usize) -> Result<bool> {
     let lane = id.lane().unwrap_or(held.lane());
     let arrived = |held: &LaneGuard| {

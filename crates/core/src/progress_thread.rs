@@ -1,21 +1,21 @@
-//! A thread that takes in messages while the program computes, if `TUTTI_PROGRESS_THREAD` asks for one.
+//! Thread that makes progress while the program computes, if `TUTTI_PROGRESS_THREAD` is set.
 //!
-//! What a rank on another host puts, gets and accumulates is done by the target, which without this thread
-//! does it in its next call of MPI only (MPI-5 section 12.7.3 asks for no more); the same holds for long
-//! messages whose receive was posted before. A thread in `MPI_Recv` would do it too, and this one is
-//! nothing else: the process locks as for MPI_THREAD_MULTIPLE, whatever level the program got, which makes
-//! each call slower; so nobody has it unasked.
+//! Without it, a target executes one-sided operations of ranks on other hosts only in its next MPI call.
+//! MPI-5 section 12.7.3 requires no more. The same holds for long messages to receives that are posted
+//! already. A thread in `MPI_Recv` would have the same effect, and this one has the same price. The process
+//! locks as for MPI_THREAD_MULTIPLE, whatever level the program requested, which makes each call slower. So
+//! it is off by default.
 //!
-//! It calls nothing of the program's. Users' operators may want a lock (an interpreter's) that the program
-//! holds while it waits for ours. Of what goes on by itself it therefore moves only what says that it may
-//! be moved so ([`Activity::is_unattended`](crate::collective::Activity::is_unattended)). It never spins:
-//! it sleeps until a doorbell or the network wakes it, and while another thread of the process waits in
-//! MPI, that one does the work.
+//! The thread calls no code of the program. Users' operators may need a lock (an interpreter's) that the
+//! program holds while it waits for our lock. So the thread runs only progress handlers that allow it
+//! ([`Activity::is_unattended`](crate::collective::Activity::is_unattended)). It never spins: it sleeps until
+//! a doorbell or the network wakes it. While another thread of the process waits in MPI, that thread does the
+//! work.
 //!
-//! Who has multicast something (`TUTTI_MULTICAST`) has another, smaller one: it has to send again what got
-//! lost while the program computes. It looks after such messages while some are not acknowledged, seldom,
-//! and sleeps else ([`crate::repairs`]). It and the locks are there from the end of the first call that
-//! multicasts something.
+//! A process that has sent multicasts (`TUTTI_MULTICAST`) has another, smaller thread. It repeats lost
+//! datagrams while the program computes. It polls at long intervals while messages are not acknowledged, and
+//! sleeps otherwise ([`crate::repairs`]). The thread and the locks exist from the end of the first call that
+//! multicasts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -33,22 +33,21 @@ use crate::{progress, repairs};
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 static ENDS: AtomicBool = AtomicBool::new(false);
-/// The one that looks after what was multicast.
+/// Thread that repairs multicasts.
 static REPAIRER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
-/// For how long it leaves the work to another thread.
+/// Time for which the thread leaves the work to another one.
 const LEFT_TO_OTHERS: Duration = Duration::from_millis(1);
 
-/// How often it looks after what was multicast, at first and in the end.
+/// Interval between checks of multicasts at first.
 const OFTEN: Duration = Duration::from_millis(2);
-/// See [`OFTEN`].
+/// Interval between checks of multicasts in the end; it doubles up to this.
 const SELDOM: Duration = Duration::from_millis(32);
 
-/// Starts the one that takes in messages, if it is wanted and not there. Whoever calls this has entered a
-/// lane that locks.
+/// Starts the progress thread if it is requested and not running. The caller has entered a lane that locks.
 ///
 /// # Errors
-/// `Other` where there is no thread to be had.
+/// `Other` if the thread cannot be started.
 pub fn start(process: &'static Process) -> Result<()> {
     if process.config.waiting.progress_thread {
         begin(&THREAD, "tutti-progress", move || take_in_messages(process))
@@ -57,9 +56,9 @@ pub fn start(process: &'static Process) -> Result<()> {
     }
 }
 
-/// Starts the one that looks after what was multicast, unless the other one does that. From now on calls
-/// lock. For the end of a call, while no other is under way: what is held was entered without a lock. Where
-/// there is no thread to be had, calls of MPI repair.
+/// Starts the thread that repairs multicasts, unless the progress thread does that. From now on calls lock.
+/// It is called at the end of an MPI call while no other is active, since the caller's lane was entered
+/// without a lock. If the thread cannot be started, MPI calls repair multicasts.
 #[cold]
 pub fn start_repairs(process: &'static Process) {
     if process.config.waiting.progress_thread {
@@ -90,7 +89,7 @@ fn begin(
     Ok(())
 }
 
-/// Ends them.
+/// Ends both threads, if they run.
 pub fn stop(held: &mut LaneGuard, process: &Process) {
     let threads =
         [&THREAD, &REPAIRER].map(|thread| thread.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -98,7 +97,7 @@ pub fn stop(held: &mut LaneGuard, process: &Process) {
         return;
     }
     ENDS.store(true, Ordering::SeqCst);
-    // They may be waiting for the lane that is held here.
+    // They may be waiting for the lane that the caller holds.
     let ended = held.release_while(|| {
         ring_doorbell(&process.job, process.local, Lane::FIRST.number());
         let join = |thread: JoinHandle<()>| {
@@ -118,7 +117,7 @@ fn ends() -> bool {
     ENDS.load(Ordering::SeqCst)
 }
 
-/// The work of the thread.
+/// Runs the progress thread until it is stopped.
 fn take_in_messages(process: &'static Process) {
     let waiting = Waiting::asleep(&process.config);
     let mut waiter = waiting.waiter(false);
@@ -149,15 +148,15 @@ fn take_in_messages(process: &'static Process) {
                 found
             }
         });
-        // What woke this one may be what the other waits for, which began to wait meanwhile: of those who
-        // watch the network only one is woken.
+        // The event that woke this thread may be for another one that has begun to wait meanwhile. Only one
+        // of the threads that watch the network is woken.
         if lanes::waiting() > 0 {
             ring_doorbell(&process.job, process.local, Lane::FIRST.number());
         }
     }
 }
 
-/// The work of the thread that looks after what was multicast.
+/// Runs the thread that repairs multicasts until it is stopped.
 fn repair(process: &'static Process) {
     let mut pause = OFTEN;
     while !ends() {
@@ -167,7 +166,7 @@ fn repair(process: &'static Process) {
             continue;
         }
         std::thread::park_timeout(pause);
-        // Who waits in MPI does it.
+        // A thread that waits in MPI repairs them.
         if lanes::waiting() > 0 {
             continue;
         }
@@ -175,7 +174,7 @@ fn repair(process: &'static Process) {
         let any = progress::advance_unattended(&held, process);
         progress::tell_threads(&held, process);
         if any {
-            // Somebody may have gone to sleep meanwhile over what was taken in here.
+            // Another thread may have gone to sleep meanwhile, waiting for a message that was received here.
             ring_doorbell(&process.job, process.local, Lane::FIRST.number());
         }
         pause = if any { OFTEN } else { (2 * pause).min(SELDOM) };

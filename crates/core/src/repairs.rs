@@ -1,7 +1,6 @@
-//! Whether something that this process has multicast may have to be sent again, and who is told so: a
-//! thread ([`crate::progress_thread`]). It is there from the end of the call on in which the first such
-//! thing was sent, so that processes which send none need neither the thread nor the locks that it makes
-//! necessary.
+//! Flag for multicasts of this process that may have to be repaired, and the thread that is notified of it
+//! ([`crate::progress_thread`]). The thread exists from the end of the call with the first multicast. So
+//! processes without multicasts need neither the thread nor the locks that it requires.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +9,11 @@ use std::thread::Thread;
 use crate::events;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
-/// Somebody is wanted, and nobody is there.
+/// True if the thread is needed and has not been started.
 static LACKS: AtomicBool = AtomicBool::new(false);
 static WHO: Mutex<Option<Thread>> = Mutex::new(None);
 
-/// Something was multicast that others may lack.
+/// Notes that a multicast was sent which receivers may miss, and wakes the thread.
 pub fn want() {
     if WANTED.swap(true, Ordering::Relaxed) {
         return;
@@ -28,22 +27,22 @@ pub fn want() {
     }
 }
 
-/// Whether somebody is wanted for the first time: once.
+/// Returns true, once, if the thread must be started.
 pub fn lack_somebody() -> bool {
     LACKS.load(Ordering::Relaxed) && LACKS.swap(false, Ordering::Relaxed)
 }
 
-/// Whether anything is wanted.
+/// Returns true if repairs may be necessary.
 pub fn are_wanted() -> bool {
     WANTED.load(Ordering::Relaxed)
 }
 
-/// Nothing is lacked any more.
+/// Notes that all multicasts have arrived.
 pub fn are_done() {
     WANTED.store(false, Ordering::Relaxed);
 }
 
-/// Who is to be told from now on, if anybody.
+/// Sets the thread to notify, if any.
 pub fn tell(thread: Option<Thread>) {
     *WHO.lock().unwrap_or_else(PoisonError::into_inner) = thread;
 }

@@ -1,5 +1,5 @@
-//! Reports of errors: every line names the process, so that `mpirun` can show equal reports of several ranks
-//! once.
+//! Reports of errors. Every line names the process, so that `mpirun` can merge equal reports of several
+//! ranks.
 
 use tutti_sys::{backtrace, speaker};
 
@@ -8,8 +8,8 @@ use crate::boot;
 /// Maximum number of the program's functions in a report: the caller, its caller, and further ones.
 const MOST_CALLERS: usize = 4;
 
-/// Returns the name of this process as lines begin with it: `rank 3: `. Empty for a process that no launcher
-/// has started and that has not called MPI_Init.
+/// Returns the name of this process with which lines begin: `rank 3: `. It is empty for a process that no
+/// launcher has started and that has not called MPI_Init.
 pub fn prefix() -> String {
     let name = speaker::name().or_else(boot::name_before_joining);
     name.map_or(String::new(), |name| format!("{name}: "))
@@ -21,7 +21,7 @@ pub fn join(lines: &[String]) -> String {
     lines.iter().map(|line| format!("tutti: {prefix}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the functions of the program that have led into the library, the innermost first.
+/// Returns the functions of the program that have called into the library, the innermost first.
 pub fn callers() -> Vec<String> {
     backtrace::callers(MOST_CALLERS)
 }

@@ -1,8 +1,7 @@
-//! Reading a long message straight out of its sender's memory, when that is possible and pays.
+//! Reads of long messages directly from the sender's memory, if that is possible and pays.
 //!
-//! Whether the system permits it is found out once a peer, by a real read; whatever the answer, the receiver
-//! alone decides, and the sender streams if it is not asked otherwise. The choice can be explained
-//! (`TUTTI_EXPLAIN=1`).
+//! The first real read from a peer shows whether the system permits it. The receiver alone decides; the
+//! sender streams unless it is informed otherwise. `TUTTI_EXPLAIN=1` explains the choice.
 
 use std::sync::Arc;
 
@@ -19,32 +18,32 @@ use crate::buffer::Buffer;
 use crate::matching::Numbered;
 use crate::wire::RendezvousRequest;
 
-/// Reads messages out of peers' memory.
+/// Reader of messages in peers' memory.
 #[derive(Debug)]
 pub struct Reader {
     setting: Setting,
-    /// Whether ranks of this host share processors.
+    /// True if ranks of this host share processors.
     is_crowded: bool,
     at_least_bytes: u64,
     explain: bool,
     job: Arc<Job>,
     copier: CrossMemoryAttach,
-    /// What is mapped of the peers' memory. Collectives have mappings of their own, which belong to the lock of the exposures; a message
-    /// may be read in any lane.
+    /// Mappings of peers' memory. Collectives have separate mappings, protected by the lock of the exposures;
+    /// a message may be read in any lane.
     peers: Peers,
     verdicts: Numbered<u32, std::result::Result<Pid, CopyError>>,
 }
 
-/// Most pieces of memory in one call to the kernel (its own limit is 1024).
+/// Maximum number of memory pieces in one system call (the kernel's limit is 1024).
 const PIECES: usize = 512;
 
 impl Reader {
-    /// From the settings of this process.
+    /// Returns a reader with the settings of this process.
     pub fn new(config: &Config, job: Arc<Job>) -> Reader {
         Reader {
             setting: config.messages.single_copy,
             is_crowded: job.header().local_ranks > job.header().processors,
-            // `always` means whatever was not eager.
+            // With `always`, all messages that are not eager are read.
             at_least_bytes: match config.messages.single_copy {
                 Setting::Always => 1,
                 Setting::Auto | Setting::Never => config.messages.single_copy_bytes,
@@ -57,17 +56,19 @@ impl Reader {
         }
     }
 
-    /// Whether ranks of this host share processors, so that two copies of a message follow one another.
+    /// Returns true if ranks of this host share processors, so that the two copies of a stream follow one
+    /// another.
     pub fn is_crowded(&self) -> bool {
         self.is_crowded
     }
 
-    /// Whether a peer is a rank of this job and host.
+    /// Returns true if a peer is a rank of this job and host.
     pub fn is_neighbour(&self, peer: Peer) -> bool {
         peer.0 < self.job.header().world_size && self.job.local_rank(peer.0).is_some()
     }
 
-    /// Whether the first `wanted` bytes of an offered message are to be read: they are many, or that `pays`; and it is possible.
+    /// Returns true if the first `wanted` bytes of an offered message should be read and can be. They should
+    /// be if they are many, or if `pays` returns true.
     pub fn may_read(
         &mut self,
         from: Peer,
@@ -78,16 +79,17 @@ impl Reader {
         let is_wanted = match self.setting {
             Setting::Never => false,
             Setting::Always => true,
-            // How long it takes in place depends on more than the length.
+            // The time of a read in place depends on more than the length.
             Setting::Auto => wanted >= self.at_least_bytes && offer.near.is_none() || pays(),
         };
         is_wanted && offer.address != 0 && self.verdict(from).is_ok()
     }
 
-    /// Reads the first `wanted` bytes of an offered message into `buffer`; false when it has to be streamed.
+    /// Reads the first `wanted` bytes of an offered message into `buffer`. Returns false if it must be
+    /// streamed.
     ///
     /// # Errors
-    /// `Buffer` when its memory is not the processor's to write.
+    /// `Buffer` if the processor cannot write the buffer's memory.
     pub fn read(
         &mut self,
         from: Peer,
@@ -110,7 +112,7 @@ impl Reader {
             });
             match copied {
                 Ok(bytes) if bytes > 0 => done += bytes as u64,
-                // Part of the buffer may be written; the stream writes all of it again.
+                // A part of the buffer may have been written. The stream writes all of it again.
                 Ok(_) => return Ok(false),
                 Err(error) => {
                     if error == CopyError::Fault {
@@ -153,7 +155,7 @@ impl Reader {
     }
 }
 
-/// Refuses memory that something is received into and that is not the host's, or is read-only.
+/// Returns an error if the memory of a receive buffer is not host memory, or is read-only.
 #[cold]
 fn refuse_foreign(buffer: &Buffer) -> Result<()> {
     let complaint = host_memory::complaint(buffer.address(), true).filter(|_| buffer.address() != 0);

@@ -1,8 +1,9 @@
-//! What the tool information interface shows (MPI-5 chapter 15.3): [`settings`] as control variables, counters as
-//! performance variables ([`variables`]), and [`events`].
+//! Contents of the tool information interface (MPI-5 chapter 15.3): [`settings`] as control variables,
+//! counters as performance variables ([`variables`]), and [`events`].
 //!
-//! Here are names, meanings and values; handles, sessions and C types are the abi's. All of it can be asked for before
-//! MPI_Init and after MPI_Finalize: then the settings are those that a start would find, and counters stand still.
+//! This module has names, meanings and values. Handles, sessions and C types are in the abi crate. All can be
+//! read before MPI_Init and after MPI_Finalize. Then the settings are those of a process that starts now, and
+//! counters do not change.
 
 pub mod settings;
 pub mod variables;

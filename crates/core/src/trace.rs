@@ -1,8 +1,9 @@
-//! The trace of a whole program (`TUTTI_TRACE`): each rank records its calls, messages and the steps of its schedules, up to a
-//! bound, and at MPI_Finalize all records go to rank 0 ([`crate::trace_file`]), which writes the file.
+//! Trace of a program (`TUTTI_TRACE`). Each rank records its calls, messages and the steps of its schedules,
+//! up to a bound. At MPI_Finalize rank 0 collects all records and writes the file ([`crate::trace_file`]).
 //!
-//! When it is off it costs a look at a byte in each call of MPI and in each step; schedules that are compiled are not looked
-//! at at all, since under a trace none is compiled. Clocks of other hosts are compared by round trips at the end.
+//! Without a trace, each MPI call and each step costs a load of one byte. Compiled schedules need no such
+//! load, since no schedule is compiled under a trace. Clocks of other hosts are compared by round trips at
+//! the end.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -30,19 +31,19 @@ struct Record {
     lost: u64,
 }
 
-/// Whether anything is recorded.
+/// Returns true if events are recorded.
 #[inline]
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// The time, if anything is recorded; else 0.
+/// Returns the current time in nanoseconds if events are recorded, otherwise 0.
 #[inline]
 pub fn since() -> u64 {
     if is_on() { clock::now_ns() } else { 0 }
 }
 
-/// From now on everything is recorded, at most so many events.
+/// Starts to record, for at most `most` events.
 pub fn begin(job: Arc<Job>, rank: u32, most: u64) {
     let _ = JOB.set(job);
     RANK.store(rank, Ordering::Relaxed);
@@ -50,7 +51,7 @@ pub fn begin(job: Arc<Job>, rank: u32, most: u64) {
     ON.store(true, Ordering::Relaxed);
 }
 
-/// A thing that this rank did until now, since `start_ns`.
+/// Returns an event of this rank that has lasted from `start_ns` until now.
 pub fn event(action: Action, start_ns: u64) -> Event {
     let rank = RANK.load(Ordering::Relaxed);
     Event {
@@ -67,7 +68,7 @@ pub fn event(action: Action, start_ns: u64) -> Event {
     }
 }
 
-/// Records.
+/// Records an event, or counts it as lost if the bound is reached.
 #[cold]
 pub fn record(event: Event) {
     let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +79,7 @@ pub fn record(event: Event) {
     }
 }
 
-/// Records a call that began at `start_ns`.
+/// Records an MPI call that started at `start_ns`.
 #[cold]
 pub fn call(function: &'static str, start_ns: u64) {
     if is_on() {
@@ -86,7 +87,7 @@ pub fn call(function: &'static str, start_ns: u64) {
     }
 }
 
-/// The user has sent a message, or has begun to.
+/// Records a message that the user has sent or started to send.
 #[cold]
 pub fn sent(spec: &SendSpec) {
     let plane = spec.envelope.context;
@@ -105,7 +106,7 @@ pub fn sent(spec: &SendSpec) {
     }
 }
 
-/// A receive has got its message.
+/// Records a receive that has got its message.
 #[cold]
 pub fn received(from: Peer, plane: u32, status: &Status) {
     if !is_users(plane) {
@@ -117,23 +118,23 @@ pub fn received(from: Peer, plane: u32, status: &Status) {
     record(Event { peer, level, bytes, value, key: plane.into(), ..received });
 }
 
-/// Whether messages of this plane of a context are the user's own.
+/// Returns true if messages in this plane of a context are the user's own.
 fn is_users(plane: u32) -> bool {
     ContextId::of_plane(plane).plane(Plane::PointToPoint) == plane
 }
 
-/// How far a rank of the world is.
+/// Returns the distance level of a rank in the world.
 pub fn level_of(world: u32) -> Level {
     let Some(job) = JOB.get() else { return Level::Own };
     match job.header().world_size {
         _ if world == RANK.load(Ordering::Relaxed) => Level::Own,
-        // Processes of other jobs meet within a host.
+        // Connected processes of other jobs are on the same host.
         size if world >= size || job.local_rank(world).is_some() => Level::Node,
         _ => Level::Network,
     }
 }
 
-/// Takes what was recorded, and how much did not fit; nothing is recorded any more.
+/// Stops recording. Returns the events, and the number of lost ones.
 pub(crate) fn end() -> (Vec<Event>, u64) {
     ON.store(false, Ordering::Relaxed);
     let record = &mut *RECORD.lock().unwrap_or_else(PoisonError::into_inner);

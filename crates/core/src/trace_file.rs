@@ -1,5 +1,5 @@
-//! The file of a trace: all records go to rank 0 at MPI_Finalize. Clocks of other hosts are compared by round
-//! trips.
+//! File of a trace. Rank 0 collects all records at MPI_Finalize and writes it. Clocks of other hosts are
+//! compared by round trips.
 
 use std::path::Path;
 
@@ -13,16 +13,15 @@ use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::trace;
 
-/// Round trips to a host whose clock is compared.
+/// Number of round trips to a host whose clock is compared.
 const TRIPS: usize = 8;
-/// Tag of the messages at the end.
+/// Tag of the messages that collect the records.
 const TAG: i32 = 1;
 
-/// Brings all records together; rank 0 writes them. All ranks of the world call it when they are about to
-/// leave.
+/// Collects all records at rank 0, which writes the file. All ranks of the world call it before they leave.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// The error of a message.
 pub fn collect(held: &mut LaneGuard, process: &Process) -> Result<()> {
     if !trace::is_on() {
         return Ok(());
@@ -58,12 +57,13 @@ pub fn collect(held: &mut LaneGuard, process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// The number of the host of each rank.
+/// Returns the number of the host of each rank.
 fn hosts(process: &Process) -> Vec<u32> {
     (0..process.world_size()).map(|rank| process.job.place(rank).host).collect()
 }
 
-/// By how much this host's clock is ahead of that of rank 0, and when the trace began by the latter.
+/// Returns by how many nanoseconds this host's clock is ahead of rank 0's, and the start of the trace by rank
+/// 0's.
 fn clocks(held: &mut LaneGuard, process: &Process, hosts: &[u32]) -> Result<(i64, u64)> {
     let world = &process.library.world;
     let others = hosts.iter().copied().max().unwrap_or(0) + 1;
@@ -75,7 +75,7 @@ fn clocks(held: &mut LaneGuard, process: &Process, hosts: &[u32]) -> Result<(i64
             me if me as usize == first => Rank(0),
             _ => continue,
         };
-        // Each message says when it was sent, and when the one before it came.
+        // Each message carries its time of sending, and the arrival time of the one before.
         let (mut exchanges, mut got_ns): (Vec<Exchange>, u64) = (Vec::new(), 0);
         for _ in 0..=TRIPS {
             let sent_ns = clock::now_ns();
@@ -88,7 +88,7 @@ fn clocks(held: &mut LaneGuard, process: &Process, hosts: &[u32]) -> Result<(i64
             got_ns = clock::now_ns();
             exchanges.push(Exchange { sent_ns, reached_ns: 0, answered_ns, got_ns });
         }
-        // When the last one came, nobody has told.
+        // The arrival time of the last message is unknown.
         exchanges.pop();
         offsets[host as usize] = format::clock_offset_ns(&exchanges);
     }
@@ -98,7 +98,7 @@ fn clocks(held: &mut LaneGuard, process: &Process, hosts: &[u32]) -> Result<(i64
     Ok((word(&data, hosts[process.rank.0 as usize] as usize) as i64, word(&data, others as usize)))
 }
 
-/// Word number `place` of what came.
+/// Returns word number `place` of a message, or 0 if it is too short.
 fn word(bytes: &[u8], place: usize) -> u64 {
     let word = bytes.get(place * 8..place * 8 + 8).and_then(|bytes| bytes.try_into().ok());
     word.map_or(0, u64::from_le_bytes)

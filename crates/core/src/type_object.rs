@@ -1,4 +1,4 @@
-//! Datatypes as programs see them: a [`Datatype`] with a name and attributes (MPI-5 sections 5.1, 7.7, 7.8).
+//! Datatypes with the state that programs attach to them: name and attributes (MPI-5 sections 5.1, 7.7, 7.8).
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +9,7 @@ use crate::attributes::Attributes;
 use crate::lanes::{FirstLaneCell, LaneGuard};
 use crate::names::ObjectName;
 
-/// A datatype with its name and attributes.
+/// Datatype with its name and attributes.
 #[derive(Debug)]
 pub struct TypeObject {
     data: Datatype,
@@ -17,7 +17,7 @@ pub struct TypeObject {
     attributes: Attributes,
 }
 
-/// The handles of predefined datatypes in the standard ABI.
+/// Handles of predefined datatypes in the standard ABI.
 const CODES: std::ops::Range<u32> = 0x200..0x300;
 
 static PREDEFINED: LazyLock<Box<[Option<Arc<TypeObject>>]>> = LazyLock::new(|| {
@@ -27,44 +27,44 @@ static PREDEFINED: LazyLock<Box<[Option<Arc<TypeObject>>]>> = LazyLock::new(|| {
 });
 
 impl TypeObject {
-    /// A datatype without attributes; named if it is one of the standard's.
+    /// Returns a datatype without attributes. A standard datatype has its standard name, others have none.
     pub fn new(data: Datatype) -> TypeObject {
         let name = data.name().map_or(ObjectName::EMPTY, |name| ObjectName::new(name.as_bytes()));
         TypeObject { data, name: FirstLaneCell::new(name), attributes: Attributes::new() }
     }
 
-    /// The named predefined datatype with this handle of the ABI, in constant time.
+    /// Returns the predefined datatype with this handle of the ABI, in constant time.
     #[inline]
     pub fn predefined(code: u32) -> Option<&'static Arc<TypeObject>> {
         PREDEFINED.get(code.wrapping_sub(CODES.start) as usize)?.as_ref()
     }
 
-    /// What communication uses.
+    /// Returns the datatype for communication.
     #[inline]
     pub fn data(&self) -> &Datatype {
         &self.data
     }
 
-    /// The name.
+    /// Returns the name of the datatype.
     pub fn name(&self, held: &LaneGuard) -> ObjectName {
         self.name.borrow(held).clone()
     }
 
-    /// Gives it another name.
+    /// Sets the name of the datatype.
     pub fn set_name(&self, held: &LaneGuard, name: ObjectName) {
         *self.name.borrow_mut(held) = name;
     }
 
-    /// The attributes.
+    /// Returns the attributes of the datatype.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// The object for `MPI_Type_dup`: attributes as their copy functions say, no name. The program knows
-    /// this object by `handle`.
+    /// Returns the result of `MPI_Type_dup`: without a name, and with the attributes that their copy
+    /// functions allow. `handle` is the program's handle of this object.
     ///
     /// # Errors
-    /// The code of the first copy function that fails.
+    /// The error of the first copy function that fails.
     pub fn duplicate(&self, held: &LaneGuard, handle: usize) -> Result<TypeObject> {
         let attributes = self.attributes.duplicate(held, handle)?;
         Ok(TypeObject { attributes, ..TypeObject::new(self.data.create_dup()) })

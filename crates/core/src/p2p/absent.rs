@@ -1,4 +1,4 @@
-//! Requests that wait for peers, and the questions whether these have left MPI: see [`super::departures`].
+//! Requests that wait for peers, and inquiries whether these have left MPI: see [`super::departures`].
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use crate::matching::Pattern;
 use crate::request::{RequestId, Work};
 use crate::wire::Packet;
 
-/// Most peers of other hosts that one wait may be for, if they are asked.
+/// Maximum number of peers on other hosts to which one wait sends inquiries.
 pub const MOST_ASKED: usize = 16;
 
 /// Rank whose action completes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwaitedSide {
-    /// The sender of a message.
+    /// Sender of a message with this pattern.
     Sender(Pattern),
-    /// The receiver of a message.
+    /// Receiver of a message.
     Receiver(Peer),
 }
 
 impl State {
-    /// A peer waits for this process.
+    /// Handles the inquiry of a peer that waits for this process.
     #[cold]
     pub(super) fn asked_for_presence(&mut self, from: Peer) {
         if self.departures.is_leaving {
@@ -31,23 +31,23 @@ impl State {
         }
     }
 
-    /// A peer has left.
+    /// Notes that a peer has left.
     #[cold]
     pub(super) fn is_told_absent(&mut self, from: Peer) {
         self.departures.absent.insert(from);
-        // Threads that wait for it look again.
+        // Threads that wait for it check again.
         self.requests.news = true;
     }
 
-    /// Asks peers of other hosts whether they have left.
+    /// Sends inquiries to peers of other hosts, whether they have left.
     #[cold]
     pub fn ask_for_presence(&mut self, peers: impl Iterator<Item = Peer>) {
         let asked: BTreeSet<Peer> = peers.take(MOST_ASKED).collect();
         asked.into_iter().for_each(|peer| self.answer(peer, Packet::Presence));
     }
 
-    /// Requests that wait for somebody, with their partners. Receives that have got their message are left
-    /// out.
+    /// Returns the requests that wait for another rank, with that rank's side. Receives that have matched a
+    /// message are not included.
     #[cold]
     pub fn waiting_requests(&self) -> Vec<(RequestId, AwaitedSide)> {
         let incomplete = self.requests.incomplete();
@@ -64,7 +64,7 @@ impl State {
         partners.collect()
     }
 
-    /// Ends a request of [`State::waiting_requests`] with an error, as its partner has left.
+    /// Ends a request of [`State::waiting_requests`] with an error because the other rank has left.
     #[cold]
     pub fn give_up(&mut self, id: RequestId, error: Error) {
         let Some(request) = self.requests.get(id) else { return };

@@ -1,9 +1,14 @@
-//! Cancelling sends (MPI-5 section 3.8.4): a message that its receiver has not matched is taken back.
+//! Cancellation of sends (MPI-5 section 3.8.4): a message is cancelled if its receiver has not matched it.
 //!
-//! What has not left yet goes without a word, unless its receiver was asked about it. What has is asked back with Cancel, behind all that was said to the receiver before;
-//! who still keeps the message drops it and says Cancelled. Otherwise it was matched, or taken by a matched probe: then there is
-//! no answer, and the send completes as it would have. So the wait for a cancelled send needs its receiver to enter the library, but no receive.
-//! A short standard send is over when it has begun, and a buffered one when it is copied: there is nothing to cancel.
+//! - A message that has not left is removed without a packet, unless it is withheld and claimed.
+//! - For a message that has left, the sender sends Cancel, behind all earlier packets to the receiver. A
+//!   receiver
+//! that still keeps the message drops it and replies with Cancelled.
+//! - A message that was matched, or taken by a matched probe, causes no reply. The send then completes as
+//!   usual.
+//!
+//! So the wait for a cancelled send needs its receiver to enter the library, but needs no receive. A short
+//! standard send is complete at its start, and a buffered one when it is copied. Both cannot be cancelled.
 
 use tutti_transport::{Link, Peer};
 
@@ -14,7 +19,7 @@ use crate::request::{Request, RequestId, Status, Work};
 use crate::wire::Packet;
 
 impl<L: Link> PointToPoint<L> {
-    /// Cancels a user's request: a receive or a send that is not matched yet; whatever else stays as it is.
+    /// Cancels a user's request: a receive or a send that is not matched yet. Other requests do not change.
     pub fn cancel(&mut self, id: RequestId) {
         let Some(Request { work: Work::Send { peer, .. }, .. }) = self.state.requests.get(id) else {
             return self.state.cancel(id);
@@ -30,7 +35,8 @@ impl<L: Link> PointToPoint<L> {
 }
 
 impl State {
-    /// Takes a message back that is still in this process; false if it has left or is matched.
+    /// Removes a message that is still in this process. Returns false if it has left, is claimed, or is
+    /// matched.
     fn take_back(&mut self, peer: Peer, id: RequestId) -> bool {
         if peer == self.me {
             let own = |message: &Message| matches!(message, Message::Local { sender } if *sender == id);
@@ -60,7 +66,7 @@ impl State {
         true
     }
 
-    /// The sender of a message wants it back.
+    /// Handles a sender's request to cancel a message.
     #[cold]
     pub(super) fn asked_back(&mut self, from: Peer, sender: RequestId) {
         let named = |message: &Message| match message {
@@ -80,7 +86,7 @@ impl State {
         self.answer(from, Packet::Cancelled { sender });
     }
 
-    /// No part of the message of this send is or will be received.
+    /// Completes a send as cancelled. No part of its message is or will be received.
     #[cold]
     pub(super) fn cancelled(&mut self, from: Peer, sender: RequestId) {
         match self.requests.get_mut(sender) {
@@ -95,7 +101,7 @@ impl State {
 }
 
 impl Queued {
-    /// Whether this is the message of a send.
+    /// Returns true if this is the message or the offer of the given send.
     fn starts(&self, id: RequestId) -> bool {
         match self {
             Queued::Eager(_, sender) => *sender == id,

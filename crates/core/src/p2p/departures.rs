@@ -1,8 +1,8 @@
 //! Peers that have left MPI while this process waits for them.
 //!
-//! A peer of this host shows in the job object that it has left. A peer of another host is asked by a packet
-//! of the kind Presence; it answers by one of the kind Absent, only when it has left. The answer follows all
-//! of its messages, so that a receive which has not got its message by then never will.
+//! The job object shows the departure of a peer on this host. For a peer on another host, this process sends
+//! a Presence packet. The peer replies with Absent only if it has left. The reply follows all its messages,
+//! so a receive without a message by then will never get one.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,14 @@ use tutti_transport::Peer;
 
 use crate::matching::Pattern;
 
-/// Time between two looks for peers that have left, in nanoseconds.
+/// Time between two checks for peers that have left, in nanoseconds.
 const STEP_NS: u64 = 500_000_000;
 
-/// Number of looks after which a program that calls MPI_Iprobe with one pattern and no other one waits: 10 s.
+/// Number of checks after which a program counts as waiting if it calls MPI_Iprobe with one pattern only: 10
+/// s.
 const POLLED_LOOKS: u32 = 20;
 
-/// Shortest and longest time between two questions to peers of other hosts, in nanoseconds.
+/// Shortest and longest time between two inquiries to peers of other hosts, in nanoseconds.
 const ASK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=8_000_000_000;
 
 /// Peers that are known to have left, and whether this process has.
@@ -25,29 +26,29 @@ const ASK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=8_000_000_000;
 pub struct Departures {
     /// Peers of other hosts that have left.
     pub(super) absent: BTreeSet<Peer>,
-    /// Whether this process has left MPI, so that it answers questions of its peers.
+    /// True if this process has left MPI, so that it replies to inquiries of its peers.
     pub is_leaving: bool,
-    /// When to look again.
+    /// Time of the next check, in nanoseconds.
     next_ns: u64,
-    /// When to ask again, and how long after that once more.
+    /// Time of the next inquiry, and the interval to the one after it.
     next_ask_ns: u64,
     ask_step_ns: u64,
-    /// Patterns of the blocking probes that are under way.
+    /// Patterns of the active blocking probes.
     probes: Vec<Pattern>,
-    /// Probes that were given up, and why.
+    /// Probes that were abandoned, with the reasons.
     vain_probes: Vec<(Pattern, Error)>,
-    /// Pattern of the last MPI_Iprobe, if it has found nothing, and the number of such calls.
+    /// Pattern of the last MPI_Iprobe if it has found nothing, and the number of such calls.
     polled: Option<Pattern>,
     polls: u32,
-    /// The same at the last look, and the number of looks since only that pattern was seen.
+    /// The same values at the last check, and the number of checks since which only that pattern was used.
     seen: (Option<Pattern>, u32),
     looks: u32,
-    /// When a test in vain is to look again.
+    /// Time of the next check by a test that finds nothing.
     next_test_ns: u64,
 }
 
 impl Departures {
-    /// Returns true if it is time to look.
+    /// Returns true if a check is due.
     pub fn is_due(&mut self, now_ns: u64) -> bool {
         let is_due = now_ns >= self.next_ns;
         if is_due {
@@ -56,7 +57,7 @@ impl Departures {
         is_due
     }
 
-    /// Returns true if it is time to ask peers of other hosts. Questions become rarer.
+    /// Returns true if an inquiry to peers of other hosts is due. Inquiries become rarer.
     pub fn may_ask(&mut self, now_ns: u64) -> bool {
         let is_due = now_ns >= self.next_ask_ns;
         if is_due {
@@ -66,7 +67,7 @@ impl Departures {
         is_due
     }
 
-    /// Returns true if a test in vain is to look again.
+    /// Returns true if a test that finds nothing must check.
     pub fn is_test_due(&mut self, now_ns: u64) -> bool {
         let is_due = now_ns >= self.next_test_ns;
         if is_due {
@@ -78,7 +79,7 @@ impl Departures {
     /// Notes a probe that does not wait.
     ///
     /// # Errors
-    /// It has found nothing and never will.
+    /// The reason for which it will never find a message.
     #[inline]
     pub fn polled(&mut self, pattern: Pattern, is_found: bool) -> Result<()> {
         if is_found {
@@ -90,8 +91,8 @@ impl Departures {
         if self.vain_probes.is_empty() { Ok(()) } else { self.take_vain_probe(pattern).map_or(Ok(()), Err) }
     }
 
-    /// Returns the pattern with which the program has called MPI_Iprobe in vain, and no other one, for long.
-    /// Asked at each look.
+    /// Returns the pattern with which the program has called MPI_Iprobe in vain for long, without any other
+    /// pattern. It is called at each check.
     pub fn polled_for_long(&mut self) -> Option<Pattern> {
         let is_same = self.polled.is_some() && self.polled == self.seen.0 && self.polls != self.seen.1;
         self.looks = if is_same { self.looks + 1 } else { 0 };
@@ -111,23 +112,23 @@ impl Departures {
         }
     }
 
-    /// Patterns of the blocking probes that are under way.
+    /// Returns the patterns of the active blocking probes.
     pub fn probes(&self) -> &[Pattern] {
         &self.probes
     }
 
-    /// Gives a blocking probe up.
+    /// Abandons a blocking probe.
     pub fn give_up_probe(&mut self, pattern: Pattern, error: Error) {
         self.vain_probes.push((pattern, error));
     }
 
-    /// Why the blocking probe with this pattern was given up, if it was.
+    /// Removes and returns the reason for which the probe with this pattern was abandoned, if it was.
     pub fn take_vain_probe(&mut self, pattern: Pattern) -> Option<Error> {
         let place = self.vain_probes.iter().position(|(probe, _)| *probe == pattern)?;
         Some(self.vain_probes.swap_remove(place).1)
     }
 
-    /// Returns true if a peer of another host has said that it has left.
+    /// Returns true if a peer of another host has reported that it has left.
     pub fn has(&self, peer: Peer) -> bool {
         self.absent.contains(&peer)
     }

@@ -1,8 +1,8 @@
-//! The shortest way of a message to a blocking receive: out of the transport into the user's buffer, without a
+//! Shortest path of a message to a blocking receive: from the transport into the user's buffer, without a
 //! request and without the matcher.
 //!
-//! It is open when no receive is posted and no kept message fits: then the first message to arrive that fits is the
-//! one this receive gets, by the rules of matching. Everything else that arrives meanwhile goes its usual way.
+//! It is possible while no receive is posted and no message is unexpected. Then the first arriving message
+//! that fits is the one that this receive gets by the matching rules. All other packets are handled as usual.
 
 use tutti_base::ContextId;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
@@ -15,7 +15,7 @@ use crate::request::{Finished, RequestId, Status};
 use crate::trace;
 use crate::wire::{Packet, Signature};
 
-/// A blocking receive that takes its message as it arrives.
+/// Blocking receive that takes its message on arrival.
 struct Direct<'a> {
     state: &'a mut State,
     spec: &'a ReceiveSpec,
@@ -23,7 +23,7 @@ struct Direct<'a> {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Whether a receive of this pattern may take its message as it arrives.
+    /// Returns true if this receive may take its message on arrival.
     #[inline]
     pub fn may_receive_directly(&self, spec: &ReceiveSpec) -> bool {
         self.state.matcher.is_empty()
@@ -31,8 +31,8 @@ impl<L: Link> PointToPoint<L> {
             && spec.from != Some(self.state.me)
     }
 
-    /// Looks once whether the message of a blocking receive has arrived. `None`: not yet, or it cannot come this
-    /// way ([`PointToPoint::may_receive_directly`] then says no).
+    /// Polls once for the message of a blocking receive. Returns None if it has not arrived, or cannot be
+    /// received in this way ([`PointToPoint::may_receive_directly`] is then false).
     #[inline]
     pub fn receive_directly(&mut self, spec: &ReceiveSpec) -> Option<Finished> {
         let quiet = self.is_idle();
@@ -52,7 +52,8 @@ impl<L: Link> PointToPoint<L> {
     }
 }
 
-/// Envelope, signature and the sender that waits for an answer, of a header of a whole message.
+/// Returns envelope and signature of a complete message, and the send request that waits for Done. Returns
+/// None for other packets.
 #[inline]
 fn whole_message(header: Header) -> Option<(Envelope, Signature, Option<RequestId>)> {
     if let Some((envelope, signature)) = Packet::decode_eager(header) {

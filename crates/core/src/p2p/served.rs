@@ -1,21 +1,22 @@
-//! Memory that its owner reads and writes for a peer.
+//! Memory that its owner reads and writes on behalf of a peer.
 //!
-//! The members of a collective operation get at memory that they lend each other by mappings and by calls of
-//! the system. Either may be refused to one of them, from the beginning by a namespace or in the middle of a
-//! job by a filter. Who has lent memory is in the operation until the others have said that they are done
-//! with it, so it can be asked as well: `get` has it send what is there, `put` has it store what the peer
-//! sends. Both take two copies and wait for the owner to be in MPI.
+//! Members of a collective operation access each other's exposed memory by mappings and by system calls. The
+//! system may refuse either to a member: from the start by a namespace, or during a job by a filter. An owner
+//! of exposed memory stays in the operation until the others report that they have finished. So the owner can
+//! serve requests: for `get` it sends the content, for `put` it stores the peer's data. Both need two copies
+//! and wait until the owner is in MPI.
 //!
-//! | packet | answer |
+//! | packet | reply |
 //! |---|---|
-//! | Get, of an area | its bytes, as the data of the peer's receive |
-//! | Put, of an area | Clear to send; then the data come |
-//! | either, of memory that is not there | Missing |
+//! | Get, of an area | the bytes of the area, as the data of the peer's receive |
+//! | Put, of an area | Clear to send; then the data follow |
+//! | either, of memory that does not exist | Missing |
 //!
 //! # Safety
-//! A peer names memory that this process has lent it in an operation that both are in (a rank that is on another host, or of
-//! another job, lends and names none): it is valid, and nobody else uses it so that it would matter, until the peer posts the
-//! flag that ends its access, which it does when the answer has come. Memory that is not mapped is refused.
+//! A peer names memory that this process has exposed to it in an operation of both. (A rank on another host,
+//! or of another job, neither exposes nor names any.) The memory is valid until the peer sets the flag that
+//! ends its access, which it does after the reply. Until then no other code uses it in a conflicting way.
+//! Memory that is not mapped is refused.
 #![allow(unsafe_code)]
 
 use tutti_base::{Error, ErrorClass, WorldRank};
@@ -29,7 +30,7 @@ use crate::request::{Request, RequestId, Work};
 use crate::wire::{Area, Packet};
 
 impl<L: Link> PointToPoint<L> {
-    /// Starts `get`.
+    /// Starts `get`: requests the content of the owner's memory. Returns the request of the receive.
     pub(crate) fn start_get(
         &mut self,
         owner: WorldRank,
@@ -45,7 +46,7 @@ impl<L: Link> PointToPoint<L> {
         receiver
     }
 
-    /// Starts the first half of `put`: it is over when all has been handed to the transport.
+    /// Starts the first half of `put`. The returned request is complete when all data are in the transport.
     pub(crate) fn start_put(&mut self, owner: WorldRank, address: u64, from: Buffer) -> RequestId {
         let area = Area { address, bytes: from.bytes() };
         let work = Work::Send { peer: owner.0, tag: 0, buffer: from, sent: 0 };
@@ -66,7 +67,7 @@ fn receiving(pattern: Pattern, buffer: Buffer) -> Work {
 }
 
 impl State {
-    /// A peer wants the data of an area.
+    /// Handles a peer's request for the data of an area.
     #[cold]
     pub(super) fn asked_to_get(&mut self, from: Peer, payload: &[u8], receiver: RequestId) {
         let Some(area) = self.named(from, payload) else { return };
@@ -79,7 +80,7 @@ impl State {
         self.list(from);
     }
 
-    /// A peer has data for an area.
+    /// Handles a peer's request to store data in an area.
     #[cold]
     pub(super) fn offered_for(&mut self, from: Peer, payload: &[u8], sender: RequestId) {
         let Some(area) = self.named(from, payload) else { return };
@@ -92,7 +93,7 @@ impl State {
         self.answer(from, Packet::ClearToSend { sender, receiver });
     }
 
-    /// The area that a packet names.
+    /// Returns the area that a packet names.
     fn named(&mut self, from: Peer, payload: &[u8]) -> Option<Area> {
         if !self.reader.is_neighbour(from) {
             self.fail("a peer asked for memory that was not lent to it");
@@ -101,7 +102,7 @@ impl State {
         Area::decode(payload).map_err(|error| self.fault = Some(error)).ok()
     }
 
-    /// There is no memory where this process has asked for some.
+    /// Completes a request with an error, because the owner's memory does not exist.
     #[cold]
     pub(super) fn is_missing(&mut self, request: RequestId) {
         if let Some(request) = self.requests.get_mut(request) {

@@ -1,4 +1,4 @@
-//! What receives report.
+//! Status and errors of receives.
 
 use tutti_base::{Error, ErrorClass};
 
