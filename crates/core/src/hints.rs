@@ -2,38 +2,37 @@
 //! 12.2.7, 14.2.8).
 //!
 //! Each kind of object has a table of the hints that it uses. An object keeps the values that the program
-//! set. A hint that is not in the table, or whose value is not one of those that it may have, is ignored: it
-//! changes nothing and is not returned. All others are returned, with the value that was set or with the
-//! default.
+//! set. A hint is ignored if it is not in the table or has an invalid value: it changes nothing and is not
+//! returned. All others are returned, with the value that was set or with the default.
 
 use crate::info::Info;
 use crate::memory_kinds;
 
-/// A hint of a kind of objects.
+/// Hints of one object.
 #[derive(Debug)]
 pub struct Hint {
-    /// The key in info objects.
+    /// Key in info objects.
     pub key: &'static str,
-    /// The value where the program sets none; a hint without a default is then not returned.
+    /// Value if the program sets none. A hint without a default is then not returned.
     pub default: Option<&'static str>,
-    /// The values that it may have.
+    /// Values that are valid for it.
     pub values: Values,
-    /// Whether it has a meaning only where the object is made.
+    /// True if it has a meaning only when the object is created.
     pub at_creation: bool,
 }
 
-/// The values that a hint may have.
+/// Set of valid values of a hint.
 #[derive(Clone, Copy, Debug)]
 pub enum Values {
-    /// `true` and `false`.
+    /// Logical value: `true` or `false`.
     Logical,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// `none`, or a list of these words.
+    /// Either `none`, or a list of these words.
     NoneOrWords(&'static [&'static str]),
-    /// A number that is not negative.
+    /// Number that is not negative.
     Count,
-    /// A power of two up to [`MOST_ALIGNMENT_BYTES`].
+    /// Power of two up to [`MOST_ALIGNMENT_BYTES`].
     Alignment,
     /// Kinds of memory that are supported.
     MemoryKinds,
@@ -74,12 +73,12 @@ pub static OF_FILES: [Hint; 1] = [ONLY_KINDS];
 
 /// Info key of the alignment of allocated memory.
 pub const ALIGNMENT: &str = "mpi_minimum_memory_alignment";
-/// The largest alignment that can be requested.
+/// Maximum alignment in bytes that can be requested.
 const MOST_ALIGNMENT_BYTES: u64 = 1 << 30;
-/// Info key that lets memory of several processes have gaps.
+/// Info key that allows gaps between the memory of several processes.
 pub const NONCONTIGUOUS: &str = "alloc_shared_noncontig";
 
-/// Hints of windows; the last [`OF_ALLOCATION`] have a meaning only where memory is allocated.
+/// Hints of windows; the last [`OF_ALLOCATION`] have a meaning only if the window allocates memory.
 static OF_ALL_WINDOWS: [Hint; 9] = [
     assertion("no_locks"),
     Hint {
@@ -103,7 +102,7 @@ static OF_ALL_WINDOWS: [Hint; 9] = [
 ];
 const OF_ALLOCATION: usize = 2;
 
-/// Returns the hints of windows whose memory is allocated with them, or is not.
+/// Returns the hints of windows that allocate their memory, or of those that do not.
 pub fn of_windows(is_allocated: bool) -> &'static [Hint] {
     let most = OF_ALL_WINDOWS.len();
     &OF_ALL_WINDOWS[..if is_allocated { most } else { most - OF_ALLOCATION }]
@@ -132,14 +131,14 @@ impl Hints {
         Hints { table, given: Vec::new() }
     }
 
-    /// Creates the hints of a new object from those that the program gives.
+    /// Creates the hints of a new object from the program's info object.
     pub fn with_info(table: &'static [Hint], info: &Info) -> Hints {
         let mut hints = Hints::new(table);
         hints.set(info, |_| true);
         hints
     }
 
-    /// Takes over the hints that the info object names; all others stay.
+    /// Adopts the hints of an info object. All others remain.
     pub fn update(&mut self, info: &Info) {
         self.set(info, |hint| !hint.at_creation);
     }

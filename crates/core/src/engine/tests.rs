@@ -1,5 +1,5 @@
-//! All ranks of a schedule in one thread, in random interleavings, on real memory: every algorithm,
-//! 1 to 9 ranks, against what the standard asks for.
+//! Executions of all ranks of a schedule in one thread, in random interleavings, on real memory. The tests
+//! compare every algorithm with the standard, on 1 to 9 ranks.
 //!
 //! # Safety
 //! Memory of the tests is owned by [`Array`]s that outlive the executions bound to it.
@@ -21,14 +21,15 @@ use tutti_data::{Datatype, Form, Op};
 use super::{Array, Execution, ExecutionStatus, Exposed, Memory, NodePort, Port, Remote, Started};
 use crate::buffer::Buffer;
 
-/// Ranks, which of the cases of a generator, and which generators: fewer where Miri looks at each access to memory.
+/// Tested numbers of ranks, cases of a generator, and the step between generators. There are fewer under
+/// Miri, which checks each access to memory.
 const RANKS: std::ops::RangeInclusive<u32> = if cfg!(miri) { 3..=3 } else { 1..=9 };
 const NUMBERS: &[usize] = if cfg!(miri) { &[13, 22] } else { &ALL };
 const EVERY: usize = if cfg!(miri) { 3 } else { 1 };
 const ALL: [usize; 24] =
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23];
 
-/// Numbers that look random and are the same in every run.
+/// Generator of pseudo-random numbers, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -40,7 +41,7 @@ impl Random {
     }
 }
 
-/// A map x -> a x + b; composition does not commute.
+/// Map x -> a x + b. Its composition does not commute.
 type Item = [i32; 2];
 const ITEM_BYTES: u64 = 8;
 
@@ -60,7 +61,8 @@ fn int() -> Datatype {
     Datatype::all_predefined().find(|datatype| datatype.name() == Some("MPI_INT")).expect("named").clone()
 }
 
-/// An item without gaps; with a gap inside; with gaps, beside its origin and with a negative bound.
+/// Returns three layouts of an item: without gaps; with a gap inside; with gaps, beside its origin and with a
+/// negative bound.
 fn layouts() -> [Datatype; 3] {
     let form = Form::Int;
     let plain = Datatype::create_contiguous(2, &int(), form).expect("valid");
@@ -70,7 +72,7 @@ fn layouts() -> [Datatype; 3] {
     [plain, gap, beside]
 }
 
-/// Items in memory of their own, all other bytes 0xa5.
+/// Items in separate memory. All other bytes are 0xa5.
 struct Store {
     datatype: Datatype,
     bytes: Vec<u8>,
@@ -100,18 +102,18 @@ impl Store {
     }
 }
 
-/// Messages between ranks of one process, delivered when the test says so.
+/// Messages between ranks of one process, delivered when the test requests it.
 #[derive(Default)]
 struct World {
     complete: Vec<bool>,
     buffers: Vec<Buffer>,
     waiting: HashMap<(u32, u32, u16), [VecDeque<usize>; 2]>,
     matched: Vec<(usize, usize)>,
-    /// Within the node: banks, flags, and what is exposed.
+    /// Memory of the node: banks, flags, and exposed memory.
     banks: Vec<Vec<u64>>,
     flags: HashMap<(u32, u16), u64>,
     exposed: HashMap<(u32, u16), Vec<(*mut u8, u64)>>,
-    /// What travels by value.
+    /// Copies passed by value, for light ports.
     carried: Vec<Vec<u8>>,
 }
 
@@ -242,7 +244,7 @@ struct Case {
     collective: Collective,
     ranks: u32,
     root: u32,
-    /// Items of a block, or the mean of them.
+    /// Number of items of a block, or the mean number.
     count: u64,
     commutative: bool,
     in_place: bool,
@@ -254,7 +256,7 @@ fn item(rank: u32, index: u64) -> Item {
     [(rank as i32 * 7 + index as i32) * 2 + 1, rank as i32 * 1000 + index as i32]
 }
 
-/// What a rank gives and must get, in items. `None`: stays as it was.
+/// Items in the buffers of a rank before and after the operation. None: the item must not change.
 struct Expected {
     send: Vec<Item>,
     before: Vec<Option<Item>>,
@@ -309,7 +311,8 @@ impl Case {
         }
     }
 
-    /// The lengths of the blocks of the receive (1) or send (0) buffer, where they are given one by one.
+    /// Returns the lengths of the blocks of the receive (1) or send (0) buffer, if the operation has a length
+    /// for each.
     fn lengths(&self, rank: u32, which: usize) -> Option<Vec<u64>> {
         use Collective as C;
         let ranks = 0..self.ranks;
@@ -366,7 +369,7 @@ impl Case {
         self.placed(rank, send, after, start)
     }
 
-    /// MPI_IN_PLACE: where the standard wants the own contribution.
+    /// Places the own contribution where the standard requires it for MPI_IN_PLACE.
     fn placed(&self, rank: u32, send: Vec<Item>, mut after: Vec<Option<Item>>, start: u64) -> Expected {
         use Collective as C;
         let mut before = vec![None; after.len()];
@@ -392,7 +395,7 @@ impl Case {
     }
 }
 
-/// The user's memory at one rank: blocks that have lengths of their own lie in reverse order, apart.
+/// User's memory at one rank. Blocks with lengths of their own are in reverse order and not adjacent.
 struct Side {
     store: Store,
     lengths: Option<Vec<u64>>,
@@ -465,7 +468,8 @@ fn operator(commutative: bool) -> Op {
     )
 }
 
-/// Runs the executions; `again` is a restart of the same operations, for those that can be compiled for their tables.
+/// Runs the executions. `again` has the memory for a restart of the same operations, if they can be compiled
+/// for their tables.
 fn run(case: &Case, executions: &mut [Execution<usize>], random: &mut Random, again: &[[*mut u8; 2]]) {
     let world = Rc::new(RefCell::new(World::default()));
     let bank = |run: &Execution<usize>| run.plan().schedule.bank as usize * ITEM_BYTES as usize / 8 + 1;
@@ -503,14 +507,14 @@ fn run(case: &Case, executions: &mut [Execution<usize>], random: &mut Random, ag
     panic!("{case:?}: stuck, open {open:?}");
 }
 
-/// `generator` as another rank would say that it has chosen it: nothing is simulated.
+/// Returns the choice of `generator` as another rank would report it, so that nothing is simulated.
 fn chosen(generator: &Generator, shape: &Shape, environment: &Environment) -> Choice {
     let index = registry().iter().position(|other| std::ptr::eq(other, generator)).expect("registered");
     let (window, radix) = (1, 1);
     Choice::of_words([index as u64 | window << 24, radix, 0, 0], shape, environment).expect("it suits")
 }
 
-/// Runs a case on the same executions again and again, also compiled for its tables, and compares all memory.
+/// Runs a case repeatedly on the same executions, also compiled for its tables, and compares all memory.
 fn check(generator: &Generator, case: Case, random: &mut Random) {
     if (0..case.ranks).any(|rank| !generator.suits(&case.shape(rank))) {
         return;

@@ -1,4 +1,5 @@
-//! Receivers with hardly any room for messages that nobody waits for: the bound holds, everything arrives, and in order.
+//! Tests of receivers with little room for unexpected messages: the bound holds, and all messages arrive in
+//! order.
 
 use tutti_base::config::Config;
 use tutti_base::traffic::TRAFFIC;
@@ -17,7 +18,7 @@ fn tight() -> Config {
     config().but(|c| c.messages.unexpected_bytes = BOUND)
 }
 
-/// What a process keeps of messages that nobody waits for.
+/// Returns the bytes of unexpected messages that a process keeps.
 fn kept(process: &Process) -> u64 {
     let payload = |message: &Message| match message {
         Message::Eager { payload, .. } => payload.len() as u64,
@@ -26,7 +27,8 @@ fn kept(process: &Process) -> u64 {
     process.state.matcher.kept_anywhere().map(|(_, message)| eager_cost(payload(message))).sum()
 }
 
-/// Floods of `count` messages of `bytes` from three processes at one, which receives them by `order`.
+/// Sends `count` messages of `bytes` bytes from three processes to one, which receives them in the order
+/// `order`.
 fn check_flood(bytes: usize, count: i32, order: impl Fn(i32) -> i32) {
     let mut all = processes(4, &tight());
     let data = |from: u32, tag: i32| pattern_bytes(u64::from(from) * 1000 + tag as u64, bytes);
@@ -75,7 +77,7 @@ fn a_collective_gets_past_a_flood() {
         send(&mut all[0], 0, 1, tag, Vec::new(), Mode::Standard);
     }
     settle(&mut all);
-    // In another plane, as a collective's messages are.
+    // The plane differs, as for messages of a collective.
     let envelope = Envelope { context: 1, source: 0, tag: 7 };
     let id = all[0].state.insert(Request::new(Work::Other, 0));
     let buffer = Buffer::owned(pattern_bytes(1, 50));
@@ -93,7 +95,7 @@ fn a_collective_gets_past_a_flood() {
     assert_eq!(buffer.to_vec(), pattern_bytes(1, 50));
 }
 
-/// The next of a row of numbers from a seed, below a limit.
+/// Returns the next pseudo-random number of a seed, below a limit.
 fn random(seed: &mut u64, below: u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) % below
@@ -105,7 +107,7 @@ struct Sent {
     context: u32,
     tag: i32,
     id: RequestId,
-    /// The receive that got it.
+    /// Number of the receive that got the message.
     by: Option<usize>,
     cancelled: bool,
 }
@@ -117,7 +119,7 @@ struct Posted {
     got: Option<usize>,
 }
 
-/// Everything that two processes have sent to a third, and what that has received.
+/// Messages that two processes have sent to a third one, and its receives.
 struct World {
     all: Vec<Process>,
     sent: Vec<Sent>,
@@ -161,7 +163,7 @@ impl World {
         self.posted.push(Posted { pattern, id, buffer, got: None });
     }
 
-    /// A matched probe; what it takes counts as a receive posted now.
+    /// Performs a matched probe. A message that it takes counts as a receive posted now.
     fn take(&mut self, pattern: Pattern) {
         let Some((status, (envelope, message))) = self.all[RECEIVER].matched_probe(pattern) else { return };
         assert_eq!((status.source as u32, status.tag), (envelope.source, envelope.tag));
@@ -173,7 +175,7 @@ impl World {
         self.posted.push(Posted { pattern, id, buffer, got: None });
     }
 
-    /// A probe, and a receive of what it has found.
+    /// Performs a probe, and posts a receive for the message that it has found.
     fn look(&mut self, pattern: Pattern) {
         let Some(status) = self.all[RECEIVER].probe(pattern) else { return };
         let source = Some(status.source as u32);
@@ -216,7 +218,7 @@ impl World {
         assert!(kept(&self.all[RECEIVER]) <= limit, "{} bytes are kept", kept(&self.all[RECEIVER]));
     }
 
-    /// Which receive has got which message.
+    /// Records which receive has got which message.
     fn read(&mut self) {
         for (number, posted) in self.posted.iter_mut().enumerate() {
             if !is_complete(&self.all[RECEIVER], posted.id) {
@@ -242,7 +244,8 @@ impl World {
         }
     }
 
-    /// That messages of one source match in the order sent and receives in the order posted (MPI-5 section 3.5).
+    /// Checks the order of matching: messages of one source in the order of sending, receives in the order of
+    /// posting (MPI-5 section 3.5).
     fn check_order(&self) {
         for (number, posted) in self.posted.iter().enumerate() {
             for (which, sent) in self.sent.iter().enumerate().filter(|(_, sent)| !sent.cancelled) {
@@ -270,14 +273,14 @@ impl World {
     }
 }
 
-/// Random messages and receives, from a seed.
+/// Performs random sends and receives, from a seed.
 fn check_random(seed: u64, steps: usize, with_cancel: bool) {
     let mut world = World { all: processes(3, &tight()), sent: Vec::new(), posted: Vec::new(), seed };
     for _ in 0..steps {
         world.step(with_cancel);
     }
     settle(&mut world.all);
-    // What is left comes to those who take anything.
+    // Wildcard probes take the remaining messages.
     for context in (0..4000).map(|turn| 8 * (turn % 2)) {
         if world.all[RECEIVER].state.pulling.wishes_claimed() == 0 {
             break;
@@ -299,7 +302,7 @@ fn random_messages_match_in_order_where_there_is_no_room() {
     assert!(TRAFFIC.withheld.transfers.get() - before > 300 * 20, "messages are withheld all the time");
 }
 
-/// A probe sees a message behind a flood, and a receive by what the probe says gets it.
+/// Checks that a probe finds a message behind a flood, and that a receive with the probe's result gets it.
 fn check_probe(takes: bool, source: Option<u32>) {
     let mut all = processes(3, &tight());
     for from in 0..2 {
@@ -353,14 +356,14 @@ fn probes_that_take_do_not_stand_in_the_way_of_others() {
     let pattern = |tag| Pattern { context: 0, source: Some(0), tag: Some(tag) };
     assert!(all[1].matched_probe(pattern(5)).is_none());
     settle(&mut all);
-    // Nobody asks for 5 any more.
+    // The program no longer probes for 5.
     let found = (0..200).any(|_| {
         let found = all[1].matched_probe(pattern(6)).is_some();
         settle(&mut all);
         found
     });
     assert!(found, "message 6 is not found while message 5 is claimed");
-    // A receive that is posted comes first.
+    // A receive that is posted has precedence.
     assert!(all[1].matched_probe(pattern(5)).is_none());
     settle(&mut all);
     let (id, _) = receive(&mut all[1], Some(0), Some(5), 10);

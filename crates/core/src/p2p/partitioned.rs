@@ -560,7 +560,8 @@ mod tests {
         Partitions { buffer: buffer.clone(), count, bytes: buffer.bytes() / count as u64 }
     }
 
-    /// `bytes` from rank 0 to rank `to`, in `parts.0` partitions there and `parts.1` here, three times.
+    /// Sends `bytes` bytes from rank 0 to rank `to` three times, with `parts.0` partitions at the sender and
+    /// `parts.1` at the receiver.
     fn check(bytes: usize, parts: (usize, usize), to: usize, receive_first: bool) {
         let mut all = processes(2, &config());
         let source = Buffer::owned(pattern_bytes(1, bytes));

@@ -125,7 +125,7 @@ mod tests {
 
     const ENVELOPE: Envelope = Envelope { context: 3, source: 1, tag: 5 };
 
-    /// So many bytes from and to the memory of process 1, by process 0.
+    /// Copies `bytes` bytes from and to the memory of process 1, on behalf of process 0.
     fn check(bytes: usize) {
         let mut all = processes(2, &config());
         let (lent, taken) = (pattern_bytes(3, bytes), Buffer::owned(vec![0; bytes]));

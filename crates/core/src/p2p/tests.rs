@@ -1,4 +1,4 @@
-//! The protocols over the link in memory: every size class, wildcards, both orders of arrival.
+//! Tests of the protocols over the link in memory: every size class, wildcards, both orders of arrival.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub(super) fn is_complete(process: &Process, id: RequestId) -> bool {
     process.state.requests.get(id).is_none_or(|request| request.complete)
 }
 
-/// One message of `bytes`, received before or after it arrives.
+/// Sends one message of `bytes` bytes, which is received before or after it arrives.
 fn check(bytes: usize, mode: Mode, to: u32, post_first: bool) {
     let mut all = processes(2, &config());
     let data = pattern_bytes(3, bytes);

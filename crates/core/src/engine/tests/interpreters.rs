@@ -1,5 +1,5 @@
-//! The four interpreters of a schedule against each other: verifier, simulator, engine step by step, and compiled code. Each reads
-//! flags in its own way, so what a flag means must be asked of all of them.
+//! Comparison of the four interpreters of a schedule: verifier, simulator, engine step by step, and compiled
+//! code. Each reads flags in its own way, so the meaning of a flag must be tested in all of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,13 +12,13 @@ use tutti_coll::verify;
 use super::*;
 
 const RANKS: u32 = 2;
-/// A flag that nobody sets, and two that a pipeline counts in.
+/// Flag that is never set, and two flags that a pipeline counts.
 const NEVER: u16 = 2;
 const DONE: u16 = 3;
 const READY: u16 = 4;
 
-/// A barrier of two; before it, rank 0 awaits what rank 1 has not done yet, and begins: a flag at `first`, once, in each iteration of a
-/// loop, and counting from there on, as a pipeline does whose first turn needs not wait.
+/// Returns a barrier of two ranks. Before it, rank 0 waits for a flag of rank 1 with values from `first` on:
+/// once, in each iteration of a loop, and counting, as a pipeline does whose first iteration need not wait.
 fn schedule(rank: u32, first: i64) -> Schedule {
     let mut b = Builder::new(Unit::Byte);
     b.in_program_order();
@@ -60,7 +60,7 @@ fn is_simulated(schedules: &[Schedule]) -> bool {
     let (model, layout) = (tutti_coll::Model::default(), Layout::flat(RANKS, RANKS));
     let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
     let load = Load::new(&Shape::new(Collective::Barrier, RANKS, 0, 0));
-    // A wait without end is a bug for it, which only debug builds look for.
+    // An endless wait is a bug for the simulator, which only debug builds detect.
     catch_unwind(AssertUnwindSafe(|| simulate(schedules, &load, &stage))).is_ok()
 }
 
@@ -91,7 +91,7 @@ fn is_done(schedules: &[Schedule], execution: fn(Arc<Plan>) -> Execution<usize>)
     open.is_empty()
 }
 
-/// Whether each interpreter comes to the end.
+/// Checks whether each interpreter reaches the end.
 fn check(first: i64, expected: bool) {
     let schedules: Vec<Schedule> = (0..RANKS).map(|rank| schedule(rank, first)).collect();
     assert_eq!(is_proved(&schedules), expected, "the verifier, at {first}");
